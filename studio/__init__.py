@@ -1,0 +1,23 @@
+"""Streaming-TTS Studio: text flows in a word at a time, frames flow through an engine, samples flow out."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from studio.core.trace import open_trace
+    from studio.synthesis import synthesize
+
+__version__ = "0.1.0"
+__all__ = ["open_trace", "synthesize"]
+
+_HOMES = {"open_trace": "studio.core.trace", "synthesize": "studio.synthesis"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'studio' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

@@ -1,0 +1,216 @@
+"""What every evaluation needs: texts, the voice's speech, the teacher's speech, transcripts; each kept where asked.
+
+Under the cache folder stand ``speech/<sha>.trace``, ``teacher/<speaker>-<sha>/`` (WAV files and labels.jsonl, as in
+a corpus) and ``transcripts.jsonl``, so that a stopped evaluation goes on where it was.
+"""
+
+import hashlib
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from rich.console import Console
+from rich.progress import MofNCompleteColumn, Progress
+
+from studio.core.cards import Card, find_cards, parse_voice, read_card
+from studio.core.clips import clip_id, read_wav, to_float, to_int16, write_wav
+from studio.core.errors import BadFile
+from studio.core.ports import Engine, SpeakRequest
+from studio.core.trace import Trace, TraceWriter, collect, open_trace
+from studio.engine import dmel
+from studio.engine.loop import open_engine
+from studio.measure.recogniser import Sound, transcribe_all
+from studio.text.normalise import best
+from studio.train import teachers
+from studio.train.recipe import read_recipe
+
+_TRANSCRIPT_BATCH = 24  # sounds that are lost when a run is stopped
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """What every evaluation is told.
+
+    Attributes:
+        voices: folder of voices; ``voice`` is one of its names, empty for the first.
+        speakers: empty for all of the voice's.
+        workers: processes that recognise.
+        cache: where speech and transcripts are kept between runs; None keeps nothing.
+        quiet: print no table.
+    """
+
+    voices: Path
+    voice: str = ""
+    speakers: tuple[str, ...] = ()
+    device: str = "auto"
+    seed: int = 0
+    workers: int = 2
+    cache: Path | None = None
+    quiet: bool = False
+
+
+class Desk:
+    """One evaluation at work: the voice's card, its cache, its progress bar."""
+
+    def __init__(self, setting: Setting, folder: Path, progress: Progress) -> None:
+        self.setting, self.folder, self.progress = setting, folder, progress
+        cards = {name: read_card(path) for name, path in find_cards(setting.voices).items()}
+        self.card: Card = parse_voice(setting.voice, cards)[0]
+        for speaker in setting.speakers:
+            parse_voice(f"{self.card.name}:{speaker}", cards)
+        self.speakers = setting.speakers or self.card.speakers
+        self._engine: Engine | None = None
+
+    @property
+    def engine(self) -> Engine:
+        """The engine with the one voice, opened when it is first needed."""
+        if self._engine is None:
+            self._engine = open_engine(self.setting.voices, best(), device=self.setting.device, voice_names=[self.card.name])
+        assert self._engine is not None
+        return self._engine
+
+    def close(self) -> None:
+        """Free the engine."""
+        if self._engine is not None:
+            self._engine.close()
+
+    def about(self) -> dict[str, Any]:
+        """What the figures are of."""
+        of = self.card
+        return {"voice": of.name, "sha256": of.sha256, "temperature": of.temperature, "seed": self.setting.seed}
+
+    def speak(self, speaker: str, texts: Sequence[str], options: dict[str, Any]) -> list[Trace]:
+        """The voice's speech for each text: the card's temperature, one seed, no second try."""
+        what = " ".join(f"{key}={value}" for key, value in options.items())
+        bar = self.progress.add_task(f"{speaker} {what}", total=len(texts))
+        out = []
+        for text in texts:
+            out.append(self._speak_one(speaker, text, options))
+            self.progress.advance(bar)
+        return out
+
+    def _speak_one(self, speaker: str, text: str, options: dict[str, Any]) -> Trace:
+        voice, seed = f"{self.card.name}:{speaker}", self.setting.seed
+        key = [voice, self.card.sha256, self.card.temperature, seed, self.setting.device, options, text]
+        folder = self.folder / "speech" / _sha(key)
+        path = folder.with_name(folder.name + ".trace")
+        if path.is_file():
+            return open_trace(path)
+        utterance = self.engine.open(SpeakRequest(voice=voice, seed=seed, options=options))
+        utterance.push_text(text)
+        utterance.end()
+        trace = collect({"text": text}, utterance.events())
+        shutil.rmtree(folder, ignore_errors=True)
+        writer = TraceWriter(folder, trace.meta)
+        for event in trace.events:
+            writer.write(event)
+        writer.close()
+        return trace
+
+    def teacher(self, speaker: str, texts: Sequence[str]) -> list["TeacherSpeech | None"]:
+        """The teacher's speech for each text, as the voice would have learned it; None where it said other words."""
+        gain_db = self._gain_db(speaker)
+        folder = self.folder / "teacher" / f"{speaker}-{_sha([list(texts), gain_db])}"
+        if not (folder / "labels.jsonl").is_file():
+            part = folder.with_name(folder.name + ".part")
+            shutil.rmtree(part, ignore_errors=True)
+            part.mkdir(parents=True)
+            self._teach(speaker, texts, gain_db, part)
+            part.rename(folder)
+        lines = (folder / "labels.jsonl").read_text(encoding="utf-8").splitlines()
+        labels = [json.loads(line) for line in lines]
+        return [label and TeacherSpeech(folder, label, read_wav(folder / label["wav"])[0]) for label in labels]
+
+    def _teach(self, speaker: str, texts: Sequence[str], gain_db: float, folder: Path) -> None:
+        bar = self.progress.add_task(f"teacher {speaker}", total=None)
+        labels: list[dict[str, Any] | None] = []
+        for number, said in enumerate(teachers.speak(speaker, texts, folder / "scratch")):
+            if said is None:
+                labels.append(None)
+                continue
+            sound = dmel.resample(torch.from_numpy(to_float(said.pcm)), said.rate_hz, dmel.TIME_BASE.rate_hz)
+            name = f"{number:04}.wav"
+            write_wav(folder / name, to_int16((sound * 10 ** (gain_db / 20)).numpy()), dmel.TIME_BASE.rate_hz)
+            label = {key: value for key, value in asdict(said).items() if key not in ("pcm", "rate_hz")}
+            labels.append({"wav": name, **label})
+        shutil.rmtree(folder / "scratch", ignore_errors=True)
+        text = "".join(json.dumps(label) + "\n" for label in labels)
+        (folder / "labels.jsonl").write_text(text, encoding="utf-8")
+        self.progress.update(bar, total=len(texts), completed=len(texts))
+
+    def _gain_db(self, speaker: str) -> float:
+        recipe = self.setting.voices / self.card.name / "recipe.toml"
+        return read_recipe(recipe).corpus.gain_db.get(speaker, 0.0) if recipe.is_file() else 0.0
+
+    def transcribe(self, name: str, sounds: Sequence[Sound]) -> list[str]:
+        """What the recogniser hears in each sound."""
+        path = self.folder / "transcripts.jsonl"
+        known: dict[str, str] = {}
+        if path.is_file():
+            known = dict(json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line[-1:] == "]")
+        keys = [clip_id(*sound) for sound in sounds]
+        todo = [place for place, key in enumerate(keys) if key not in known]
+        bar = self.progress.add_task(f"recognise {name}", total=len(sounds), completed=len(sounds) - len(todo))
+        for first in range(0, len(todo), _TRANSCRIPT_BATCH):
+            places = todo[first : first + _TRANSCRIPT_BATCH]
+            heard = transcribe_all(
+                [sounds[place] for place in places],
+                workers=self.setting.workers,
+                on_done=lambda: self.progress.advance(bar),
+            )
+            new = {keys[place]: text for place, text in zip(places, heard, strict=True)}
+            known |= new
+            with path.open("a", encoding="utf-8") as file:
+                file.writelines(json.dumps(pair) + "\n" for pair in new.items())
+        return [known[key] for key in keys]
+
+
+@dataclass(frozen=True)
+class TeacherSpeech:
+    """A text as the teacher spoke it: its line of labels.jsonl in ``folder``, and int16 [T] at the voice's rate."""
+
+    folder: Path
+    label: dict[str, Any]
+    pcm: np.ndarray
+
+    @property
+    def word_ends_s(self) -> list[float]:
+        """Where each word ends."""
+        return self.label["word_ends_s"]
+
+
+@contextmanager
+def desk(setting: Setting) -> Iterator[Desk]:
+    """A desk for one evaluation; its progress goes to stderr."""
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = setting.cache or Path(scratch)
+        (folder / "speech").mkdir(parents=True, exist_ok=True)
+        columns = (*Progress.get_default_columns(), MofNCompleteColumn())
+        with Progress(*columns, console=Console(stderr=True)) as progress:
+            at = Desk(setting, folder, progress)
+            try:
+                yield at
+            finally:
+                at.close()
+
+
+def read_texts(path: Path, count: int | None = None) -> list[str]:
+    """The first texts of a file, one a line. Raises BadFile when there are too few."""
+    try:
+        lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    except OSError as error:
+        raise BadFile(f"the texts {path} cannot be read: {error}", "give a file with one text a line") from error
+    if not lines or len(lines) < (count or 0):
+        raise BadFile(f"{path} holds {len(lines)} texts", f"{count or 1} are asked for")
+    return lines[:count]
+
+
+def _sha(key: object) -> str:
+    return hashlib.sha256(json.dumps(key, sort_keys=True, default=str).encode()).hexdigest()[:24]

@@ -1,0 +1,133 @@
+"""Vocoders alone: the teacher's speech through mels and back, by every vocoder that the voices folder holds."""
+
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from studio.bench.material import Desk, Setting, desk, read_texts
+from studio.bench.wer import score
+from studio.core.clips import to_float, to_int16
+from studio.core.errors import BadVoice
+from studio.engine import dmel
+from studio.engine.vocoders.registry import VOCODERS
+from studio.engine.voices import load_vocoder
+from studio.measure.recogniser import Sound
+from studio.measure.report import print_table
+from studio.measure.spectral import stft_distance
+from studio.measure.wer import bootstrap_difference, bootstrap_rate
+
+_LEVEL = {"mels": dmel.log_mel, "dmel": dmel.encode}
+
+
+@dataclass(frozen=True, kw_only=True)
+class VocoderSetting(Setting):
+    """The first ``count`` texts of a file; ``vocoders`` empty for all that are there.
+
+    Attributes:
+        threads: of torch, while the real-time factor is taken.
+    """
+
+    texts: Path
+    count: int = 100
+    vocoders: tuple[str, ...] = ()
+    threads: int = 1
+
+
+def eval_vocoder(setting: VocoderSetting) -> dict[str, Any]:
+    """For each vocoder WER and STFT distance of unquantised mels and of dMel, real-time factor and parameters."""
+    texts = read_texts(setting.texts, setting.count)
+    out: dict[str, Any] = {"texts": setting.texts.name, "n": 0, "vocoders": {}}
+    threads = torch.get_num_threads()
+    with desk(setting) as at:
+        out |= at.about() | {"threads": setting.threads}
+        said = [
+            (text, one) for speaker in at.speakers for text, one in zip(texts, at.teacher(speaker, texts), strict=True)
+        ]
+        kept = [(text, (one.pcm, at.card.sample_rate_hz)) for text, one in said if one is not None]
+        out["n"] = len(kept)
+        try:
+            torch.set_num_threads(setting.threads)
+            made = {name: _resynthesise(at, name, [one for _, one in kept]) for name in _present(setting)}
+        finally:
+            torch.set_num_threads(threads)
+        _score(at, out, [text for text, _ in kept], [one for _, one in kept], made)
+    if not setting.quiet:
+        _print(out)
+    return out
+
+
+@dataclass(frozen=True)
+class _Made:
+    sounds: dict[str, list[Sound]]
+    rtf: float
+    parameters: int
+
+
+def _present(setting: VocoderSetting) -> list[str]:
+    """Vocoders that were asked for, or all with weights in the voices folder."""
+    if setting.vocoders:
+        return list(setting.vocoders)
+    found = []
+    for name in VOCODERS:
+        try:
+            load_vocoder(name, setting.voices, "cpu")
+        except BadVoice:
+            continue
+        found.append(name)
+    if not found:
+        raise BadVoice(f"no vocoder has weights under {setting.voices}", f"registered are {', '.join(VOCODERS)}")
+    return found
+
+
+def _resynthesise(at: Desk, name: str, sounds: list[Sound]) -> _Made:
+    vocoder = load_vocoder(name, at.setting.voices, at.setting.device)
+    bar = at.progress.add_task(name, total=len(sounds) * len(_LEVEL))
+    made: dict[str, list[Sound]] = {level: [] for level in _LEVEL}
+    vocoder.synthesize(dmel.encode(torch.zeros(24_000)))  # the first call warms up
+    compute_s = audio_s = 0.0
+    for pcm, rate_hz in sounds:
+        sound = torch.from_numpy(to_float(pcm))
+        for level, analyse in _LEVEL.items():
+            frames = analyse(sound)
+            started = time.perf_counter()
+            samples = vocoder.synthesize(frames).cpu().numpy()
+            compute_s += time.perf_counter() - started
+            audio_s += len(samples) / rate_hz
+            made[level].append((to_int16(samples), rate_hz))
+            at.progress.advance(bar)
+    return _Made(made, compute_s / audio_s, int(vocoder.parameter_count()))
+
+
+def _score(at: Desk, out: dict[str, Any], texts: list[str], teacher: list[Sound], made: dict[str, _Made]) -> None:
+    own = score(at, "teacher", texts, teacher)
+    out["teacher"] = asdict(bootstrap_rate(own))
+    for name, one in made.items():
+        errors = {level: score(at, f"{name} {level}", texts, sounds) for level, sounds in one.sounds.items()}
+        figures: dict[str, Any] = {"rtf": one.rtf, "parameters": one.parameters}
+        for level, each in errors.items():
+            figures[level] = asdict(bootstrap_rate(each)) | {"stft": _distance(one.sounds[level], teacher)}
+        figures["dmel_above_mels"] = asdict(bootstrap_difference(errors["dmel"], errors["mels"]))
+        figures["dmel_above_teacher"] = asdict(bootstrap_difference(errors["dmel"], own))
+        out["vocoders"][name] = figures
+
+
+def _distance(sounds: list[Sound], teacher: list[Sound]) -> float:
+    """Mean STFT distance; a vocoder's first sample lies ``phase`` samples before the recording's."""
+    phase = dmel.TIME_BASE.phase
+    pairs = zip(sounds, teacher, strict=True)
+    return float(np.mean([stft_distance(sound[phase:], own) for (sound, _), (own, _) in pairs]))
+
+
+def _print(out: dict[str, Any]) -> None:
+    rows: list[list[object]] = [["teacher", out["teacher"]["value"], *[None] * 7]]
+    for name, one in out["vocoders"].items():
+        mels, levels = one["mels"], one["dmel"]
+        above = [f"{one[key]['value']:+.3f}" for key in ("dmel_above_mels", "dmel_above_teacher")]
+        sizes = [one["rtf"], f"{one['parameters'] / 1e6:.2f}M"]
+        rows.append([name, mels["value"], mels["stft"], levels["value"], levels["stft"], *above, *sizes])
+    columns = ("", "WER mels", "STFT", "WER dMel", "STFT", "above mels", "above teacher", "rtf", "parameters")
+    print_table(f"Vocoders alone, {out['n']} sentences of {out['texts']}, {out['threads']} thread(s)", columns, rows)

@@ -1,0 +1,95 @@
+"""Intelligibility by window: paper 000's Table I, by an offline recogniser, beside what the voice learned from."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from studio.bench.material import Desk, Setting, desk, read_texts
+from studio.core.clips import to_float, to_int16
+from studio.engine import dmel
+from studio.engine.voices import load_vocoder
+from studio.measure.recogniser import Sound
+from studio.measure.report import print_table
+from studio.measure.wer import WordErrors, bootstrap_difference, bootstrap_rate, word_errors
+
+
+@dataclass(frozen=True, kw_only=True)
+class WerSetting(Setting):
+    """The first ``count`` texts of a file, every speaker, windows m of ``windows`` at hop n."""
+
+    texts: Path
+    count: int = 100
+    windows: tuple[int, ...] = (1, 2, 3, 4, 5, 6)
+    hop: int = 1
+    scheme: str = "S1"
+
+
+def eval_wer(setting: WerSetting) -> dict[str, Any]:
+    """WER of each window beside the teacher and the teacher's dMel by the same vocoder; intervals are paired.
+
+    A sentence that the teacher says in other words than ours is left out for all.
+    """
+    texts = read_texts(setting.texts, setting.count)
+    out: dict[str, Any] = {"texts": setting.texts.name, "asked": len(texts), "speakers": {}}
+    with desk(setting) as at:
+        out |= at.about() | {"hop": setting.hop, "scheme": setting.scheme}
+        for speaker in at.speakers:
+            out["speakers"][speaker] = _speaker(at, setting, speaker, texts)
+    if not setting.quiet:
+        _print(out)
+    return out
+
+
+def _speaker(at: Desk, setting: WerSetting, speaker: str, texts: Sequence[str]) -> dict[str, Any]:
+    taught = at.teacher(speaker, texts)
+    kept = [place for place, one in enumerate(taught) if one is not None]
+    texts = [texts[place] for place in kept]
+    teacher: list[Sound] = [(one.pcm, at.card.sample_rate_hz) for one in taught if one is not None]
+    errors = {
+        "teacher": score(at, f"{speaker} teacher", texts, teacher),
+        "dmel": score(at, f"{speaker} dMel", texts, resynthesised(at, teacher)),
+    }
+    figures: dict[str, Any] = {"n": len(texts)}
+    for m in [one for one in setting.windows if one >= setting.hop]:
+        options = {"scheme": setting.scheme, "m": m, "n": setting.hop}
+        traces = at.speak(speaker, texts, options)
+        errors[f"m={m}"] = score(at, f"{speaker} m={m}", texts, [(one.pcm, one.rate_hz) for one in traces])
+    for name, each in errors.items():
+        figures[name] = asdict(bootstrap_rate(each)) | {
+            "above_dmel": asdict(bootstrap_difference(each, errors["dmel"]))
+        }
+    return figures
+
+
+def score(at: Desk, name: str, texts: Sequence[str], sounds: Sequence[Sound]) -> list[WordErrors]:
+    """Word errors of each sound."""
+    heard = at.transcribe(name, sounds)
+    return [word_errors(text, words) for text, words in zip(texts, heard, strict=True)]
+
+
+def resynthesised(at: Desk, sounds: Sequence[Sound]) -> list[Sound]:
+    """Sounds through dMel and the voice's own vocoder."""
+    vocoder = load_vocoder(at.card.vocoder, at.setting.voices, at.setting.device)
+    bar = at.progress.add_task("dMel re-synthesised", total=len(sounds))
+    out: list[Sound] = []
+    for pcm, rate_hz in sounds:
+        made = vocoder.synthesize(dmel.encode(torch.from_numpy(to_float(pcm))))
+        out.append((to_int16(made.cpu().numpy()), rate_hz))
+        at.progress.advance(bar)
+    return out
+
+
+def _print(out: dict[str, Any]) -> None:
+    rows = []
+    for speaker, figures in out["speakers"].items():
+        for name, one in figures.items():
+            if name == "n":
+                continue
+            above = one["above_dmel"]
+            interval, paired = f"{one['low']:.3f}-{one['high']:.3f}", f"{above['low']:+.3f} to {above['high']:+.3f}"
+            rows.append([f"{speaker} {name}", figures["n"], one["value"], interval, f"{above['value']:+.3f}", paired])
+    columns = ("", "n", "WER", "95%", "above dMel", "95% paired")
+    print_table(f"WER of {out['voice']}, {out['scheme']}, hop n={out['hop']}, {out['texts']}", columns, rows)

@@ -1,0 +1,65 @@
+"""Errors that tell a user what failed, what is allowed, and what to do next."""
+
+
+class StudioError(Exception):
+    """A mistake or a limit that the user can do something about.
+
+    Args:
+        what: what failed, in one clause.
+        do: what is allowed, or what to do next; shown after the first part.
+    """
+
+    code = "error"
+
+    def __init__(self, what: str, do: str = "") -> None:
+        self.what = what
+        self.do = do
+        super().__init__(f"{what}. {do}" if do else what)
+
+
+class BadOption(StudioError):
+    """An option is unknown or outside its range."""
+
+    code = "bad_option"
+
+
+class BadText(StudioError):
+    """The text cannot be taken as it is (empty, too long for one message)."""
+
+    code = "bad_text"
+
+
+class BadVoice(StudioError):
+    """A voice is missing, or its files do not match its card."""
+
+    code = "bad_voice"
+
+
+class Busy(StudioError):
+    """Every place in the engine is taken; the call may be repeated later."""
+
+    code = "busy"
+
+
+class Closed(StudioError):
+    """The utterance has ended: nothing more can be sent to it."""
+
+    code = "closed"
+
+
+class BadMessage(StudioError):
+    """A client sent something that the protocol does not know."""
+
+    code = "bad_message"
+
+
+class BadFile(StudioError):
+    """A file is missing, damaged, or not what it should be."""
+
+    code = "bad_file"
+
+
+class NeedsPackage(StudioError):
+    """A command needs a package or a program that is not installed."""
+
+    code = "needs_package"

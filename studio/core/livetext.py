@@ -1,0 +1,228 @@
+"""The page's text field: edits in, text for the utterance out; what is said stays said (DESIGN section 4).
+
+Only text up to the last white space is sent, so that correcting the word being typed costs nothing. An edit of what
+was sent un-says nothing: it is noted as ``edited`` on the words it touches, and the text after it is sent as usual.
+A replaced word counts as said: when autocorrect turns a sent "teh " into "the ", nothing is spoken again.
+"""
+
+import re
+from array import array
+from bisect import bisect_left, bisect_right
+from threading import Lock
+
+from studio.core.errors import BadMessage, BadText, Closed
+from studio.core.events import Committed, Edited, Event
+from studio.core.ports import Utterance
+from studio.core.time import Clock
+from studio.core.typography import WHITE
+
+MAX_FIELD_CHARS = 200_000
+_TOKEN = re.compile(f"[^{WHITE}]+")
+_WORD_AND_SPACE = re.compile(f"[^{WHITE}]*[{WHITE}]+")
+_HALF_CHARACTER = re.compile("[\ud800-\udfff]")
+
+
+class LiveText:
+    """A text field that an utterance speaks while it is typed. Every method may be called from any thread.
+
+    The field's first ``_said`` characters are *covered*: sent, or corrections of what was sent. ``_origin`` holds,
+    for each of them, where it stands in the text as sent; a correction stands where the word it corrects does.
+
+    Args:
+        utterance: gets the text, the flushes and the ``edited`` notes.
+        clock: tells how long nothing was typed.
+        idle_ms: after so long without an edit, what was sent is spoken without waiting for more.
+    """
+
+    def __init__(self, utterance: Utterance, clock: Clock, idle_ms: float = 700.0) -> None:
+        self._utterance = utterance
+        self._clock = clock
+        self._idle_ms = idle_ms
+        self._lock = Lock()
+        self._field = ""
+        self._said = 0
+        self._origin = array("l")
+        self._sent_chars = 0
+        self._word_ends: list[int] = []  # of the committed words, in the text as sent, by word index
+        self._word_starts: list[int] = []
+        self._late: list[tuple[int, int, str]] = []  # edits of sent text whose words are not committed yet
+        self._last_edit_ms = clock.now_ms()
+        self._unspoken = False
+        self._ended = False
+
+    @property
+    def text(self) -> str:
+        """The field as it stands."""
+        return self._field
+
+    def edit(self, at: int, remove: int, insert: str) -> None:
+        """Replace ``[at, at + remove)`` of the field, in code points, by ``insert``.
+
+        Raises:
+            BadMessage: the range is not inside the field, which stays as it was.
+            BadText: the field would hold more than MAX_FIELD_CHARS.
+            Closed: after ``end``.
+        """
+        with self._lock:
+            self._check(at, remove, insert)
+            insert = _HALF_CHARACTER.sub("\ufffd", insert)  # keeps positions, and can be sent as UTF-8
+            self._last_edit_ms = self._clock.now_ms()
+            if at < self._said or (at == self._said and self._mid_word() and insert[:1] not in WHITE):
+                self._edit_said(at, remove, insert)
+            else:
+                self._field = self._field[:at] + insert + self._field[at + remove :]
+            self._send(len(self._field) - len(_tail(self._field)))
+
+    def seen(self, event: Event) -> None:
+        """An event of the utterance; ``committed`` ones tell which words an edit touches. The rest are passed over."""
+        if not isinstance(event, Committed):
+            return
+        with self._lock:
+            self._word_starts.append(event.char_start)
+            self._word_ends.append(event.char_end)
+            self._late = [late for late in self._late if late[1] > event.char_start]
+            for first, last, text in self._late:
+                if event.char_end > first and event.char_start < last:
+                    self._utterance.note(Edited(first=event.i, last=event.i, text=text))
+
+    def poll(self) -> bool:
+        """Flush once when nothing was typed for ``idle_ms`` and something was sent since the last flush."""
+        with self._lock:
+            deadline = self._deadline_ms()
+            if deadline is None or self._clock.now_ms() < deadline:
+                return False
+            self._unspoken = False
+            self._utterance.flush()
+            return True
+
+    def next_deadline_ms(self) -> float | None:
+        """When, on the clock, ``poll`` will have something to do; None while it has not."""
+        with self._lock:
+            return self._deadline_ms()
+
+    def end(self) -> None:
+        """Send the rest and end the utterance."""
+        with self._lock:
+            if self._ended:
+                return
+            self._ended = True
+            self._send(len(self._field))
+            self._utterance.end()
+
+    def _deadline_ms(self) -> float | None:
+        return self._last_edit_ms + self._idle_ms if self._unspoken and not self._ended else None
+
+    def _check(self, at: int, remove: int, insert: str) -> None:
+        if self._ended:
+            raise Closed("the text has ended", "open a new utterance")
+        if not (0 <= at <= at + remove <= len(self._field)):
+            raise BadMessage(
+                f"the edit [{at}, {at + remove}) is outside the field's {len(self._field)} characters",
+                "count code points, and send every change of the field in order",
+            )
+        if len(self._field) - remove + len(insert) > MAX_FIELD_CHARS:
+            raise BadText(
+                f"the text field holds at most {MAX_FIELD_CHARS:,} characters",
+                "shorten the text, or send it as a stream",
+            )
+
+    def _mid_word(self) -> bool:
+        """Whether the covered part ends inside a word (its white space was taken back)."""
+        return self._said > 0 and self._field[self._said - 1] not in WHITE
+
+    def _edit_said(self, at: int, remove: int, insert: str) -> None:
+        """An edit that begins in the covered part, or goes on with a word of it."""
+        before, stop = self._field, at + remove
+        self._field = before[:at] + insert + before[stop:]
+        left = _left(before, at)
+        if not self._was_sent(before, stop):
+            # Nothing that was said follows: as many words as were replaced are corrections, the rest is new text.
+            old_end = self._said
+            words = len(_TOKEN.findall(before, left, old_end))
+            new_end = left + _corrections(self._field[left:], words, at - left)
+            follows = array("l")
+        else:
+            # What was said goes on after the edit: nothing new can be said in its place any more.
+            old_end = min(_right(before, stop), self._said)
+            new_end = old_end - remove + len(insert)
+            follows = self._origin[stop:]
+        self._note(before, left, old_end, new_end)
+        stand = self._origin[at - 1 if at > left else left]  # a correction stands where what it corrects does
+        self._said = new_end if not follows else self._said - remove + len(insert)
+        corrected = self._said - at - len(follows)
+        self._origin = self._origin[: min(at, self._said)] + array("l", [stand]) * corrected + follows
+
+    def _was_sent(self, before: str, start: int) -> bool:
+        """Whether a word from ``start`` on was sent; corrections stand where the character before them does."""
+        if not before[start : self._said].strip(WHITE):
+            return False
+        return start == 0 or self._origin[self._said - 1] > self._origin[start - 1]
+
+    def _note(self, before: str, left: int, old_end: int, new_end: int) -> None:
+        """Tell the listener which said words the edit changed, and what is written there now."""
+        shift = new_end - old_end
+        if before[left:old_end].strip(WHITE) == self._field[left:new_end].strip(WHITE):
+            return
+        if not before[left:old_end].strip(WHITE):  # put between two words: shown on the one before, or else after
+            left = _left(before, len(before[:left].rstrip(WHITE)))
+            if not before[left:old_end].strip(WHITE):
+                old_end = _right(before, len(before) - len(before[old_end:].lstrip(WHITE)))
+        text = self._field[left : old_end + shift].strip(WHITE)
+        old_end = left + len(before[left : min(old_end, self._said)].rstrip(WHITE))
+        if old_end > left:
+            self._touch(self._origin[left], self._origin[old_end - 1] + 1, text)
+
+    def _touch(self, first_char: int, end_char: int, text: str) -> None:
+        """Note an edit of [first_char, end_char) of the text as sent, now or when its words are committed."""
+        first = bisect_right(self._word_ends, first_char)
+        last = bisect_left(self._word_starts, end_char) - 1
+        if first <= last:
+            self._utterance.note(Edited(first=first, last=last, text=text))
+        self._late = [late for late in self._late if late[1] <= first_char or late[0] >= end_char]
+        if not self._word_ends or self._word_ends[-1] < end_char:
+            self._late.append((first_char, end_char, text))
+
+    def _send(self, until: int) -> None:
+        """Send the field up to ``until``."""
+        text = self._field[self._said : until]
+        if not text:
+            return
+        self._origin.extend(range(self._sent_chars, self._sent_chars + len(text)))
+        self._said = until
+        self._sent_chars += len(text)
+        self._unspoken = self._unspoken or bool(text.strip(WHITE))
+        self._utterance.push_text(text)
+
+
+def _tail(text: str) -> str:
+    """The word being typed: what follows the last white space."""
+    return text[_left(text, len(text)) :]
+
+
+def _left(text: str, at: int) -> int:
+    """Where the word that ends at ``at`` begins."""
+    while at > 0 and text[at - 1] not in WHITE:
+        at -= 1
+    return at
+
+
+def _right(text: str, at: int) -> int:
+    """Where the word that goes on at ``at`` ends."""
+    while at < len(text) and text[at] not in WHITE:
+        at += 1
+    return at
+
+
+def _corrections(new: str, words: int, kept: int) -> int:
+    """How much of ``new`` stands for ``words`` words that were said.
+
+    A word without white space after it is still being typed, and so is new text, unless its first ``kept`` letters
+    were said.
+    """
+    at = 0
+    for _ in range(words):
+        match = _WORD_AND_SPACE.match(new, at)
+        if match is None:
+            return len(new) if at < kept else at
+        at = match.end()
+    return at

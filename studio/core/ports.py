@@ -1,0 +1,100 @@
+"""What the rooms see of each other: the engine, an utterance, a normaliser of text.
+
+``serve`` and ``ui`` know the engine only through these.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from studio.core.cards import Card
+from studio.core.events import Event
+
+
+@dataclass(frozen=True)
+class SpeakRequest:
+    """How an utterance is to be spoken.
+
+    Attributes:
+        voice: ``name`` or ``name:speaker``; empty for the engine's first voice.
+        seed: the noise is a function of (seed, frame, channel), so a seed repeats an utterance.
+        temperature: None for the card's own; 0 is greedy.
+        options: the family's options by name (SpeakStream: scheme, m, n); absent ones take their defaults.
+        credit_samples: how far ahead of 0 the voice may run before ``grant`` is called; None for no limit.
+    """
+
+    voice: str = ""
+    seed: int = 0
+    temperature: float | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    credit_samples: int | None = None
+
+
+class Utterance(Protocol):
+    """One stream of text in and events out, for one listener. Every method may be called from any thread."""
+
+    id: int
+    card: Card
+
+    def push_text(self, text: str) -> None:
+        """Append text. Raises Closed after ``end`` or ``cancel``, BadText past the stated length."""
+        ...
+
+    def flush(self) -> None:
+        """Speak every committed word without waiting for more; the utterance goes on."""
+        ...
+
+    def end(self) -> None:
+        """No more text will come: the last token is committed and everything is spoken."""
+        ...
+
+    def cancel(self, played_sample: int = 0) -> None:
+        """Stop; a ``cancelled`` event says which words had been heard, then ``ended`` follows."""
+        ...
+
+    def set_options(self, options: Mapping[str, Any], temperature: float | None = None) -> None:
+        """New options from the next segment on. Raises BadOption."""
+        ...
+
+    def grant(self, until_sample: int) -> None:
+        """Let the voice run on until this sample (a receiver's credit); it only ever grows."""
+        ...
+
+    def played(self, sample: int) -> None:
+        """The listener has heard everything before ``sample``; recorded as an event."""
+        ...
+
+    def note(self, event: Event) -> None:
+        """Add an event of the caller's (``edited``, a ``network`` wait) to the stream; its t_ms is set here."""
+        ...
+
+    def events(self) -> Iterator[Event]:
+        """Every event in order, waiting for the next one; ends after ``ended`` or ``failed``."""
+        ...
+
+
+class Engine(Protocol):
+    """Hosts voices and speaks utterances."""
+
+    def cards(self) -> Sequence[Card]:
+        """Cards of the voices that can be spoken, the default first."""
+        ...
+
+    def open(self, request: SpeakRequest) -> Utterance:
+        """Begin an utterance. Raises BadVoice, BadOption, Busy."""
+        ...
+
+    def close(self) -> None:
+        """Stop everything and free what is held."""
+        ...
+
+
+class Normaliser(Protocol):
+    """Turns written tokens into spoken words; a pure function of the tokens.
+
+    Given the tokens of one held group (no white space inside a token), it answers, for each spoken word,
+    the word (lower case letters and apostrophes, with trailing punctuation among ``,.?!;:`` kept on the word it follows)
+    and the index of the written token that it came from. A token it cannot say yields no word.
+    """
+
+    def __call__(self, tokens: Sequence[str]) -> list[tuple[str, int]]: ...

@@ -1,0 +1,53 @@
+"""The time base: samples for sound, frames for the acoustic alphabet, milliseconds for clocks."""
+
+import time
+from dataclasses import dataclass
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """A monotonic clock; tests pass one that they move by hand."""
+
+    def now_ms(self) -> float:
+        """Milliseconds since some fixed moment."""
+        ...
+
+    def sleep_ms(self, duration_ms: float) -> None:
+        """Wait for a while."""
+        ...
+
+
+class MonotonicClock:
+    """The machine's monotonic clock."""
+
+    def now_ms(self) -> float:
+        return time.perf_counter() * 1000.0
+
+    def sleep_ms(self, duration_ms: float) -> None:
+        time.sleep(max(0.0, duration_ms) / 1000.0)
+
+
+@dataclass(frozen=True)
+class TimeBase:
+    """How a voice's frames lie on its samples.
+
+    Frame k of a recording owns samples [k * frame_samples - phase, (k + 1) * frame_samples - phase);
+    frame k of an utterance makes the utterance's samples [k * frame_samples, (k + 1) * frame_samples).
+    """
+
+    rate_hz: int
+    frame_samples: int
+    phase: int
+
+    def frame_of_time(self, time_s: float) -> int:
+        """The frame boundary nearest to a time in a recording (DESIGN: rounding (t * rate) / frame_samples)."""
+        return round(time_s * self.rate_hz / self.frame_samples)
+
+    def samples(self, frames: int) -> int:
+        """Samples made by a number of frames."""
+        return frames * self.frame_samples
+
+    @property
+    def frame_ms(self) -> float:
+        """Length of one frame."""
+        return 1000.0 * self.frame_samples / self.rate_hz

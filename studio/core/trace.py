@@ -1,0 +1,313 @@
+"""Traces: everything that happened to one utterance, written live as a folder and closed into one zip.
+
+A trace holds meta.json (provenance), events.jsonl, audio.wav and layers.npz (frames uint8 [T, C] and
+p_eos float32 [T]). While it is written, and after a crash, it is a folder where the layers are the raw
+files frames.u8 and p_eos.f32. ``open_trace`` reads both.
+"""
+
+import importlib.metadata
+import json
+import platform
+import shutil
+import threading
+import zipfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from studio.core import events as ev
+from studio.core.clips import WAV_HEADER_BYTES, wav_header
+from studio.core.errors import BadFile
+from studio.core.tracefile import layers_of, read_trace
+
+HEARD_WAITS: tuple[ev.WaitReason, ...] = ("text", "compute", "network")
+MAX_SILENCE_S = 3600.0
+
+
+@dataclass(frozen=True)
+class TraceWord:
+    """One spoken word; ``start`` and ``end`` are samples, None while it has not been spoken."""
+
+    i: int
+    text: str
+    written: int
+    char_start: int
+    char_end: int
+    start: int | None = None
+    end: int | None = None
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class TraceSegment:
+    """One segment: it speaks ``words``, was fed ``seen``, and owns samples [start, end)."""
+
+    index: int
+    words: tuple[int, ...]
+    seen: tuple[int, ...]
+    frame: int
+    start: int
+    end: int
+    p_eos: float | None = None
+    forced: bool = False
+
+
+@dataclass
+class Trace:
+    """An utterance as it went: what is in force at its end, and every event that led there.
+
+    Attributes:
+        meta: provenance, and ``rate_hz``.
+        events: every event in order. In a trace read from a file, audio events hold the samples in force at the end,
+            and frames events their p_eos only (the levels are in ``frames``).
+        pcm: int16 [T], without waits.
+        frames: uint8 [F, C], empty where the family has no such layer.
+        p_eos: float32 [F].
+    """
+
+    meta: dict[str, Any]
+    events: list[ev.Event]
+    pcm: np.ndarray
+    frames: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), np.uint8))
+    p_eos: np.ndarray = field(default_factory=lambda: np.zeros(0, np.float32))
+
+    @property
+    def rate_hz(self) -> int:
+        """Sampling rate of the voice."""
+        return int(self.meta["rate_hz"])
+
+    def words(self) -> list[TraceWord]:
+        """Every committed word in order, with its samples where it has been spoken."""
+        words: dict[int, dict[str, Any]] = {}
+        spans: dict[int, dict[str, Any]] = {}
+        for event in self.events:
+            match event:
+                case ev.Committed(i=i, word=text, written=written, char_start=first, char_end=last):
+                    words[i] = {"text": text, "written": written, "char_start": first, "char_end": last}
+                case ev.WordStart(i=i, sample=sample, source=source):
+                    spans[i] = {"start": sample, "source": source}
+                case ev.WordEnd(i=i, sample=sample, source=source):
+                    spans.setdefault(i, {}).update(end=sample, source=source)
+                case ev.Revised(from_sample=cut):
+                    spans = {i: span for i, span in spans.items() if span.get("start", cut) < cut}
+                    for span in spans.values():
+                        if span.get("end", 0) > cut:
+                            span.pop("end")
+        return [TraceWord(i=i, **words[i], **spans.get(i, {})) for i in sorted(words)]
+
+    def segments(self) -> list[TraceSegment]:
+        """Segments in order; each ends where the next begins, the last with the audio."""
+        found: list[ev.Segment] = []
+        ends: dict[int, ev.Eos] = {}
+        for event in self.events:
+            if isinstance(event, ev.Segment):
+                found.append(event)
+            elif isinstance(event, ev.Eos):
+                ends[event.segment] = event
+            elif isinstance(event, ev.Revised):
+                found = [one for one in found if one.sample < event.from_sample]
+        starts = [one.sample for one in found] + [len(self.pcm)]
+        out = []
+        for one, end in zip(found, starts[1:], strict=True):
+            eos = ends.get(one.index)
+            mark = (eos.p, eos.forced) if eos else (None, False)
+            span = (one.frame, one.sample, end)
+            out.append(TraceSegment(one.index, tuple(one.words), tuple(one.seen), *span, *mark))
+        return out
+
+    def waits(self) -> list[ev.Wait]:
+        """Every pause in the output, in order, whatever its reason."""
+        return [event for event in self.events if isinstance(event, ev.Wait)]
+
+    def heard_waits(self) -> list[tuple[int, int]]:
+        """(sample, samples of silence) for every pause that a listener hears, in order.
+
+        A voice faster than real time runs ahead of its listener, so a wait for text or compute is heard only by as
+        much as the next audio came too late for someone who listens from the first sample on; a wait for the network
+        (a player that ran dry) is heard whole, one for credit never.
+        """
+        made = {one.sample: one.t_ms for one in reversed(self.events) if isinstance(one, ev.Audio)}
+        first = next((one for one in self.events if isinstance(one, ev.Audio)), None)
+        if first is None:
+            return []
+        silence_ms, out = 0.0, []
+        for wait in sorted(self.waits(), key=lambda one: one.sample):
+            if wait.reason not in HEARD_WAITS or wait.sample <= 0:
+                continue
+            heard_ms = wait.duration_ms
+            if wait.reason != "network":
+                due_ms = first.t_ms + 1000.0 * wait.sample / self.rate_hz + silence_ms
+                heard_ms = min(heard_ms, made.get(wait.sample, due_ms) - due_ms)
+            if heard_ms > 0:
+                silence_ms += heard_ms
+                out.append((wait.sample, round(heard_ms * self.rate_hz / 1000.0)))
+        return out
+
+    def as_heard(self) -> np.ndarray:
+        """int16 PCM with the pauses that a listener heard put back as silence. Raises BadFile past an hour of them."""
+        waits = self.heard_waits()
+        if sum(samples for _, samples in waits) > MAX_SILENCE_S * self.rate_hz:
+            raise BadFile("the pauses of this trace are longer than an hour", "take its audio without them")
+        pieces, at = [], 0
+        for sample, silence in waits:
+            pieces += [self.pcm[at:sample], np.zeros(silence, np.int16)]
+            at = max(at, sample)
+        return np.concatenate([*pieces, self.pcm[at:]])
+
+
+def open_trace(path: str | Path) -> Trace:
+    """Read a ``.trace`` zip, or the folder that is being written or that a crash left.
+
+    Raises:
+        BadFile: it is absent, damaged, not a trace, or larger than a trace may be.
+    """
+    return Trace(*read_trace(Path(path)))
+
+
+def collect(meta: Mapping[str, Any], events: Iterable[ev.Event]) -> Trace:
+    """A trace in memory from an utterance's events; ``rate_hz`` and the like come from its ``ready``."""
+    trace = Trace(dict(meta), [], np.zeros(0, np.int16))
+    pcm, levels, p_eos = bytearray(), bytearray(), bytearray()
+    channels = 0
+    for event in events:
+        trace.events.append(event)
+        if isinstance(event, ev.Ready):
+            trace.meta = meta_of(event) | trace.meta
+        elif isinstance(event, ev.Audio):
+            pcm[2 * event.sample :] = event.pcm.astype("<i2").tobytes()
+        elif isinstance(event, ev.Frames):
+            channels = event.levels.shape[1]
+            levels[event.first_frame * channels :] = event.levels.astype(np.uint8).tobytes()
+            p_eos[4 * event.first_frame :] = np.asarray(event.p_eos, "<f4").tobytes()
+        elif isinstance(event, ev.Revised):
+            del pcm[2 * event.from_sample :]
+    trace.pcm = np.frombuffer(bytes(pcm), "<i2").astype(np.int16)
+    trace.frames, trace.p_eos = layers_of(bytes(levels), bytes(p_eos), channels)
+    return trace
+
+
+def meta_of(ready: ev.Ready) -> dict[str, Any]:
+    """What an utterance's first event says about it, as a trace's meta keeps it."""
+    out = ready.to_dict()
+    return {key: value for key, value in out.items() if key not in ("type", "t_ms")}
+
+
+def provenance(
+    *,
+    git_sha: str,
+    checkpoint_sha256: Mapping[str, str],
+    seed: int,
+    options: Mapping[str, Any],
+    threads: int,
+    dtype: str,
+) -> dict[str, Any]:
+    """Where an utterance came from, for a trace's meta, with the versions of what computed it."""
+    versions = {"python": platform.python_version()}
+    for name in ("streaming-tts-studio", "numpy", "torch", "torchaudio"):
+        try:
+            versions[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return {
+        "git_sha": git_sha,
+        "checkpoint_sha256": dict(checkpoint_sha256),
+        "seed": seed,
+        "options": dict(options),
+        "threads": threads,
+        "dtype": dtype,
+        "versions": versions,
+    }
+
+
+class TraceWriter:
+    """Writes a trace live into a folder; ``write`` may be called from any thread.
+
+    Args:
+        folder: made here; must not hold a trace yet.
+        meta: provenance; the voice, rate and frame length of the ``ready`` event are added to it.
+
+    Raises:
+        BadFile: the folder already holds something.
+    """
+
+    def __init__(self, folder: Path, meta: Mapping[str, Any]) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise BadFile(f"the folder {folder} is not empty", "a trace needs a folder of its own")
+        self.folder = folder
+        self._meta = dict(meta)
+        self._lock = threading.Lock()
+        self._closed = False
+        self._audio = (folder / "audio.wav").open("w+b", buffering=0)
+        self._levels = (folder / "frames.u8").open("w+b", buffering=0)
+        self._p_eos = (folder / "p_eos.f32").open("w+b", buffering=0)
+        self._events = (folder / "events.jsonl").open("w", encoding="utf-8", buffering=1)
+        self._write_meta()
+
+    def write(self, event: ev.Event) -> None:
+        """Add one event; what was closed takes no more, silently, as a late ``played`` may come after the end."""
+        line = json.dumps(event.to_dict(), ensure_ascii=False)
+        with self._lock:
+            if self._closed:
+                return
+            if isinstance(event, ev.Ready):
+                self._meta = meta_of(event) | self._meta
+                self._write_meta()
+            elif isinstance(event, ev.Audio):
+                _put(self._audio, WAV_HEADER_BYTES + 2 * event.sample, event.pcm.astype("<i2").tobytes())
+                self._write_wav_header()
+            elif isinstance(event, ev.Frames):
+                self._set_channels(event.levels.shape[1])
+                _put(self._levels, event.first_frame * event.levels.shape[1], event.levels.astype(np.uint8).tobytes())
+                _put(self._p_eos, 4 * event.first_frame, np.asarray(event.p_eos, "<f4").tobytes())
+            elif isinstance(event, ev.Revised):
+                self._audio.truncate(WAV_HEADER_BYTES + 2 * event.from_sample)
+                self._write_wav_header()
+            self._events.write(line + "\n")
+
+    def close(self) -> Path:
+        """Make ``<folder>.trace``, remove the folder, and return the path of the trace."""
+        target = self.folder.with_name(self.folder.name + ".trace")
+        with self._lock:
+            if self._closed:
+                return target
+            self._closed = True
+            for file in (self._audio, self._levels, self._p_eos, self._events):
+                file.close()
+        raw = [(self.folder / name).read_bytes() for name in ("frames.u8", "p_eos.f32")]
+        frames, p_eos = layers_of(raw[0], raw[1], self._meta.get("channels", 0))
+        np.savez_compressed(self.folder / "layers.npz", frames=frames, p_eos=p_eos)
+        part = target.with_name(target.name + ".part")
+        with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name in ("meta.json", "events.jsonl", "audio.wav"):
+                archive.write(self.folder / name, name)
+            archive.write(self.folder / "layers.npz", "layers.npz", zipfile.ZIP_STORED)
+        part.replace(target)
+        shutil.rmtree(self.folder)
+        return target
+
+    def _set_channels(self, channels: int) -> None:
+        if self._meta.get("channels") != channels:
+            self._meta["channels"] = channels
+            self._write_meta()
+
+    def _write_meta(self) -> None:
+        text = json.dumps(self._meta, indent=1, ensure_ascii=False)
+        (self.folder / "meta.json").write_text(text + "\n", encoding="utf-8")
+        self._write_wav_header()
+
+    def _write_wav_header(self) -> None:
+        """Keep the header true after every packet, so that a crash leaves a WAV that any player opens."""
+        samples = max(0, (self._audio.seek(0, 2) - WAV_HEADER_BYTES) // 2)
+        self._audio.seek(0)
+        self._audio.write(wav_header(int(self._meta.get("rate_hz", 24000)), samples))
+
+
+def _put(file: BinaryIO, at: int, data: bytes) -> None:
+    """Write at a place and forget what stood after it (a revised take begins there)."""
+    file.seek(at)
+    file.write(data)
+    file.truncate()

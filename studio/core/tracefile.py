@@ -1,0 +1,153 @@
+"""Reading a trace that somebody else may have made: every size is bounded, nothing is unpacked to disk, no pickle."""
+
+import io
+import json
+import math
+import zipfile
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+import numpy as np
+
+from studio.core import events as ev
+from studio.core.clips import read_wav
+from studio.core.errors import BadFile
+
+# Two hours of 24 kHz speech with its layers stay below these.
+MAX_BYTES = {"meta.json": 1 << 20, "events.jsonl": 1 << 27, "audio.wav": 1 << 29, "layers.npz": 1 << 27}
+MAX_LAYER_BYTES = 1 << 28
+REQUIRED = ("meta.json", "events.jsonl", "audio.wav")
+
+
+Parts = tuple[dict[str, Any], list[ev.Event], np.ndarray, np.ndarray, np.ndarray]
+
+
+def read_trace(path: Path) -> Parts:
+    """Meta, events, pcm, frames and p_eos of a ``.trace`` zip or folder. Raises BadFile."""
+    if path.is_dir():
+        return _read_folder(path)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            parts = _read_parts(archive, MAX_BYTES, f"the trace {path.name}")
+    except FileNotFoundError as error:
+        raise BadFile(f"there is no trace {path}", "check the path") from error
+    except (zipfile.BadZipFile, OSError, EOFError, NotImplementedError, RuntimeError) as error:
+        # zipfile raises the last two for compressions and encryptions that it does not know.
+        raise BadFile(
+            f"{path.name} is not a readable trace: {error}", "a trace is a zip made by this studio"
+        ) from error
+    missing = [name for name in REQUIRED if name not in parts]
+    if missing:
+        raise BadFile(f"{path.name} lacks {', '.join(missing)}", "a trace is a zip made by this studio")
+    frames, p_eos = _read_layers(parts["layers.npz"]) if "layers.npz" in parts else layers_of(b"", b"", 0)
+    return _build(parts["meta.json"], parts["events.jsonl"], parts["audio.wav"], frames, p_eos)
+
+
+def _read_folder(folder: Path) -> Parts:
+    """A folder that is being written or was left by a crash: its last line and frame may be cut short."""
+    parts: dict[str, bytes] = {}
+    for name in (*REQUIRED, "frames.u8", "p_eos.f32"):
+        file, limit = folder / name, MAX_BYTES.get(name, MAX_LAYER_BYTES)
+        if not file.is_file():
+            raise BadFile(f"the folder {folder} lacks {name}", "point at a trace, or at a folder that a crash left")
+        if file.stat().st_size > limit:
+            raise BadFile(f"{file} is larger than {limit} bytes", "it is not a trace of one utterance")
+        parts[name] = file.read_bytes()
+    whole_lines = parts["events.jsonl"].rpartition(b"\n")[0]
+    about, events, pcm, _, _ = _build(parts["meta.json"], whole_lines, parts["audio.wav"], *layers_of(b"", b"", 0))
+    channels = about.get("channels", 0)
+    if not _fits(int, channels) or channels < 0:
+        raise BadFile(f"meta.json says {channels!r} channels", "the trace is damaged")
+    frames, p_eos = layers_of(parts["frames.u8"], parts["p_eos.f32"], channels)
+    return about, events, pcm, frames, p_eos
+
+
+def layers_of(levels: bytes, p_eos: bytes, channels: int) -> tuple[np.ndarray, np.ndarray]:
+    """Frames uint8 [T, C] and p_eos float32 [T] of the raw layers; a part frame at the end is dropped."""
+    count = min(len(levels) // channels, len(p_eos) // 4) if channels else len(p_eos) // 4
+    frames = np.frombuffer(levels[: count * channels], np.uint8).reshape(count, channels)
+    return frames, np.frombuffer(p_eos[: 4 * count], "<f4").astype(np.float32)
+
+
+def _read_parts(archive: zipfile.ZipFile, limits: dict[str, int], what: str) -> dict[str, bytes]:
+    """The known members, each read no further than its limit (a zip may lie about its sizes)."""
+    parts: dict[str, bytes] = {}
+    for info in archive.infolist():
+        limit = limits.get(info.filename)
+        if limit is None or info.filename in parts:
+            raise BadFile(f"{what} holds {info.filename[:80]!r}", f"only one each of {', '.join(limits)} belongs there")
+        with archive.open(info) as member:
+            parts[info.filename] = member.read(limit + 1)
+        if len(parts[info.filename]) > limit:
+            raise BadFile(f"{info.filename} in {what} unpacks to more than {limit} bytes", "it is not one utterance")
+    return parts
+
+
+def _read_layers(data: bytes) -> tuple[np.ndarray, np.ndarray]:
+    limits = {"frames.npy": MAX_LAYER_BYTES, "p_eos.npy": MAX_LAYER_BYTES}
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            parts = _read_parts(archive, limits, "layers.npz")
+        frames, p_eos = (_read_array(parts[name], name) for name in limits)
+    except (zipfile.BadZipFile, KeyError, ValueError, EOFError, NotImplementedError, RuntimeError) as error:
+        raise BadFile(f"layers.npz cannot be read: {error}", "the trace is damaged") from error
+    if frames.dtype != np.uint8 or frames.ndim != 2 or p_eos.dtype != np.float32 or p_eos.ndim != 1:
+        raise BadFile("layers.npz holds other arrays than frames uint8 [T, C] and p_eos float32 [T]", "it is damaged")
+    return frames, p_eos
+
+
+def _read_array(data: bytes, name: str) -> np.ndarray:
+    """An npy array whose header promises no more than what follows it."""
+    file = io.BytesIO(data)
+    version = np.lib.format.read_magic(file)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = read(file)
+    if dtype.hasobject or math.prod(shape) * dtype.itemsize != len(data) - file.tell():
+        raise ValueError(f"{name} does not hold what its header says")
+    return np.load(io.BytesIO(data), allow_pickle=False)
+
+
+def _build(meta: bytes, lines: bytes, wav: bytes, frames: np.ndarray, p_eos: np.ndarray) -> Parts:
+    try:
+        about = json.loads(meta)
+    except (ValueError, RecursionError) as error:
+        raise BadFile(f"meta.json is not JSON: {error}", "the trace is damaged") from error
+    pcm, rate_hz = read_wav(wav)
+    if not isinstance(about, dict) or about.setdefault("rate_hz", rate_hz) != rate_hz:
+        raise BadFile("meta.json and audio.wav do not belong together", "the trace is damaged")
+    events = [_event(line, number, pcm) for number, line in enumerate(lines.splitlines(), 1)]
+    return about, events, pcm, frames, p_eos
+
+
+def _event(line: bytes, number: int, pcm: np.ndarray) -> ev.Event:
+    """One line of events.jsonl; audio gets its samples back, as they are in force at the end."""
+    try:
+        data = json.loads(line)
+        samples = data.pop("samples", 0) if data["type"] == "audio" else 0
+        event = ev.from_dict(data)
+        for one in fields(event):
+            if not _fits(one.type, getattr(event, one.name)):
+                raise ValueError(f"{one.name} is {str(getattr(event, one.name))[:40]!r}")
+        if isinstance(event, ev.Audio):
+            if not _fits(int, samples) or event.sample < 0 or samples < 0:
+                raise ValueError("no such samples")
+            return ev.Audio(t_ms=event.t_ms, sample=event.sample, pcm=pcm[event.sample : event.sample + samples])
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise BadFile(f"line {number} of events.jsonl is not an event: {error}", "the trace is damaged") from error
+    return event
+
+
+def _fits(kind: Any, value: Any) -> bool:
+    """Whether a value read from JSON is of the type that the event's field declares."""
+    if get_origin(kind) is list:
+        return isinstance(value, list) and all(_fits(get_args(kind)[0], one) for one in value)
+    if get_origin(kind) is dict:
+        return isinstance(value, dict)
+    if get_origin(kind) is Literal:
+        return value in get_args(kind)
+    if kind is float:
+        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if kind is int:
+        return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 53
+    return isinstance(value, kind)

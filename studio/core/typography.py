@@ -1,0 +1,177 @@
+"""Written characters: what is white space, what folds to plain letters, what no voice here can say."""
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from functools import lru_cache
+
+WHITE = (
+    " \t\n\r\f\v\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000"
+)
+MARKS = "?!.;:,"  # what a spoken word may end with, the strongest first
+CURRENCY = "$£€¥₹"
+FRACTIONS = "¼½¾⅓⅔⅛⅜⅝⅞"
+SYMBOLS = frozenset("£€¥₹¢§°±×÷µ²³π√∞≈≠≤≥©®™" + FRACTIONS)  # beyond ASCII, a normaliser has to know these
+MUTE = frozenset("-*")  # alone, these are pauses and bullets: saying nothing for them loses nothing
+MAX_TOKEN_CHARS = 200
+MAX_WORD_LETTERS = 40
+
+MONTHS = (
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
+)
+# Written with a full stop that ends no sentence; the text room knows how each is said.
+_ABBREVIATED = (
+    "Dr Mr Mrs Ms Prof Rev Sgt Capt Lt Col Gen Gov Sen Rep Hon Jr Sr St Mt Ft Ave Blvd Rd Inc Ltd Co Corp No "
+    "Nos Fig Vol Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec etc vs Vs approx dept Dept pp cf Ph.D"
+)
+ABBREVIATIONS = frozenset(_ABBREVIATED.split())
+
+_BREAK = "\0"
+_TYPOGRAPHIC = {
+    **dict.fromkeys('"“”„‟«»‹›「」『』()[]{}`', _BREAK),
+    **dict.fromkeys("’‘‛ʼ′´＇", "'"),
+    **dict.fromkeys("‐‑‒–−⁃", "-"),
+    **dict.fromkeys("—―⸺", "--"),
+    **dict.fromkeys("•·‣◦▪●¿¡", ""),
+    **{"…": "...", "⁄": "/", "№": "#", "μ": "µ", "ß": "ss", "ẞ": "SS", "æ": "ae", "Æ": "AE", "œ": "oe", "Œ": "OE"},
+    **{"ø": "o", "Ø": "O", "đ": "d", "Đ": "D", "ð": "d", "Ð": "D", "þ": "th", "Þ": "Th", "ł": "l", "Ł": "L"},
+    **{"ı": "i", "ŋ": "ng", "Ŋ": "Ng", "ħ": "h", "Ħ": "H", "ĸ": "k"},
+}
+_PLAIN = re.compile(r"[A-Za-z]{1,40}(?:'[A-Za-z]{1,10})?[,.?!;:]?")
+_SPLIT = re.compile(r"\0+|-{2,}|\.{2,}(?=[A-Za-z0-9])")
+_LONG = re.compile(rf"[A-Za-z']{{{MAX_WORD_LETTERS + 1},}}")
+_DOTTED = re.compile(r"[A-HJ-Z]|[A-Za-z](?:\.[A-Za-z])+")
+_TAIL = "'*_~|" + MARKS
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What a normaliser gets: ASCII and SYMBOLS, at most one trailing mark, and where it stood."""
+
+    text: str
+    char_start: int
+    char_end: int
+
+
+@dataclass(frozen=True)
+class UnsupportedSpan:
+    """The voice cannot say [char_start, char_end) of the text as sent."""
+
+    char_start: int
+    char_end: int
+    why: str
+
+
+def is_abbreviation(base: str) -> bool:
+    """Whether a full stop after ``base`` belongs to it: Dr, p.m, J (but not I)."""
+    return base in ABBREVIATIONS or _DOTTED.fullmatch(base) is not None
+
+
+def split_mark(text: str) -> tuple[str, str]:
+    """A piece's word and its trailing mark; the full stop of an abbreviation stays with the word."""
+    if text[-1] not in MARKS or (text[-1] == "." and is_abbreviation(text[:-1])):
+        return text, ""
+    return text[:-1], text[-1]
+
+
+@lru_cache(maxsize=4096)
+def fold(char: str) -> str | None:
+    """A character as plain ones: itself, its base letter, nothing (invisible), or None (cannot be said)."""
+    if char in _TYPOGRAPHIC:
+        return _TYPOGRAPHIC[char]
+    if " " < char < "\x7f" or char in SYMBOLS:
+        return char
+    if unicodedata.category(char) in ("Mn", "Me", "Cf"):
+        return ""
+    base = "".join(c for c in unicodedata.normalize("NFKD", char) if unicodedata.category(c) != "Mn")
+    plain = "".join(_TYPOGRAPHIC.get(c, c) for c in base)
+    return plain if plain and all(c == _BREAK or " " < c < "\x7f" for c in plain) else None
+
+
+def why_unsayable(char: str) -> str:
+    """Why a character that ``fold`` refuses cannot be said, and what can."""
+    category, name = unicodedata.category(char), unicodedata.name(char, "no name").lower()
+    code = f"U+{ord(char):04X}"
+    if category == "Cc":
+        return f"{code} is a control character: it makes no sound"
+    if category == "Cs":
+        return f"{code} is half a character (a lone surrogate): send whole characters"
+    if category in ("Co", "Cn"):
+        return f"{code} is not an assigned character"
+    if category[0] in "LMN":
+        return f"this voice speaks English letters only: {char} ({name}) is not one of them"
+    return f"this voice has no reading for {char} ({name}): write it in words"
+
+
+def pieces(token: str, start: int) -> tuple[list[Piece], list[UnsupportedSpan]]:
+    """The sayable pieces and the unsayable spans of one written token that begins at ``start``, each in order.
+
+    Quotes, brackets, dashes and ellipses inside a token part it; what surrounds a word (quotes, emphasis) is dropped.
+    """
+    if _PLAIN.fullmatch(token):
+        return [Piece(token, start, start + len(token))], []
+    text, starts, ends, spans = _fold_token(token, start)
+    found: list[Piece] = []
+    begin = 0
+    for gap in [*_SPLIT.finditer(text), None]:
+        stop = gap.start() if gap else len(text)
+        pause = bool(gap) and text[stop] != _BREAK
+        piece = _trim(text, begin, stop, pause)
+        if piece is not None:
+            said, first = piece
+            place = (starts[first], ends[stop - 1])
+            if _LONG.search(said):
+                spans.append(UnsupportedSpan(*place, f"words of at most {MAX_WORD_LETTERS} letters can be spoken"))
+            else:
+                found.append(Piece(said, *place))
+        begin = gap.end() if gap else stop
+    return found, sorted(spans, key=lambda span: span.char_start)
+
+
+def _fold_token(token: str, start: int) -> tuple[str, list[int], list[int], list[UnsupportedSpan]]:
+    """The folded token, where each of its characters began and ended, and the spans that were refused."""
+    text: list[str] = []
+    starts: list[int] = []
+    ends: list[int] = []
+    spans: list[UnsupportedSpan] = []
+    refused = False
+    for at, char in enumerate(token, start):
+        plain = fold(char)
+        if plain is None and not refused:
+            spans.append(UnsupportedSpan(at, at + 1, why_unsayable(char)))
+            text.append(_BREAK)
+            starts.append(at)
+            ends.append(at + 1)
+        elif plain is None or (not plain and refused):
+            spans[-1] = UnsupportedSpan(spans[-1].char_start, at + 1, spans[-1].why)
+        elif not plain and ends:
+            ends[-1] = at + 1  # an accent or an invisible character belongs to the letter before it
+        else:
+            text.extend(plain)
+            starts.extend([at] * len(plain))
+            ends.extend([at + 1] * len(plain))
+        refused = plain is None or (not plain and refused)
+    return "".join(text), starts, ends, spans
+
+
+def _trim(text: str, begin: int, stop: int, pause: bool) -> tuple[str, int] | None:
+    """A piece without what surrounds it, with one trailing mark, and where it begins; None when nothing is left."""
+    bare = text[begin:stop]
+    if bare in MUTE:
+        return bare, begin
+    while begin < stop and text[begin] in _TAIL:
+        if text[begin] in ".~" and text[begin + 1 : begin + 2].isdecimal():
+            break
+        begin += 1
+    end = stop
+    while end > begin and text[end - 1] in _TAIL:
+        end -= 1
+    word, tail = text[begin:end], text[end:stop]
+    if not word:
+        return None
+    if tail.startswith(".") and is_abbreviation(word):
+        word, tail = word + ".", tail[1:]
+    mark = next((mark for mark in MARKS if mark in tail), "," if pause else "")
+    return word + mark, begin

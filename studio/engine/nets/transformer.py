@@ -1,0 +1,133 @@
+"""A lean pre-norm decoder: RMSNorm, rotary positions, query-key norm, squared-ReLU feed-forward.
+
+Trained on whole sequences (``forward``), run a few tokens at a time over cached keys and values (``extend``).
+"""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from studio.engine.state import KeyValueCache
+
+
+@dataclass(frozen=True)
+class DecoderConfig:
+    """Sizes of a decoder stack. ``hidden`` is the feed-forward width."""
+
+    layers: int
+    width: int
+    heads: int
+    hidden: int
+    rotary_base: float = 10_000.0
+
+    @property
+    def head_width(self) -> int:
+        """Width of one head."""
+        return self.width // self.heads
+
+
+def rotary(positions: Tensor, width: int, base: float) -> tuple[Tensor, Tensor]:
+    """Cosines and sines for absolute positions, int [...] -> two float32 [..., width / 2].
+
+    Angles are made in float64, so that a stream may run for hours.
+    """
+    rates = base ** (-torch.arange(0, width, 2, dtype=torch.float64, device=positions.device) / width)
+    angles = positions.to(torch.float64).unsqueeze(-1) * rates
+    return angles.cos().float(), angles.sin().float()
+
+
+def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Rotate pairs of channels of [..., T, width] by angles [..., T, width / 2]."""
+    a, b = x.chunk(2, dim=-1)
+    cos, sin = cos.to(x.dtype), sin.to(x.dtype)
+    return torch.cat((a * cos - b * sin, a * sin + b * cos), dim=-1)
+
+
+class Block(nn.Module):
+    """One layer: attention and feed-forward, each on the normalised residual stream."""
+
+    def __init__(self, config: DecoderConfig) -> None:
+        super().__init__()
+        self.heads, self.head_width = config.heads, config.head_width
+        self.norm_attention = nn.RMSNorm(config.width)
+        self.qkv = nn.Linear(config.width, 3 * config.width, bias=False)
+        self.norm_query = nn.RMSNorm(config.head_width)
+        self.norm_key = nn.RMSNorm(config.head_width)
+        self.out = nn.Linear(config.width, config.width, bias=False)
+        self.norm_feed = nn.RMSNorm(config.width)
+        self.up = nn.Linear(config.width, config.hidden, bias=False)
+        self.down = nn.Linear(config.hidden, config.width, bias=False)
+        nn.init.zeros_(self.out.weight)  # every layer begins as the identity
+        nn.init.zeros_(self.down.weight)
+
+    def project(self, x: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values of [B, T, D], each [B, H, T, D / H]."""
+        q, k, v = self.qkv(self.norm_attention(x)).unflatten(-1, (3, self.heads, self.head_width)).unbind(-3)
+        q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
+        return rotate(self.norm_query(q), cos, sin), rotate(self.norm_key(k), cos, sin), v
+
+    def finish(self, x: Tensor, mixed: Tensor) -> Tensor:
+        """Add the attention's answer [B, H, T, D / H] and the feed-forward to [B, T, D]."""
+        x = x + self.out(mixed.transpose(1, 2).flatten(2))
+        return x + self.down(F.relu(self.up(self.norm_feed(x))).square())
+
+
+class Decoder(nn.Module):
+    """A stack of blocks with a last norm."""
+
+    def __init__(self, config: DecoderConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
+        self.norm = nn.RMSNorm(config.width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Causal pass over whole sequences, [B, T, D] -> [B, T, D]."""
+        positions = torch.arange(x.shape[1], device=x.device)
+        cos, sin = rotary(positions, self.config.head_width, self.config.rotary_base)
+        for block in self.blocks:
+            q, k, v = block.project(x, cos, sin)
+            x = block.finish(x, F.scaled_dot_product_attention(q, k, v, is_causal=True))
+        return self.norm(x)
+
+    def extend(self, x: Tensor, cache: KeyValueCache, slots: list[int]) -> Tensor:
+        """Run T new tokens of each row over what its slot holds, and keep their keys and values.
+
+        The linear layers run on the whole batch; attention runs row by row over exactly what the row holds, so
+        a row's result does not depend on how long its neighbours are.
+
+        Args:
+            x: [B, T, D]; row b continues slot ``slots[b]``. A slot of -1 is padding: computed, never kept.
+            cache: where keys and values live.
+        """
+        tokens = x.shape[1]
+        first = torch.tensor([cache.position[s] if s >= 0 else 0 for s in slots], device=x.device)
+        positions = first.unsqueeze(1) + torch.arange(tokens, device=x.device)
+        cos, sin = rotary(positions, self.config.head_width, self.config.rotary_base)
+        cos, sin = cos.unsqueeze(1), sin.unsqueeze(1)
+        for layer, block in enumerate(self.blocks):
+            q, k, v = block.project(x, cos, sin)
+            rows = []
+            for row, slot in enumerate(slots):
+                if slot < 0:
+                    rows.append(v[row])
+                    continue
+                keys, values = cache.write(layer, slot, k[row], v[row])
+                rows.append(_attend(q[row], keys, values))
+            x = block.finish(x, torch.stack(rows))
+        for slot in slots:
+            if slot >= 0:
+                cache.advance(slot, tokens)
+        return self.norm(x)
+
+
+def _attend(q: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+    """Attention of the last T positions over all S, [H, T, d] x [H, S, d] -> [H, T, d]."""
+    tokens, held = q.shape[1], keys.shape[1]
+    scores = q @ keys.transpose(1, 2) * q.shape[-1] ** -0.5
+    if tokens > 1:
+        allowed = torch.ones(tokens, held, dtype=torch.bool, device=q.device).tril(held - tokens)
+        scores = scores.masked_fill(~allowed, float("-inf"))
+    return scores.softmax(dim=-1) @ values

@@ -1,0 +1,41 @@
+"""Sampling without a generator: the noise is a function of (seed, frame, channel), so a seed repeats an utterance."""
+
+import torch
+from torch import Tensor
+
+_MASK = 0xFFFFFFFF
+
+
+def _mix(x: Tensor) -> Tensor:
+    """A bijection of 32-bit numbers that leaves no visible order (Wellons's lowbias32); int64 holding them."""
+    x = (x ^ (x >> 16)) * 0x7FEB352D & _MASK
+    x = (x ^ (x >> 15)) * 0x846CA68B & _MASK
+    return x ^ (x >> 16)
+
+
+def uniform(seeds: Tensor, frames: Tensor, channels: int) -> Tensor:
+    """Numbers in (0, 1), float32 [B, channels], from int64 [B] of seeds and [B] of frame indices."""
+    low, high = seeds & _MASK, (seeds >> 32) & _MASK
+    row = _mix(_mix(low ^ _mix(high + 0x9E3779B9 & _MASK)) + frames & _MASK)
+    column = torch.arange(1, channels + 1, device=seeds.device, dtype=torch.int64) * 0x85EBCA6B & _MASK
+    bits = _mix(row.unsqueeze(1) ^ _mix(column))
+    return ((bits >> 8).to(torch.float32) + 0.5) * 2.0**-24
+
+
+def sample_levels(logits: Tensor, temperature: Tensor, seeds: Tensor, frames: Tensor) -> Tensor:
+    """Draw one level for each channel by the inverse of its distribution.
+
+    Args:
+        logits: [B, C, K].
+        temperature: float [B]; 0 takes the most likely level.
+        seeds, frames: int64 [B].
+
+    Returns:
+        uint8 [B, C].
+    """
+    logits = logits.float()
+    greedy = logits.argmax(-1)
+    shares = (logits / temperature.clamp(min=1e-3)[:, None, None]).softmax(-1).cumsum(-1)
+    noise = uniform(seeds, frames, logits.shape[1])
+    drawn = (shares < noise.unsqueeze(-1)).sum(-1).clamp(max=logits.shape[-1] - 1)
+    return torch.where((temperature > 0)[:, None], drawn, greedy).to(torch.uint8)

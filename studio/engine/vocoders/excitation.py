@@ -1,0 +1,131 @@
+"""What excites a synthetic throat: pulses, noise, and the minimum-phase filters that shape both.
+
+Every function is stateless and continues exactly: phases, positions and tails come in and go out.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+_MASK = 0xFFFFFFFF
+
+
+def _mixed(x: Tensor) -> Tensor:
+    """A 32-bit integer hash (the multipliers are those of Chris Wellons' lowbias32), kept in int64."""
+    x = ((x ^ (x >> 16)) * 0x7FEB352D) & _MASK
+    x = ((x ^ (x >> 15)) * 0x846CA68B) & _MASK
+    return x ^ (x >> 16)
+
+
+def uniform_noise(seed: Tensor, position: Tensor, samples: int) -> Tensor:
+    """White noise of unit power as a pure function of seed and sample index, so that it can be cut anywhere.
+
+    Args:
+        seed: [B] int64.
+        position: [B] int64, the index of the first sample.
+
+    Returns:
+        [B, samples] float32, uniform in +-sqrt(3).
+    """
+    index = position[:, None] + torch.arange(samples, device=position.device)
+    key = _mixed((seed & _MASK) + 0x9E3779B9)[:, None]
+    bits = _mixed((index & _MASK) ^ key)
+    return (bits.to(torch.float32) - 2.0**31) * (math.sqrt(3.0) / 2.0**31)
+
+
+def pulse_train(
+    f0_hz: Tensor, before_hz: Tensor, phase: Tensor, rests: Tensor, *, hop_samples: int, sample_rate_hz: int
+) -> tuple[Tensor, Tensor]:
+    """Band-limited pulses of unit power, by the closed form of a sum of cosines (Dirichlet's kernel).
+
+    In double precision throughout: a phase is a long sum, and the hundredth harmonic multiplies its error.
+
+    Args:
+        f0_hz: [B, S] float64, the frequency reached at the end of each hop (a straight line leads there).
+        before_hz: [B] float64, the frequency at the start of the first hop.
+        phase: [B] float64, in cycles, before the first sample.
+        rests: [B, S] bool, hops after which the phase begins again at 0, so that no rounding outlives a pause.
+
+    Returns:
+        Pulses [B, S, hop_samples] float64, and the phase [B] after the last sample, modulo 1.
+    """
+    start = torch.cat((before_hz[:, None], f0_hz[:, :-1]), dim=1)
+    n = torch.arange(1, hop_samples + 1, dtype=torch.float64, device=f0_hz.device)
+    cycles = (start + f0_hz) * (hop_samples / (2 * sample_rate_hz))
+    total = cycles.cumsum(1)
+    mark = torch.where(rests, torch.arange(1, total.shape[1] + 1, device=total.device), 0).cummax(1).values
+    end = total - torch.cat((-phase[:, None], total), dim=1).gather(1, mark)
+    begin = torch.cat((phase[:, None], end[:, :-1]), dim=1)[:, :, None]
+    bend = ((f0_hz - start) / (2 * hop_samples))[:, :, None]
+    phi = begin + (bend * n + start[:, :, None]) * (n / sample_rate_hz)
+    phi = phi - phi.round()
+    harmonics = (0.48 * sample_rate_hz / torch.maximum(start, f0_hz)).floor_()[:, :, None]
+    angle = (phi.abs() * math.pi).clamp_min(1e-9)  # the kernel is even, and its value at 0 is that of 1e-9
+    kernel = torch.sin(angle * (2 * harmonics + 1)) / torch.sin(angle)
+    return (kernel - 1) * torch.rsqrt(2 * harmonics), end[:, -1] % 1.0
+
+
+def band_centres_hz(bands: int, sample_rate_hz: int) -> Tensor:
+    """Centres [bands] from 0 to the Nyquist frequency, even on the Slaney mel scale (linear to 1 kHz, then log)."""
+    knee_hz, knee, slope = 1000.0, 15.0, math.log(6.4) / 27
+    mel = torch.linspace(0, knee + math.log(sample_rate_hz / 2 / knee_hz) / slope, bands, dtype=torch.float64)
+    return torch.where(mel < knee, mel * (knee_hz / knee), knee_hz * torch.exp((mel - knee) * slope))
+
+
+def interpolation(knots: Tensor, points: Tensor) -> Tensor:
+    """The matrix [len(knots), len(points)] of linear interpolation; constant beyond the outer knots."""
+    right = torch.searchsorted(knots, points).clamp(1, len(knots) - 1)
+    left = right - 1
+    share = ((points - knots[left]) / (knots[right] - knots[left])).clamp(0, 1)
+    matrix = torch.zeros(len(knots), len(points), dtype=knots.dtype)
+    column = torch.arange(len(points))
+    matrix[left, column] = 1 - share
+    matrix[right, column] += share
+    return matrix
+
+
+def minimum_phase_basis(bands: int, fft: int, sample_rate_hz: int) -> Tensor:
+    """The linear map from a log envelope in bands to the log spectrum of its minimum-phase filter.
+
+    Interpolating to the bins, going to the cepstrum, folding it onto positive time and coming back are all linear, so
+    they are one matrix; only the exponential after it is not.
+
+    Returns:
+        [bands, 2 * (fft // 2 + 1)] float32: log magnitudes of the bins, then their phases in radians.
+    """
+    assert fft % 2 == 0, "the folding below is for even lengths"
+    bins = torch.linspace(0, sample_rate_hz / 2, fft // 2 + 1, dtype=torch.float64)
+    log_magnitude = interpolation(band_centres_hz(bands, sample_rate_hz), bins)
+    cepstrum = torch.fft.irfft(log_magnitude.to(torch.complex128), n=fft)
+    fold = torch.zeros(fft, dtype=torch.float64)
+    fold[0] = fold[fft // 2] = 1
+    fold[1 : fft // 2] = 2
+    spectrum = torch.fft.rfft(cepstrum * fold)
+    return torch.cat((spectrum.real, spectrum.imag), dim=1).to(torch.float32)
+
+
+def filtered(excitation: Tensor, log_envelope: Tensor, basis: Tensor, tail: Tensor, fft: int) -> tuple[Tensor, Tensor]:
+    """Each hop of each source through its own minimum-phase filter, the sources summed, the hops overlapped and added.
+
+    Args:
+        excitation: [B, S, sources, hop].
+        log_envelope: [B, S, sources, bands], natural log of the gain.
+        tail: [B, overlaps, hop], what earlier hops still have to say; fft = (overlaps + 1) * hop.
+
+    Returns:
+        Samples [B, S * hop] and the next tail.
+    """
+    batch, hops, _, hop = excitation.shape
+    log_magnitude, angle = (log_envelope @ basis).chunk(2, dim=-1)
+    gain = log_magnitude.exp()
+    real, imag = gain * angle.cos(), gain * angle.sin()
+    source = torch.fft.rfft(excitation, n=fft)
+    # Written out in reals: autograd's complex product costs several times as much.
+    real, imag = source.real * real - source.imag * imag, source.real * imag + source.imag * real
+    parts = torch.fft.irfft(torch.complex(real.sum(2), imag.sum(2)), n=fft).view(batch, hops, fft // hop, hop)
+    overlaps = tail.shape[1]
+    out = torch.cat((tail, tail.new_zeros(batch, hops, hop)), dim=1)
+    for late in range(overlaps + 1):
+        out[:, late : late + hops] += parts[:, :, late]
+    return out[:, :hops].reshape(batch, hops * hop), out[:, hops:]

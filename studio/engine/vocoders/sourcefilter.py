@@ -1,0 +1,213 @@
+"""The source-filter vocoder: a small causal net says pitch, voicing and envelopes; pulses and noise do the rest.
+
+The net runs at the frame rate, then at four times that; everything per sample is signal processing in closed form.
+Design and measurements are in docs/adr/0003-source-filter-vocoder.md.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from studio.engine import dmel
+from studio.engine.vocoders import excitation
+from studio.engine.vocoders.base import State, Vocoder, seed_rows
+
+# A sharper softmax lets one pitch win without the jumps of an arg-max, which rounding could turn either way.
+_PITCH_SHARPNESS = 4.0
+# Below this voicing logit (12%) pulses are faint enough for their phase to begin again unheard.
+_REST_LOGIT = -2.0
+
+
+@dataclass(frozen=True)
+class SourceFilterConfig:
+    """Sizes of a source-filter vocoder.
+
+    Attributes:
+        width, blocks: of the net at the frame rate; ``fine_width, fine_blocks`` after the upsampling.
+        upsampling: control hops per frame.
+        fft: length of a filter's response in samples, a multiple of a hop and even.
+        mel_mean, mel_scale: how log10 mels become the net's input.
+    """
+
+    channels: int = dmel.CHANNELS
+    frame_samples: int = dmel.TIME_BASE.frame_samples
+    sample_rate_hz: int = dmel.TIME_BASE.rate_hz
+    width: int = 256
+    blocks: int = 4
+    kernel: int = 5
+    upsampling: int = 4
+    fine_width: int = 128
+    fine_blocks: int = 2
+    pitch_classes: int = 64
+    pitch_low_hz: float = 60.0
+    pitch_high_hz: float = 400.0
+    envelope_bands: int = 100
+    aperiodicity_bands: int = 12
+    fft: int = 900
+    mel_mean: float = -2.5
+    mel_scale: float = 1.5
+
+    @property
+    def hop_samples(self) -> int:
+        """Samples that share one set of controls."""
+        return self.frame_samples // self.upsampling
+
+
+@dataclass
+class SourceFilterState(State):
+    """Tails of the convolutions, the pitch and phase of the pulses, and what the filters still have to say.
+
+    Attributes:
+        tails: one per causal convolution, [B, kernel - 1, width].
+        phase: [B] float64, cycles modulo 1; ``f0_hz`` [B] float64 the frequency reached.
+        ringing: [B, fft / hop - 1, hop].
+    """
+
+    tails: list[Tensor]
+    phase: Tensor
+    f0_hz: Tensor
+    ringing: Tensor
+
+
+class Controls(NamedTuple):
+    """What the net says about each hop, [B, S, ...]: logits, natural-log envelopes, noise-share logits."""
+
+    pitch: Tensor
+    voicing: Tensor
+    envelope: Tensor
+    aperiodicity: Tensor
+
+
+def causal_depthwise(past: Tensor, taps: Tensor) -> Tensor:
+    """Each channel's own filter, `past [B, kernel - 1 + T, C]` and `taps [kernel, C]` to [B, T, C].
+
+    Sums of shifted products: for channels-last tensors of this size that is faster than a grouped convolution.
+    """
+    kernel = taps.shape[0]
+    steps = past.shape[1] - kernel + 1
+    if steps == 1:
+        return (past * taps).sum(1, keepdim=True)
+    mixed = past[:, :steps] * taps[0]
+    for late in range(1, kernel):
+        mixed = torch.addcmul(mixed, past[:, late : late + steps], taps[late])
+    return mixed
+
+
+class CausalBlock(nn.Module):
+    """A ConvNeXt block that looks back only: depthwise convolution, norm, two pointwise layers, a residual."""
+
+    def __init__(self, width: int, kernel: int) -> None:
+        super().__init__()
+        self.depthwise = nn.Parameter(torch.randn(kernel, width) / math.sqrt(kernel))
+        self.norm = nn.LayerNorm(width)
+        self.wide = nn.Linear(width, 2 * width)
+        self.narrow = nn.Linear(2 * width, width)
+        nn.init.normal_(self.narrow.weight, std=0.02)
+
+    def forward(self, x: Tensor, tail: Tensor) -> tuple[Tensor, Tensor]:
+        """`x [B, T, width]` with what came before, `tail [B, kernel - 1, width]`; returns both for the next."""
+        past = torch.cat((tail, x), dim=1)
+        mixed = causal_depthwise(past, self.depthwise)
+        return x + self.narrow(F.gelu(self.wide(self.norm(mixed)))), past[:, x.shape[1] :]
+
+
+class SourceFilter(Vocoder[SourceFilterState]):
+    """Frames to samples by a differentiable source-filter model, one chunk per frame."""
+
+    name: ClassVar[str] = "sourcefilter"
+    Config: ClassVar[type] = SourceFilterConfig
+    basis: Tensor
+    spread: Tensor
+    log_pitches: Tensor
+
+    def __init__(self, config: SourceFilterConfig) -> None:
+        super().__init__()
+        self.config = c = config
+        assert c.fft % c.hop_samples == 0 and c.frame_samples % c.upsampling == 0, "hops tile frames and filters"
+        self.enter = nn.Linear(c.channels, c.width)
+        self.coarse = nn.ModuleList(CausalBlock(c.width, c.kernel) for _ in range(c.blocks))
+        self.upsample = nn.Linear(c.width, c.upsampling * c.fine_width)
+        self.fine = nn.ModuleList(CausalBlock(c.fine_width, c.kernel) for _ in range(c.fine_blocks))
+        self.norm = nn.LayerNorm(c.fine_width)
+        self._sizes = (c.pitch_classes, 1, c.envelope_bands, c.aperiodicity_bands)
+        self.heads = nn.Linear(c.fine_width, sum(self._sizes))
+        with torch.no_grad():
+            self.heads.bias[c.pitch_classes + 1 :][: c.envelope_bands] = -4.0
+        basis = excitation.minimum_phase_basis(c.envelope_bands, c.fft, c.sample_rate_hz)
+        self.register_buffer("basis", basis, persistent=False)
+        knots, bands = (excitation.band_centres_hz(n, c.sample_rate_hz) for n in self._sizes[:1:-1])
+        self.register_buffer("spread", excitation.interpolation(knots, bands).float(), persistent=False)
+        low, high = math.log(c.pitch_low_hz), math.log(c.pitch_high_hz)
+        pitches = torch.linspace(low, high, c.pitch_classes, dtype=torch.float64)
+        self.register_buffer("log_pitches", pitches, persistent=False)
+
+    def init_state(self, rows: int, device: torch.device | str = "cpu", seed: int | Tensor = 0) -> SourceFilterState:
+        """Silence before the first frame."""
+        c = self.config
+        widths = [c.width] * c.blocks + [c.fine_width] * c.fine_blocks
+        return SourceFilterState(
+            position=torch.zeros(rows, dtype=torch.int64, device=device),
+            seed=seed_rows(seed, rows, device),
+            tails=[torch.zeros(rows, c.kernel - 1, width, device=device) for width in widths],
+            phase=torch.zeros(rows, dtype=torch.float64, device=device),
+            f0_hz=torch.full((rows,), math.sqrt(c.pitch_low_hz * c.pitch_high_hz), dtype=torch.float64, device=device),
+            ringing=torch.zeros(rows, c.fft // c.hop_samples - 1, c.hop_samples, device=device),
+        )
+
+    def step(self, frames: Tensor, state: SourceFilterState) -> tuple[Tensor, SourceFilterState]:
+        """The samples of `frames [B, T, channels]` and the state after them."""
+        controls, tails = self.controls(frames, state.tails)
+        pcm, state = self.render(controls, self.pitch_hz(controls.pitch), state)
+        state.tails = tails
+        return pcm.clamp(-1, 1), state
+
+    def controls(self, frames: Tensor, tails: list[Tensor]) -> tuple[Controls, list[Tensor]]:
+        """The net alone: what to say in each of the `T * upsampling` hops, and the next tails."""
+        c = self.config
+        x = self.enter((frames - c.mel_mean) / c.mel_scale)
+        after = []
+        for block, tail in zip(self.coarse, tails[: c.blocks], strict=True):
+            x, new = block(x, tail)
+            after.append(new)
+        x = self.upsample(x).view(x.shape[0], -1, c.fine_width)
+        for block, tail in zip(self.fine, tails[c.blocks :], strict=True):
+            x, new = block(x, tail)
+            after.append(new)
+        return Controls(*self.heads(self.norm(x)).split(self._sizes, dim=-1)), after
+
+    def pitch_hz(self, logits: Tensor) -> Tensor:
+        """Frequencies [B, S] float64 from pitch logits [B, S, classes]."""
+        share = torch.softmax(logits.to(torch.float64) * _PITCH_SHARPNESS, dim=-1)
+        return (share @ self.log_pitches).exp()
+
+    def render(self, controls: Controls, f0_hz: Tensor, state: SourceFilterState) -> tuple[Tensor, SourceFilterState]:
+        """Samples [B, S * hop] of the controls with pulses at ``f0_hz`` [B, S] float64; tails are left as they are."""
+        c = self.config
+        hops = f0_hz.shape[1]
+        pulses, phase = excitation.pulse_train(
+            f0_hz,
+            state.f0_hz,
+            state.phase,
+            controls.voicing[:, :, 0] < _REST_LOGIT,
+            hop_samples=c.hop_samples,
+            sample_rate_hz=c.sample_rate_hz,
+        )
+        noise = excitation.uniform_noise(state.seed, state.position, hops * c.hop_samples)
+        sources = torch.stack((pulses.to(noise.dtype), noise.view(pulses.shape)), dim=2)
+        voiced = torch.sigmoid(controls.voicing) * torch.sigmoid(-controls.aperiodicity @ self.spread)
+        gains = torch.stack((voiced, 1 - voiced), dim=2).clamp_min(1e-6).log() * 0.5
+        envelopes = controls.envelope[:, :, None] + gains
+        pcm, ringing = excitation.filtered(sources, envelopes, self.basis, state.ringing, c.fft)
+        after = SourceFilterState(
+            position=state.position + hops * c.hop_samples,
+            seed=state.seed,
+            tails=state.tails,
+            phase=phase,
+            f0_hz=f0_hz[:, -1],
+            ringing=ringing,
+        )
+        return pcm, after

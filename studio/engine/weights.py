@@ -1,0 +1,29 @@
+"""Weights from disk: safetensors only, checked against the card before a byte of them is used."""
+
+from pathlib import Path
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import nn
+
+from studio.core.cards import Card, sha256_of
+from studio.core.errors import BadVoice
+
+
+def load_weights(net: nn.Module, folder: Path, card: Card, name: str) -> None:
+    """Load ``folder/name`` into a net, strictly.
+
+    Raises:
+        BadVoice: the file is missing, is not what the card names, or does not fit the net.
+    """
+    path = folder / name
+    fetch = "fetch the voice again, or check out assets/voices from the repository"
+    if not path.is_file():
+        raise BadVoice(f"voice {card.name!r} has no file {name} in {folder}", fetch)
+    if card.sha256.get(name) != sha256_of(path):
+        raise BadVoice(f"{path} is not the file that its card names: the sha256 differs", fetch)
+    try:
+        tensors = {k: v.float() if v.is_floating_point() else v for k, v in load_file(path).items()}
+        net.load_state_dict(tensors, strict=True)
+    except (SafetensorError, RuntimeError) as error:
+        raise BadVoice(f"{path} does not fit the card's configuration: {error}", fetch) from error

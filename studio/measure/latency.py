@@ -1,0 +1,106 @@
+"""The latency ladder of DESIGN section 10, read from a trace; every figure by the same names everywhere."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from studio.core import events as ev
+from studio.core.trace import Trace
+from studio.measure.loudness import active_level_db, first_audible_sample
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """Times of one utterance in ms since ``ready``; None where the trace does not hold that step.
+
+    t3 (first byte sent), t4 (received) and t6 (out of the player) are measured by who sends and who plays.
+    """
+
+    t0a_ms: float | None
+    t0_ms: float | None
+    t1_ms: float | None
+    t2_ms: float | None
+    t5_ms: float | None
+    compute_ms: float
+    audio_ms: float
+    stalls: int
+    stalled_ms: float
+    chunk_gaps_ms: tuple[float, ...]
+
+    @property
+    def rtf(self) -> float:
+        """Compute / audio; lower is better."""
+        return self.compute_ms / self.audio_ms if self.audio_ms else float("nan")
+
+    def since(self, step: str, start: str) -> float | None:
+        """One step's time after another's, such as ``since("t2", "t0")``."""
+        end_ms, start_ms = getattr(self, f"{step}_ms"), getattr(self, f"{start}_ms")
+        return None if end_ms is None or start_ms is None else end_ms - start_ms
+
+
+def ladder(trace: Trace, speech_db: float | None = None) -> Ladder:
+    """The ladder of an utterance.
+
+    A word has reached the server with the text (or flush) that committed it. The first window is complete with the
+    last word that the first segment was fed.
+
+    Args:
+        speech_db: the voice's active speech level; this utterance's own when None.
+    """
+    arrived = _arrivals(trace.events)
+    first = next((one for one in trace.events if isinstance(one, ev.Segment)), None)
+    frames = [one.t_ms for one in trace.events if isinstance(one, ev.Frames)]
+    chunks = [one for one in trace.events if isinstance(one, ev.Audio)]
+    ended = next((one for one in trace.events if isinstance(one, ev.Ended)), None)
+    stalls = [one for one in trace.waits() if one.reason in ev.STALL_REASONS]
+    level_db = active_level_db(trace.pcm, trace.rate_hz) if speech_db is None else speech_db
+    audible = first_audible_sample(trace.pcm, trace.rate_hz, level_db) if np.isfinite(level_db) else None
+    heard = [one.t_ms for one in chunks if audible is not None and one.sample <= audible < one.sample + len(one.pcm)]
+    times_ms = [one.t_ms for one in chunks]
+    return Ladder(
+        t0a_ms=arrived.get(0),
+        t0_ms=max((arrived[i] for i in first.seen if i in arrived), default=None) if first else None,
+        t1_ms=frames[0] if frames else None,
+        t2_ms=times_ms[0] if times_ms else None,
+        t5_ms=heard[0] if heard else None,
+        compute_ms=ended.compute_ms if ended else 0.0,
+        audio_ms=1000.0 * len(trace.pcm) / trace.rate_hz,
+        stalls=len(stalls),
+        stalled_ms=sum(one.duration_ms for one in stalls),
+        chunk_gaps_ms=tuple(float(gap) for gap in np.diff(times_ms)),
+    )
+
+
+def _arrivals(events: Sequence[ev.Event]) -> dict[int, float]:
+    """When each word's last missing piece came in: the newest text or flush before its commitment."""
+    arrived: dict[int, float] = {}
+    newest_ms = 0.0
+    for event in events:
+        if isinstance(event, ev.Text | ev.Flushed):
+            newest_ms = event.t_ms
+        elif isinstance(event, ev.Committed):
+            arrived.setdefault(event.i, newest_ms)
+    return arrived
+
+
+def percentiles(values: Sequence[float | None], points: Sequence[int] = (50, 95)) -> dict[str, float]:
+    """``{"p50": ..., "p95": ..., "n": ...}`` of the values that are there."""
+    there = [value for value in values if value is not None]
+    out = {f"p{point}": float(np.percentile(there, point)) if there else float("nan") for point in points}
+    return out | {"n": len(there)}
+
+
+STEPS = (("t1", "t0"), ("t2", "t0"), ("t5", "t0"), ("t2", "t0a"), ("t5", "t0a"))
+
+
+def summary(ladders: Sequence[Ladder]) -> dict[str, Mapping[str, float] | float]:
+    """Figures of many utterances, keyed by the ladder: ``{"t2_t0_ms": {"p50": ...}, ..., "rtf": ...}``."""
+    out: dict[str, Mapping[str, float] | float] = {
+        f"{step}_{start}_ms": percentiles([one.since(step, start) for one in ladders]) for step, start in STEPS
+    }
+    out["chunk_gap_ms"] = percentiles([gap for one in ladders for gap in one.chunk_gaps_ms], (50, 95, 99))
+    audio_ms = sum(one.audio_ms for one in ladders)
+    out["rtf"] = sum(one.compute_ms for one in ladders) / audio_ms if audio_ms else float("nan")
+    out["stalls"], out["stalled_ms"] = sum(one.stalls for one in ladders), sum(one.stalled_ms for one in ladders)
+    return out

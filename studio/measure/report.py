@@ -1,0 +1,124 @@
+"""Results: a table for people, and dated JSON that says on what, with what, and by which command it was measured."""
+
+import datetime
+import importlib.metadata
+import json
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path("bench/results")
+_PACKAGES = ("streaming-tts-studio", "numpy", "torch", "torchaudio", "pocketsphinx", "gradio")
+
+
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], note: str = "") -> None:
+    """Print rows under a title; floats with three digits."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title, caption=note or None, title_justify="left", caption_justify="left")
+    for place, column in enumerate(columns):
+        table.add_column(column, justify="left" if place == 0 else "right")
+    for row in rows:
+        table.add_row(*(cell(value) for value in row))
+    Console(width=None if sys.stdout.isatty() else 140).print(table)
+
+
+def cell(value: object) -> str:
+    """A value as a table shows it."""
+    if value is None:
+        return "-"
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
+
+
+def hardware() -> dict[str, Any]:
+    """CPU model, the cores that this process may use, memory, and GPUs if there are any."""
+    return {
+        "cpu": _cpu_model(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "memory_gb": _memory_gb(),
+        "gpus": _lines(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]),
+        "load": [round(load, 2) for load in os.getloadavg()] if hasattr(os, "getloadavg") else None,
+        "system": f"{platform.system()} {platform.machine()}",
+    }
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages that matter to a figure."""
+    found = {"python": platform.python_version()}
+    for name in _PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def git_sha(folder: Path | None = None) -> str:
+    """The commit of the sources, with ``+`` where files differ from it; empty outside a checkout."""
+    where = folder or Path(__file__).resolve().parent
+    sha = _lines(["git", "-C", str(where), "rev-parse", "--short=12", "HEAD"])
+    changed = _lines(["git", "-C", str(where), "status", "--porcelain", "--untracked-files=no"])
+    return sha[0] + ("+" if changed else "") if sha else ""
+
+
+def describe(name: str, figures: Mapping[str, Any]) -> dict[str, Any]:
+    """Figures with what one needs to judge and to repeat them."""
+    return {
+        "name": name,
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "git_sha": git_sha(),
+        "hardware": hardware(),
+        "versions": versions(),
+        **plain(figures),
+    }
+
+
+def write_result(name: str, figures: Mapping[str, Any], folder: Path = RESULTS) -> Path:
+    """Write ``<folder>/<name>-<date>.json`` and return its path."""
+    result = describe(name, figures)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}-{result['date'][:10]}.json"
+    path.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return path
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON can hold it: what is not a number becomes null, paths become text."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    if isinstance(value, float):
+        return value if abs(value) < float("inf") else None
+    return str(value) if isinstance(value, Path) else value
+
+
+def _cpu_model() -> str:
+    info = Path("/proc/cpuinfo")
+    names = [line.partition(":")[2].strip() for line in _text(info).splitlines() if line.startswith("model name")]
+    return names[0] if names else platform.processor() or "unknown"
+
+
+def _memory_gb() -> float | None:
+    lines = [line.split() for line in _text(Path("/proc/meminfo")).splitlines() if line.startswith("MemTotal")]
+    return round(int(lines[0][1]) / 1e6, 1) if lines else None
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.is_file() else ""
+
+
+def _lines(command: list[str]) -> list[str]:
+    """Output of a program that may not be there; nothing where it is not, or fails."""
+    if shutil.which(command[0]) is None:
+        return []
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stdout.strip().splitlines() if done.returncode == 0 else []

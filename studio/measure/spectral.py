@@ -1,0 +1,35 @@
+"""How far one recording's spectrum is from another's."""
+
+import numpy as np
+
+# (window, hop) in samples: the three resolutions of Parallel WaveGAN (Yamamoto et al. 2020, section 2.2), at 24 kHz.
+RESOLUTIONS = ((600, 120), (1200, 240), (240, 50))
+_FLOOR = 1e-5
+
+
+def stft_distance(pcm: np.ndarray, reference: np.ndarray) -> float:
+    """Multi-resolution STFT distance: spectral convergence plus mean |log magnitude difference| (nats), averaged.
+
+    Args:
+        pcm: int16 or float [T], aligned with the reference; the longer of the two is cut.
+        reference: what it should sound like, at the same rate.
+    """
+    count = min(len(pcm), len(reference))
+    assert count >= max(window for window, _ in RESOLUTIONS), "recordings are shorter than one window"
+    one, other = _unit(pcm)[:count], _unit(reference)[:count]
+    total = 0.0
+    for window, hop in RESOLUTIONS:
+        left, right = _magnitudes(one, window, hop), _magnitudes(other, window, hop)
+        convergence = np.linalg.norm(right - left) / max(float(np.linalg.norm(right)), _FLOOR)
+        total += float(convergence) + float(np.abs(np.log(left) - np.log(right)).mean())
+    return total / len(RESOLUTIONS)
+
+
+def _magnitudes(signal: np.ndarray, window: int, hop: int) -> np.ndarray:
+    frames = np.lib.stride_tricks.sliding_window_view(signal, window)[::hop]
+    size = 1 << (window - 1).bit_length()
+    return np.maximum(np.abs(np.fft.rfft(frames * np.hanning(window + 1)[:-1], size)), _FLOOR)
+
+
+def _unit(pcm: np.ndarray) -> np.ndarray:
+    return pcm.astype(np.float64) / (32768.0 if pcm.dtype == np.int16 else 1.0)

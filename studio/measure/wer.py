@@ -1,0 +1,120 @@
+"""Word error rate: how many words a recogniser gets wrong, and how sure a difference is."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from rapidfuzz.distance import Levenshtein
+
+_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
+
+
+def scored_words(text: str) -> list[str]:
+    """Words as they are scored: lower case, without marks; hyphens part words, inner apostrophes stay."""
+    return _WORD.findall(text.lower().replace("\u2019", "'"))
+
+
+@dataclass(frozen=True)
+class WordErrors:
+    """Counts of one comparison, or of many added up."""
+
+    words: int
+    substitutions: int = 0
+    deletions: int = 0
+    insertions: int = 0
+
+    @property
+    def errors(self) -> int:
+        """All three kinds."""
+        return self.substitutions + self.deletions + self.insertions
+
+    @property
+    def rate(self) -> float:
+        """Errors per word of the reference; may pass 1. Not a number where there is no reference."""
+        return self.errors / self.words if self.words else float("nan")
+
+    def __add__(self, other: "WordErrors") -> "WordErrors":
+        return WordErrors(
+            self.words + other.words,
+            self.substitutions + other.substitutions,
+            self.deletions + other.deletions,
+            self.insertions + other.insertions,
+        )
+
+
+def word_errors(reference: str, heard: str) -> WordErrors:
+    """Word errors of a transcript by the cheapest alignment."""
+    (errors,) = word_errors_by_part(reference, heard, [])
+    return errors
+
+
+def word_errors_by_part(reference: str, heard: str, cuts: Sequence[int]) -> list[WordErrors]:
+    """Word errors of each part of a text that is cut before the words ``cuts``, by one alignment of the whole.
+
+    An insertion counts for the part that holds the reference word after it (the last part at the end).
+    """
+    want, have = scored_words(reference), scored_words(heard)
+    edges = [0, *cuts, len(want)]
+    assert edges == sorted(edges), "cuts must lie inside the text, in order"
+    counts = [{"replace": 0, "delete": 0, "insert": 0} for _ in edges[1:]]
+    for edit in Levenshtein.editops(want, have):
+        part = int(np.searchsorted(edges[1:-1], edit.src_pos, side="right"))
+        counts[part][edit.tag] += 1
+    return [
+        WordErrors(last - first, count["replace"], count["delete"], count["insert"])
+        for count, first, last in zip(counts, edges, edges[1:], strict=False)
+    ]
+
+
+def corpus_errors(each: Sequence[WordErrors]) -> WordErrors:
+    """Errors of many sentences added up; its rate is the corpus WER (not the mean of rates)."""
+    return sum(each, WordErrors(0))
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A value and the interval that holds it at ``level``."""
+
+    value: float
+    low: float
+    high: float
+    level: float = 0.95
+
+
+def bootstrap_rate(
+    each: Sequence[WordErrors], *, repeats: int = 10_000, seed: int = 0, level: float = 0.95
+) -> Interval:
+    """Corpus WER with a bootstrap interval over sentences (percentiles)."""
+    draws = _draws(len(each), repeats, seed)
+    rates = draws @ _errors(each) / (draws @ _words(each))
+    return _interval(corpus_errors(each).rate, rates, level)
+
+
+def bootstrap_difference(
+    one: Sequence[WordErrors], other: Sequence[WordErrors], *, repeats: int = 10_000, seed: int = 0, level: float = 0.95
+) -> Interval:
+    """Corpus WER of ``one`` less that of ``other``, on the same sentences, with a paired bootstrap interval."""
+    assert len(one) == len(other), "a paired interval needs the same sentences"
+    draws = _draws(len(one), repeats, seed)
+    rates = draws @ _errors(one) / (draws @ _words(one)) - draws @ _errors(other) / (draws @ _words(other))
+    return _interval(corpus_errors(one).rate - corpus_errors(other).rate, rates, level)
+
+
+def _draws(count: int, repeats: int, seed: int) -> np.ndarray:
+    """How often each sentence is drawn in each repeat: float [repeats, count]."""
+    assert count > 0, "there must be sentences"
+    return np.random.default_rng(seed).multinomial(count, np.full(count, 1.0 / count), repeats).astype(np.float64)
+
+
+def _errors(each: Sequence[WordErrors]) -> np.ndarray:
+    return np.array([one.errors for one in each], np.float64)
+
+
+def _words(each: Sequence[WordErrors]) -> np.ndarray:
+    return np.array([one.words for one in each], np.float64)
+
+
+def _interval(value: float, draws: np.ndarray, level: float) -> Interval:
+    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
+    return Interval(float(value), float(low), float(high), level)

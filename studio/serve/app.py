@@ -1,0 +1,99 @@
+"""The FastAPI app: the socket, the traces, the voices and the health of the server."""
+
+import time
+from collections.abc import Mapping
+from typing import Any, Protocol, runtime_checkable
+
+from fastapi import FastAPI, Request, WebSocket
+from fastapi.responses import FileResponse, JSONResponse, Response
+
+import studio
+from studio.core.errors import BadFile
+from studio.core.ports import Engine
+from studio.serve import protocol as wire
+from studio.serve.guard import Guard
+from studio.serve.socket import RETRY_MS, Session
+from studio.serve.traces import TraceShelf, download_name
+from studio.settings import ServeSettings
+
+PRIVATE = {"Cache-Control": "private, no-store", "X-Content-Type-Options": "nosniff"}
+TRY_AGAIN_LATER = 1013
+
+
+@runtime_checkable
+class CountsPlaces(Protocol):
+    """An engine that can tell how many utterances it would still take."""
+
+    def places_free(self) -> int:
+        """Places that the next utterances can take."""
+        ...
+
+
+def create_app(engine: Engine, settings: ServeSettings, provenance: Mapping[str, Any] | None = None) -> FastAPI:
+    """The server of one engine; the caller owns the engine and closes it.
+
+    Args:
+        provenance: what every trace says about where it comes from (git sha, threads, dtype).
+
+    Raises:
+        BadFile: the traces folder cannot be made.
+    """
+    shelf = TraceShelf(settings.traces_folder, settings.max_traces, settings.max_traces_bytes, provenance)
+    app = FastAPI(
+        title="Streaming-TTS Studio", version=studio.__version__, docs_url=None, redoc_url=None, openapi_url=None
+    )
+    app.add_middleware(Guard, settings=settings)
+    app.add_exception_handler(BadFile, _not_found)
+    _add_socket(app, engine, shelf, settings)
+    _add_facts(app, engine)
+    _add_traces(app, shelf)
+    return app
+
+
+async def _not_found(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, BadFile)
+    return JSONResponse({"code": error.code, "message": str(error)}, status_code=404, headers=PRIVATE)
+
+
+def _add_socket(app: FastAPI, engine: Engine, shelf: TraceShelf, settings: ServeSettings) -> None:
+    sockets: set[Session] = set()
+
+    @app.websocket("/ws/speak")
+    async def speak(websocket: WebSocket) -> None:
+        if len(sockets) >= settings.max_sockets:
+            await websocket.close(TRY_AGAIN_LATER, f"full: try again in {RETRY_MS} ms")
+            return
+        session = Session(websocket, engine, shelf, settings)
+        sockets.add(session)
+        try:
+            await session.run()
+        finally:
+            sockets.discard(session)
+
+
+def _add_facts(app: FastAPI, engine: Engine) -> None:
+    began_s = time.monotonic()
+
+    @app.get("/health")
+    async def health() -> dict[str, Any]:
+        facts: dict[str, Any] = {"status": "ok", "version": studio.__version__, "protocol": wire.PROTOCOL}
+        if isinstance(engine, CountsPlaces):
+            facts["places_free"] = engine.places_free()
+        return facts | {"uptime_s": round(time.monotonic() - began_s, 1)}
+
+    @app.get("/api/voices")
+    async def voices() -> dict[str, Any]:
+        return {"voices": [wire.card_summary(card) for card in engine.cards()]}
+
+
+def _add_traces(app: FastAPI, shelf: TraceShelf) -> None:
+    @app.get("/traces/{token}.trace")
+    def trace(token: str) -> FileResponse:
+        path, name = shelf.path(token), download_name(token, ".trace")
+        return FileResponse(path, media_type="application/zip", filename=name, headers=PRIVATE)
+
+    @app.get("/traces/{token}.wav")
+    def wav(token: str, as_heard: bool = False) -> Response:
+        name = download_name(token, "-as-heard.wav" if as_heard else ".wav")
+        headers = PRIVATE | {"Content-Disposition": f'attachment; filename="{name}"'}
+        return Response(shelf.wav(token, as_heard=as_heard), media_type="audio/wav", headers=headers)

@@ -1,0 +1,284 @@
+"""The wire protocol of ``/ws/speak``: what a client may send, checked, and what the server answers.
+
+docs/protocol.md tells it to people, protocol.schema.json to programs.
+"""
+
+import json
+import math
+import re
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, asdict, dataclass, field, fields
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from studio.core.cards import Card
+from studio.core.errors import BadMessage, StudioError
+from studio.core.events import Event
+
+PROTOCOL = 1
+MAX_MESSAGE_CHARS = 256 * 1024
+MAX_MESSAGE_BYTES = 4 * MAX_MESSAGE_CHARS  # a character takes at most four bytes of UTF-8
+MAX_U32 = 2**32 - 1
+MAX_SAMPLE = 2**63 - 1
+MAX_SEED = 2**53 - 1  # what a browser's number holds exactly
+HEADER = struct.Struct("<BBHIIIQ")  # version, kind, flags, utterance, take, seq, first_sample
+PCM_S16LE = 1
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+Check = Callable[[Any], str]  # what is allowed, empty when the value is
+
+
+def whole(low: int, high: int) -> Check:
+    """A whole number in [low, high]."""
+    return lambda value: "" if type(value) is int and low <= value <= high else f"a whole number from {low} to {high}"
+
+
+def number(low: float, high: float, *, or_null: bool = False) -> Check:
+    """A finite number in [low, high]."""
+
+    def check(value: Any) -> str:
+        if or_null and value is None:
+            return ""
+        fits = type(value) in (int, float) and math.isfinite(value) and low <= value <= high
+        return "" if fits else f"a number from {low:g} to {high:g}{' or null' if or_null else ''}"
+
+    return check
+
+
+def text(limit: int) -> Check:
+    """A string of at most ``limit`` characters."""
+    return lambda value: (
+        "" if isinstance(value, str) and len(value) <= limit else f"a string of at most {limit} characters"
+    )
+
+
+def one_of(*names: str) -> Check:
+    """One of the names."""
+    return lambda value: "" if isinstance(value, str) and value in names else f"one of {', '.join(names)}"
+
+
+def family_options(value: Any) -> str:
+    """Options by name; the engine knows which there are."""
+    fits = isinstance(value, dict) and len(value) <= 32 and all(_is_scalar(one) for one in value.values())
+    return "" if fits else "an object of at most 32 numbers, booleans and short strings"
+
+
+def _is_scalar(value: Any) -> bool:
+    if isinstance(value, str):
+        return len(value) <= 64
+    return isinstance(value, bool | int) or (isinstance(value, float) and math.isfinite(value))
+
+
+def _field(check: Check, **kwargs: Any) -> Any:
+    return field(metadata={"check": check}, **kwargs)
+
+
+_KINDS: dict[str, type["Message"]] = {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Message:
+    """Something a client says about one of its utterances."""
+
+    type: ClassVar[str] = ""
+    utterance: int = _field(whole(0, MAX_U32))
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        _KINDS[cls.type] = cls
+
+
+@dataclass(frozen=True, kw_only=True)
+class Open(Message):
+    """Begin an utterance. ``credit_ms`` None is the server's own."""
+
+    type: ClassVar[str] = "open"
+    voice: str = _field(text(200), default="")
+    seed: int = _field(whole(0, MAX_SEED), default=0)
+    temperature: float | None = _field(number(0, 10, or_null=True), default=None)
+    options: Mapping[str, Any] = _field(family_options, default_factory=dict)
+    source: Literal["keyboard", "stream"] = _field(one_of("keyboard", "stream"), default="stream")
+    credit_ms: float | None = _field(number(50, 3_600_000, or_null=True), default=None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Edit(Message):
+    """Keyboard: [at, at + remove) of the field becomes ``insert``; positions are Unicode code points."""
+
+    type: ClassVar[str] = "edit"
+    at: int = _field(whole(0, MAX_U32))
+    remove: int = _field(whole(0, MAX_U32), default=0)
+    insert: str = _field(text(MAX_MESSAGE_CHARS), default="")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextIn(Message):
+    """Stream: text that follows what was sent before."""
+
+    type: ClassVar[str] = "text"
+    text: str = _field(text(MAX_MESSAGE_CHARS))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flush(Message):
+    """Speak every committed word now; the utterance goes on."""
+
+    type: ClassVar[str] = "flush"
+
+
+@dataclass(frozen=True, kw_only=True)
+class End(Message):
+    """No more text will come."""
+
+    type: ClassVar[str] = "end"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cancel(Message):
+    """Stop; everything before ``played_sample`` was heard."""
+
+    type: ClassVar[str] = "cancel"
+    played_sample: int = _field(whole(0, MAX_SAMPLE), default=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetOptions(Message):
+    """New options from the next segment on."""
+
+    type: ClassVar[str] = "options"
+    options: Mapping[str, Any] = _field(family_options, default_factory=dict)
+    temperature: float | None = _field(number(0, 10, or_null=True), default=None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlayedReport(Message):
+    """The player's report: ``sample`` is the first one not yet played."""
+
+    type: ClassVar[str] = "played"
+    sample: int = _field(whole(0, MAX_SAMPLE))
+    buffered_ms: float = _field(number(0, 1e9), default=0.0)
+    underruns: int = _field(whole(0, MAX_U32), default=0)
+    output_latency_ms: float = _field(number(0, 1e6), default=0.0)
+
+
+def decode(raw: str) -> dict[str, Any]:
+    """The JSON object of a text message. Raises BadMessage when it is too long or no JSON object."""
+    if len(raw) > MAX_MESSAGE_CHARS:
+        raise BadMessage(f"a message of {len(raw)} characters is too long", f"send at most {MAX_MESSAGE_CHARS} at once")
+    try:
+        data = json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        raise BadMessage("the message is not JSON", "send one JSON object per text message") from error
+    if not isinstance(data, dict):
+        raise BadMessage("the message is not a JSON object", 'send {"type": ..., "utterance": ..., ...}')
+    return data
+
+
+def utterance_in(data: Mapping[str, Any]) -> int | None:
+    """The utterance that a message names, None when it names none that could be."""
+    value = data.get("utterance")
+    return value if type(value) is int and 0 <= value <= MAX_U32 else None
+
+
+def parse(data: Mapping[str, Any]) -> Message:
+    """The message of a JSON object.
+
+    Raises:
+        BadMessage: the type is unknown, or a field is missing, unknown or not allowed; names it and what is.
+    """
+    name = data.get("type")
+    kind = _KINDS.get(name) if isinstance(name, str) else None
+    if kind is None:
+        raise BadMessage(f"no message is of type {str(name)[:40]!r}", f"known are {', '.join(_KINDS)}")
+    known = {f.name: f for f in fields(kind)}
+    unknown = sorted(set(data) - set(known) - {"type"})
+    if unknown:
+        raise BadMessage(f"{name!r} has no field {unknown[0][:40]!r}", f"its fields are {', '.join(known)}")
+    values: dict[str, Any] = {}
+    for key, one in known.items():
+        if key not in data:
+            if one.default is MISSING and one.default_factory is MISSING:
+                raise BadMessage(f"{name!r} lacks the field {key!r}", f"its fields are {', '.join(known)}")
+            continue
+        allowed = one.metadata["check"](data[key])
+        if allowed:
+            raise BadMessage(f"{key!r} of {name!r} is not allowed", f"give {allowed}")
+        # A half of a surrogate pair is no character: it could not be written to a trace.
+        values[key] = _LONE_SURROGATE.sub("\ufffd", data[key]) if isinstance(data[key], str) else data[key]
+    return kind(**values)
+
+
+def _encode(data: Mapping[str, Any]) -> str:
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def card_summary(card: Card) -> dict[str, Any]:
+    """What a client needs to know of a voice."""
+    return {
+        "name": card.name,
+        "title": card.title,
+        "family": card.family,
+        "speakers": list(card.speakers),
+        "options": [asdict(option) | {"choices": list(option.choices)} for option in card.options],
+        "temperature": card.temperature,
+        "sample_rate_hz": card.sample_rate_hz,
+        "frame_samples": card.frame_samples,
+        "look_ahead_words": card.look_ahead_words,
+    }
+
+
+def hello(cards: Sequence[Card]) -> str:
+    """The server's first message."""
+    return _encode({"type": "hello", "protocol": PROTOCOL, "voices": [card_summary(card) for card in cards]})
+
+
+def event_message(event: Event, utterance: int) -> str:
+    """An event as the client hears it, under the client's own number."""
+    return _encode(event.to_dict() | {"utterance": utterance})
+
+
+def error_message(error: StudioError, utterance: int | None = None, retry_ms: int | None = None) -> str:
+    """A mistake or a limit, and what to do about it."""
+    data: dict[str, Any] = {"type": "error", "code": error.code, "message": str(error)}
+    if utterance is not None:
+        data["utterance"] = utterance
+    if retry_ms is not None:
+        data["retry_ms"] = retry_ms
+    return _encode(data)
+
+
+def trace_message(utterance: int, token: str) -> str:
+    """Where an ended utterance can be fetched, relative to the server's root."""
+    urls = {"trace_url": f"traces/{token}.trace", "wav_url": f"traces/{token}.wav"}
+    return _encode({"type": "trace", "utterance": utterance, **urls})
+
+
+@dataclass(frozen=True)
+class Packet:
+    """A binary packet: PCM int16 [T] of ``utterance`` beginning at ``first_sample``."""
+
+    utterance: int
+    take: int
+    seq: int
+    first_sample: int
+    pcm: np.ndarray
+
+
+def pack_packet(packet: Packet) -> bytes:
+    """24 bytes of header, then s16le samples."""
+    header = HEADER.pack(
+        PROTOCOL, PCM_S16LE, 0, packet.utterance, packet.take, packet.seq & MAX_U32, packet.first_sample
+    )
+    return header + packet.pcm.astype("<i2", copy=False).tobytes()
+
+
+def unpack_packet(data: bytes) -> Packet:
+    """The packet of its bytes. Raises BadMessage when they are none."""
+    if len(data) < HEADER.size or (len(data) - HEADER.size) % 2:
+        raise BadMessage(f"{len(data)} bytes are no packet", f"it is {HEADER.size} bytes and whole 16 bit samples")
+    version, kind, flags, utterance, take, seq, first_sample = HEADER.unpack_from(data)
+    if (version, kind, flags) != (PROTOCOL, PCM_S16LE, 0):
+        raise BadMessage(f"a packet of version {version}, kind {kind}, flags {flags} is unknown", "known is 1, 1, 0")
+    return Packet(utterance, take, seq, first_sample, np.frombuffer(data, "<i2", offset=HEADER.size).astype(np.int16))

@@ -1,0 +1,215 @@
+"""The socket of ``/ws/speak``: one session carries several utterances and sends everything in order."""
+
+import asyncio
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from studio.core import events as ev
+from studio.core.cards import Card, parse_voice
+from studio.core.errors import BadFile, BadMessage, Busy, Closed, StudioError
+from studio.core.ports import Engine, SpeakRequest, Utterance
+from studio.serve import protocol as wire
+from studio.serve.stream import Outgoing, Over, Stream
+from studio.serve.traces import TraceShelf
+from studio.settings import ServeSettings
+
+RETRY_MS = 1000
+POLICY_VIOLATION = 1008
+REMEMBERED = 64  # utterances that have ended, whose player may still report
+
+
+class TooFast(StudioError):
+    """More messages than a socket may send."""
+
+    code = "too_fast"
+
+
+@dataclass
+class Bucket:
+    """A token bucket: ``per_s`` messages a second, as many at once."""
+
+    per_s: float
+    level: float = field(init=False)
+    filled_s: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.level, self.filled_s = self.per_s, time.monotonic()
+
+    def take(self) -> bool:
+        """Whether one more message is within the rate."""
+        now_s = time.monotonic()
+        self.level = min(self.per_s, self.level + (now_s - self.filled_s) * self.per_s)
+        self.filled_s = now_s
+        self.level -= 1.0
+        return self.level >= 0.0
+
+
+def _abandon(opening: asyncio.Task[Utterance]) -> None:
+    """Give back a place that nobody waits for any more."""
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().cancel()
+
+
+class Session:
+    """One socket, from its hello to its last utterance's end."""
+
+    def __init__(self, websocket: WebSocket, engine: Engine, shelf: TraceShelf, settings: ServeSettings) -> None:
+        self._websocket, self._engine, self._shelf, self._settings = websocket, engine, shelf, settings
+        self._streams: dict[int, Stream] = {}
+        self._ended: deque[int] = deque(maxlen=REMEMBERED)
+        self._pumps: set[asyncio.Task[None]] = set()
+        self._sending = asyncio.Lock()
+        self._gone = asyncio.Event()
+        self._bucket = Bucket(settings.messages_per_s)
+
+    async def run(self) -> None:
+        """Serve the socket until either side leaves; then every place of it is free."""
+        await self._websocket.accept()
+        await self._send(wire.hello(self._engine.cards()))
+        reading = asyncio.create_task(self._read())
+        leaving = asyncio.create_task(self._gone.wait())
+        try:
+            await asyncio.wait((reading, leaving), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._gone.set()
+            reading.cancel()
+            leaving.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+            await self._leave()
+        if not reading.cancelled() and (error := reading.exception()):
+            raise error
+
+    async def _leave(self) -> None:
+        """Cancel what still speaks and let the pumps run dry."""
+        await asyncio.gather(*(asyncio.to_thread(stream.cancel) for stream in list(self._streams.values())))
+        if self._pumps:
+            await asyncio.wait(self._pumps)
+
+    # --- from the client -----------------------------------------------------------------------------
+
+    async def _read(self) -> None:
+        while (message := await self._websocket.receive())["type"] == "websocket.receive":
+            if not self._bucket.take():
+                limit = self._settings.messages_per_s
+                error = TooFast(f"more than {limit} messages a second", "send several characters in one message")
+                await self._send(wire.error_message(error))
+                await self._websocket.close(POLICY_VIOLATION, "too many messages")
+                return
+            await self._receive(message)
+
+    async def _receive(self, message: Any) -> None:
+        """Answer one message; a mistake of the client's is told to it and harms nobody else."""
+        utterance = None
+        try:
+            if message.get("text") is None:
+                raise BadMessage("a client sends no binary messages", "send JSON text")
+            data = wire.decode(message["text"])
+            utterance = wire.utterance_in(data)
+            await self._dispatch(wire.parse(data))
+        except StudioError as error:
+            await self._send(wire.error_message(error, utterance, RETRY_MS if isinstance(error, Busy) else None))
+
+    async def _dispatch(self, message: wire.Message) -> None:
+        if isinstance(message, wire.Open):
+            await self._open(message)
+            return
+        stream = self._streams.get(message.utterance)
+        if stream is None:
+            self._late(message)
+        elif isinstance(message, wire.Cancel):
+            await asyncio.to_thread(stream.cancel, message.played_sample)
+        else:
+            await stream.offer(message)
+
+    def _late(self, message: wire.Message) -> None:
+        """A player goes on reporting after the last sample was made; anything else came too late."""
+        if message.utterance not in self._ended:
+            raise BadMessage(f"there is no utterance {message.utterance} on this socket", "send 'open' first")
+        if not isinstance(message, wire.PlayedReport | wire.Cancel):
+            raise Closed(f"utterance {message.utterance} has ended", "open a new one")
+
+    async def _open(self, message: wire.Open) -> None:
+        number, most = message.utterance, self._settings.max_utterances_per_socket
+        if number in self._streams:
+            raise BadMessage(f"utterance {number} is open already", "choose another number")
+        if len(self._streams) >= most:
+            raise Busy(f"a socket carries at most {most} utterances", "end one first")
+        card, _ = parse_voice(message.voice, {card.name: card for card in self._engine.cards()})
+        credit_samples = self._credit_samples(message, card)
+        request = SpeakRequest(
+            voice=message.voice,
+            seed=message.seed,
+            temperature=message.temperature,
+            options=message.options,
+            credit_samples=credit_samples,
+        )
+        opening = asyncio.create_task(asyncio.to_thread(self._engine.open, request))
+        try:
+            utterance = await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            opening.add_done_callback(_abandon)  # the socket went while the engine was at it
+            raise
+        self._begin(Stream(message, utterance, credit_samples, shelf=self._shelf, settings=self._settings))
+
+    def _begin(self, stream: Stream) -> None:
+        self._streams[stream.number] = stream
+        if stream.number in self._ended:
+            self._ended.remove(stream.number)
+        pump = asyncio.create_task(self._pump(stream))
+        self._pumps.add(pump)
+        pump.add_done_callback(self._pumps.discard)
+        stream.start()
+
+    def _credit_samples(self, message: wire.Open, card: Card) -> int:
+        credit_ms = self._settings.credit_ms if message.credit_ms is None else message.credit_ms
+        if credit_ms > self._settings.credit_cap_ms:
+            raise BadMessage(
+                f"'credit_ms' of 'open' is {credit_ms:g}", f"ask for {self._settings.credit_cap_ms} at most"
+            )
+        return max(card.frame_samples, round(credit_ms * card.sample_rate_hz / 1000))
+
+    # --- to the client -------------------------------------------------------------------------------
+
+    async def _pump(self, stream: Stream) -> None:
+        """Send what an utterance says, in order; when nobody listens any more, take it all the same."""
+        while not isinstance(item := await stream.outbox.get(), Over):
+            blocked_ms = await self._send(self._encoded(stream, item))
+            stream.sent(item, blocked_ms)
+        # Before the client hears that it is over: it may use the number again at once.
+        del self._streams[stream.number]
+        self._ended.append(stream.number)
+        if item.token is None:
+            error = BadFile("no trace of this utterance could be kept", "the server's log says why")
+            await self._send(wire.error_message(error, stream.number))
+        else:
+            await self._send(wire.trace_message(stream.number, item.token))
+
+    def _encoded(self, stream: Stream, item: Outgoing) -> str | bytes:
+        match item:
+            case ev.Audio():
+                return stream.packet(item)
+            case ev.Event():
+                return wire.event_message(item, stream.number)
+            case StudioError():
+                return wire.error_message(item, stream.number)
+        raise AssertionError(item)
+
+    async def _send(self, data: str | bytes) -> float:
+        """Send one message and tell for how many ms the socket blocked; a client that takes nothing is dropped."""
+        if self._gone.is_set():
+            return 0.0
+        began_s = time.monotonic()
+        try:
+            async with asyncio.timeout(self._settings.send_timeout_ms / 1000), self._sending:
+                if isinstance(data, bytes):
+                    await self._websocket.send_bytes(data)
+                else:
+                    await self._websocket.send_text(data)
+        except (WebSocketDisconnect, RuntimeError, TimeoutError):
+            # RuntimeError is how starlette and uvicorn say that the socket was closed in the meantime.
+            self._gone.set()
+        return (time.monotonic() - began_s) * 1000.0

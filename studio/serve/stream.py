@@ -1,0 +1,296 @@
+"""One utterance of a socket: two threads between the blocking engine and the event loop.
+
+The *hand* gives the engine what the client sent, in order; the *ear* listens to the utterance's events,
+writes them to the trace and puts them into ``outbox``, at most ``ROOM`` ahead of what the socket has taken.
+"""
+
+import asyncio
+import contextlib
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from studio.core import events as ev
+from studio.core.errors import BadMessage, BadText, Closed, StudioError
+from studio.core.livetext import LiveText
+from studio.core.ports import Utterance
+from studio.core.time import MonotonicClock
+from studio.core.trace import TraceWriter
+from studio.serve import protocol as wire
+from studio.serve.traces import TraceShelf
+from studio.settings import ServeSettings
+
+ROOM = 256  # events made but not yet sent
+INBOX = 64  # messages taken but not yet given to the engine
+PIECE_CHARS = 4096  # a huge paste reaches the engine in pieces of this size
+NETWORK_WAIT_MS = 20.0  # a send that blocks for less is normal life
+
+log = logging.getLogger("studio.serve")
+
+
+class Idle(StudioError):
+    """Nothing was sent or spoken for too long, so the place went back."""
+
+    code = "idle"
+
+
+@dataclass(frozen=True)
+class Over:
+    """Nothing more will come; the utterance's trace can be fetched under ``token``, None where none could be kept."""
+
+    token: str | None
+
+
+Outgoing = ev.Event | StudioError | Over
+
+
+class Stream:
+    """One utterance, its text source, its credit and its trace.
+
+    Args:
+        message: how the client opened it.
+        utterance: the engine's.
+        credit_samples: how far ahead of the listener the voice may run.
+    """
+
+    def __init__(
+        self,
+        message: wire.Open,
+        utterance: Utterance,
+        credit_samples: int,
+        *,
+        shelf: TraceShelf,
+        settings: ServeSettings,
+    ) -> None:
+        self.number = message.utterance
+        self.utterance = utterance
+        self.outbox: asyncio.Queue[Outgoing] = asyncio.Queue()
+        self.take = self.seq = 0
+        self.sent_sample = 0
+        self._settings, self._shelf = settings, shelf
+        self._clock = MonotonicClock()
+        self._credit_samples = credit_samples
+        is_keyboard = message.source == "keyboard"
+        self._live = LiveText(utterance, self._clock, settings.idle_flush_ms) if is_keyboard else None
+        self._loop = asyncio.get_running_loop()
+        self._room = threading.BoundedSemaphore(ROOM)
+        self._turn = threading.Condition()
+        self._inbox: deque[wire.Message] = deque()
+        self._played_sample = self._reported = 0
+        self._closed = self._cancelled = False
+        self._chars = 0
+        self._active_ms = self._clock.now_ms()
+        self._token, self._writer = self._begin_trace(message)
+        name = f"utterance-{utterance.id}"
+        self._threads = [
+            threading.Thread(target=self._hand, name=f"{name}-hand", daemon=True),
+            threading.Thread(target=self._ear, name=f"{name}-ear", daemon=True),
+        ]
+
+    def start(self) -> None:
+        """Begin to listen and to speak."""
+        for thread in self._threads:
+            thread.start()
+
+    # --- called by the socket, on the event loop --------------------------------------------------
+
+    async def offer(self, message: wire.Message) -> None:
+        """Take a message; waits while the engine is behind, so that the client's socket fills up instead of us."""
+        while len(self._inbox) >= INBOX and not self._closed:
+            await asyncio.sleep(0.005)
+        with self._turn:
+            self._active_ms = self._clock.now_ms()
+            if isinstance(message, wire.PlayedReport):
+                self._played_sample = max(self._played_sample, min(message.sample, self.sent_sample))
+            else:
+                self._inbox.append(message)
+            self._turn.notify_all()
+
+    def cancel(self, played_sample: int | None = None) -> None:
+        """Stop the voice, past everything that waits in the inbox; may block for one engine turn."""
+        with self._turn:
+            heard = self._played_sample
+            self._inbox.clear()
+            self._cancelled = True
+        self.utterance.cancel(heard if played_sample is None else min(played_sample, self.sent_sample))
+
+    def sent(self, item: Outgoing, blocked_ms: float) -> None:
+        """One thing from the outbox has gone out, after the socket had blocked for so long."""
+        self._room.release()
+        if isinstance(item, ev.Audio):
+            if blocked_ms >= NETWORK_WAIT_MS:
+                with contextlib.suppress(Closed):
+                    wait = ev.Wait(reason="network", sample=item.sample, duration_ms=round(blocked_ms, 1))
+                    self.utterance.note(wait)
+            self.sent_sample = item.sample + len(item.pcm)
+        elif isinstance(item, ev.Revised):
+            self.take, self.sent_sample = item.take, min(self.sent_sample, item.from_sample)
+
+    def packet(self, audio: ev.Audio) -> bytes:
+        """The next binary packet."""
+        self.seq += 1
+        return wire.pack_packet(wire.Packet(self.number, self.take, self.seq - 1, audio.sample, audio.pcm))
+
+    # --- the hand: from the client to the engine ---------------------------------------------------
+
+    def _hand(self) -> None:
+        while (work := self._next_work()) is not None:
+            try:
+                work()
+            except Closed as error:
+                if not self._cancelled:  # what was on its way when the client cancelled is no mistake
+                    self._put(error)
+            except StudioError as error:
+                self._put(error)
+
+    def _next_work(self) -> Callable[[], object] | None:
+        """What to do next, waiting for it; None when the utterance is over."""
+        with self._turn:
+            while not self._closed:
+                if self._played_sample > self._reported:
+                    return self._report
+                if self._inbox:
+                    message = self._inbox.popleft()
+                    return partial(_DO[type(message)], self, message)
+                now_ms = self._clock.now_ms()
+                deadline_ms = self._live.next_deadline_ms() if self._live else None
+                if self._live and deadline_ms is not None and now_ms >= deadline_ms:
+                    return self._live.poll
+                quiet_ms = self._active_ms + self._settings.quiet_close_ms
+                if now_ms >= quiet_ms:
+                    return self._give_up
+                due_ms = quiet_ms if deadline_ms is None else min(quiet_ms, deadline_ms)
+                self._turn.wait((due_ms - now_ms) / 1000.0)
+        return None
+
+    def _report(self) -> None:
+        self._reported = self._played_sample
+        self.utterance.grant(self._reported + self._credit_samples)
+        self.utterance.played(self._reported)
+
+    def _give_up(self) -> None:
+        self._active_ms = self._clock.now_ms()
+        minutes = self._settings.quiet_close_ms / 60_000
+        self._put(Idle(f"nothing was sent or spoken for {minutes:g} minutes", "open a new utterance"))
+        self.utterance.cancel(self._reported)
+
+    def _count(self, text: str) -> None:
+        self._chars += len(text)
+        if self._chars > self._settings.max_text_chars:
+            limit = self._settings.max_text_chars
+            raise BadText(f"an utterance takes at most {limit} characters", "end this one and open another")
+
+    def _edit(self, message: wire.Edit) -> None:
+        if self._live is None:
+            raise BadMessage("'edit' is for a keyboard", "this utterance is a stream: send 'text'")
+        self._count(message.insert)
+        is_appended = message.at == len(self._live.text) and not message.remove
+        pieces = _pieces(message.insert) if is_appended else [message.insert]
+        at, remove = message.at, message.remove
+        for piece in pieces:
+            self._live.edit(at, remove, piece)
+            at, remove = at + len(piece), 0
+            if not self._breathe():
+                return
+
+    def _text(self, message: wire.TextIn) -> None:
+        if self._live is not None:
+            raise BadMessage("'text' is for a stream", "this utterance is a keyboard: send 'edit'")
+        self._count(message.text)
+        for piece in _pieces(message.text):
+            self.utterance.push_text(piece)
+            if not self._breathe():
+                return
+
+    def _breathe(self) -> bool:
+        """Let the listener's reports in between the pieces of a huge text; False when it was cancelled."""
+        if self._played_sample > self._reported:
+            self._report()
+        return not (self._cancelled or self._closed)
+
+    def _flush(self, _: wire.Flush) -> None:
+        self.utterance.flush()
+
+    def _end(self, _: wire.End) -> None:
+        if self._live is not None:
+            self._live.end()
+        else:
+            self.utterance.end()
+
+    def _set_options(self, message: wire.SetOptions) -> None:
+        self.utterance.set_options(message.options, message.temperature)
+
+    # --- the ear: from the engine to the client ----------------------------------------------------
+
+    def _ear(self) -> None:
+        try:
+            for event in self.utterance.events():
+                if self._live is not None:
+                    self._live.seen(event)
+                if isinstance(event, ev.Audio):
+                    self._active_ms = self._clock.now_ms()
+                if not isinstance(event, ev.Frames | ev.Played):
+                    self._put(event)
+                self._write(event)
+        finally:
+            with self._turn:
+                self._closed = True
+                self._turn.notify_all()
+            self._put(Over(self._finish_trace()))
+
+    def _put(self, item: Outgoing) -> None:
+        """Hand something to the event loop, waiting while it is ``ROOM`` behind."""
+        self._room.acquire()
+        with contextlib.suppress(RuntimeError):  # the loop is gone with its server: nobody listens any more
+            self._loop.call_soon_threadsafe(self.outbox.put_nowait, item)
+
+    def _begin_trace(self, message: wire.Open) -> tuple[str, TraceWriter | None]:
+        card = self.utterance.card
+        meta: dict[str, Any] = {
+            "checkpoint_sha256": dict(card.sha256),
+            "source": message.source,
+            "temperature": card.temperature if message.temperature is None else message.temperature,
+        }
+        try:
+            return self._shelf.begin(meta)
+        except OSError as error:
+            log.warning("no trace is written: %s", error.strerror)
+            return "", None
+
+    def _write(self, event: ev.Event) -> None:
+        """Add to the trace; a full disk costs the trace, not the speech."""
+        if self._writer is not None:
+            try:
+                self._writer.write(event)
+            except OSError as error:
+                log.warning("a trace was given up: %s", error.strerror)
+                self._writer = None
+
+    def _finish_trace(self) -> str | None:
+        """Close the trace, and answer its token."""
+        if self._writer is None:
+            return None
+        try:
+            self._shelf.finish(self._writer)
+        except OSError as error:
+            log.warning("a trace could not be closed: %s", error.strerror)
+            return None
+        return self._token
+
+
+def _pieces(text: str) -> Sequence[str]:
+    """A text in pieces that an engine takes quickly; the samples are the same for any cut (law 1)."""
+    return [text[at : at + PIECE_CHARS] for at in range(0, len(text), PIECE_CHARS)]
+
+
+_DO: dict[type[wire.Message], Callable[[Stream, Any], None]] = {
+    wire.Edit: Stream._edit,
+    wire.TextIn: Stream._text,
+    wire.Flush: Stream._flush,
+    wire.End: Stream._end,
+    wire.SetOptions: Stream._set_options,
+}

@@ -1,0 +1,92 @@
+"""The shelf of traces: each spoken utterance is kept for a while under a name that cannot be guessed."""
+
+import logging
+import re
+import secrets
+import shutil
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from studio.core.clips import wav_bytes
+from studio.core.errors import BadFile
+from studio.core.trace import TraceWriter, open_trace
+
+_TOKEN = re.compile(r"[A-Za-z0-9_-]{22}")
+_ORPHAN_S = 86_400.0  # a folder that a crash left is kept for a day
+
+log = logging.getLogger("studio.serve")
+
+
+class TraceShelf:
+    """Keeps the newest ``max_traces`` traces, and no more than ``max_bytes``, in one folder.
+
+    Args:
+        folder: made for its owner alone, since traces hold what users typed.
+        meta: provenance that every trace carries.
+    """
+
+    def __init__(self, folder: Path, max_traces: int, max_bytes: int, meta: Mapping[str, Any] | None = None) -> None:
+        self.folder = folder.expanduser()
+        self.max_traces, self.max_bytes = max_traces, max_bytes
+        self._meta = dict(meta or {})
+        self._lock = threading.Lock()
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError as error:
+            raise BadFile(
+                f"the traces folder {folder} cannot be made: {error}", "set traces_folder elsewhere"
+            ) from error
+        self._prune()
+
+    def begin(self, meta: Mapping[str, Any]) -> tuple[str, TraceWriter]:
+        """A new trace's token and its writer."""
+        token = secrets.token_urlsafe(16)
+        return token, TraceWriter(self.folder / token, {**self._meta, **meta})
+
+    def finish(self, writer: TraceWriter) -> None:
+        """Close a trace into its zip and make room for it."""
+        writer.close()
+        self._prune()
+
+    def path(self, token: str) -> Path:
+        """The trace of a token. Raises BadFile when there is none (any more)."""
+        path = self.folder / f"{token}.trace"
+        if not _TOKEN.fullmatch(token) or not path.is_file():
+            raise BadFile("there is no such trace", f"the newest {self.max_traces} are kept")
+        return path
+
+    def wav(self, token: str, *, as_heard: bool) -> bytes:
+        """A trace's audio as a WAV file; ``as_heard`` puts the waits back as silence."""
+        trace = open_trace(self.path(token))
+        return wav_bytes(trace.as_heard() if as_heard else trace.pcm, trace.rate_hz)
+
+    def _prune(self) -> None:
+        with self._lock:
+            kept_bytes = 0
+            newest_first = sorted((_age_and_size(one), one) for one in self.folder.glob("*.trace"))
+            for place, ((_, size), path) in enumerate(newest_first):
+                kept_bytes += size
+                if place and (place >= self.max_traces or kept_bytes > self.max_bytes):
+                    path.unlink(missing_ok=True)
+            for orphan in self.folder.iterdir():
+                ours = orphan.is_dir() and _TOKEN.fullmatch(orphan.name)
+                if ours and -_age_and_size(orphan)[0] < time.time() - _ORPHAN_S:
+                    shutil.rmtree(orphan, ignore_errors=True)
+                    log.warning("removed a trace that a crash had left unfinished")
+
+
+def _age_and_size(path: Path) -> tuple[float, int]:
+    """Minus the time of the last change, and bytes; a file that another server has just removed is old and empty."""
+    try:
+        stat = path.stat()
+    except FileNotFoundError:
+        return 0.0, 0
+    return -stat.st_mtime, stat.st_size
+
+
+def download_name(token: str, suffix: str) -> str:
+    """What a browser should call the file."""
+    return f"utterance-{token[:8].strip('-_')}{suffix}"

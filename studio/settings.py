@@ -1,0 +1,143 @@
+"""Configuration as frozen dataclasses, strict: from a TOML file and from STUDIO_SERVE_* in the environment.
+
+The file has one table, ``[serve]``; the environment wins over the file, and a command's own flags over both
+(``dataclasses.replace``). Nothing here is read by a module at import: values are handed down.
+"""
+
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from studio.core.errors import BadFile, BadOption
+
+ENV_PREFIX = "STUDIO_SERVE_"
+DEFAULT_TRACES = Path("~/.cache/streaming-tts-studio/traces")
+
+
+@dataclass(frozen=True)
+class ServeSettings:
+    """How the server is reached and what one client may take of it.
+
+    Attributes:
+        host: the address to listen on; ``0.0.0.0`` or ``::`` for every one.
+        root_path: the prefix that a proxy strips, ``/studio`` for instance.
+        allowed_hosts: names under which the server may be called besides loopback: ``tts.example.org``,
+            ``*.example.org``, or ``*`` for any (only behind a proxy that checks them).
+        allowed_origins: origins of foreign pages that may connect: ``https://example.org``, or ``*``.
+        traces_folder: where traces of spoken utterances are kept; they hold what users typed.
+        max_traces: the newest so many are kept.
+        max_traces_bytes: and no more than so many bytes.
+        credit_ms: how far ahead of the listener a voice runs when the client names nothing.
+        credit_cap_ms: the most that a client may ask for.
+        idle_flush_ms: a keyboard without input for so long flushes what is committed.
+        quiet_close_ms: an utterance without any message or sound for so long is cancelled, and its place freed.
+        max_text_chars: text that one utterance may receive.
+        messages_per_s: messages a socket may send, on average over a second.
+        send_timeout_ms: a client that takes nothing for so long is dropped.
+        log_level: of the server; nothing a user typed is ever logged.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 7860
+    root_path: str = ""
+    allowed_hosts: tuple[str, ...] = ()
+    allowed_origins: tuple[str, ...] = ()
+    traces_folder: Path = DEFAULT_TRACES
+    max_traces: int = 200
+    max_traces_bytes: int = 500_000_000
+    max_utterances_per_socket: int = 8
+    max_sockets: int = 64
+    credit_ms: int = 2_000
+    credit_cap_ms: int = 60_000
+    idle_flush_ms: int = 700
+    quiet_close_ms: int = 600_000
+    max_text_chars: int = 1_000_000
+    messages_per_s: int = 400
+    send_timeout_ms: int = 5_000
+    log_level: str = "warning"
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.port <= 65_535:
+            raise BadOption(f"port cannot be {self.port}", "give 0 (any free one) to 65535")
+        if self.root_path and (not self.root_path.startswith("/") or self.root_path.endswith("/")):
+            raise BadOption(f"root_path cannot be {self.root_path!r}", "begin it with / and end it without one")
+        if self.log_level not in ("critical", "error", "warning", "info"):
+            raise BadOption(f"log_level cannot be {self.log_level!r}", "choose critical, error, warning or info")
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name != "port" and isinstance(value, int) and value < 1:
+                raise BadOption(f"{field.name} cannot be {value}", "give a whole number from 1 on")
+        if self.credit_ms > self.credit_cap_ms:
+            raise BadOption(f"credit_ms = {self.credit_ms} is above credit_cap_ms = {self.credit_cap_ms}", "lower it")
+
+
+def load_settings(file: Path | None, environ: Mapping[str, str]) -> ServeSettings:
+    """Settings of a TOML file (when one is given), then of the environment.
+
+    Raises:
+        BadFile: the file is absent or not TOML.
+        BadOption: a key is unknown, or a value is not what it should be.
+    """
+    kinds = get_type_hints(ServeSettings)
+    values: dict[str, Any] = {}
+    if file is not None:
+        for name, value in _serve_table(file).items():
+            _known(name, kinds, f"[serve] of {file}", name)
+            values[name] = _typed(name, value, kinds[name])
+    for variable, text in environ.items():
+        if variable.startswith(ENV_PREFIX):
+            name = variable.removeprefix(ENV_PREFIX).lower()
+            _known(name, kinds, "the environment", variable)
+            values[name] = _FROM_TEXT[kinds[name]](variable, text)
+    return ServeSettings(**values)
+
+
+def _serve_table(file: Path) -> Mapping[str, Any]:
+    try:
+        data = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise BadFile(
+            f"the settings {file} cannot be read: {error}", "give a TOML file with a [serve] table"
+        ) from error
+    unknown = sorted(set(data) - {"serve"})
+    if unknown or not isinstance(data.get("serve", {}), dict):
+        raise BadOption(
+            f"{file} holds {', '.join(unknown) or 'a serve that is no table'}", "known is the table [serve]"
+        )
+    return data.get("serve", {})
+
+
+def _known(name: str, kinds: Mapping[str, Any], where: str, shown: str) -> None:
+    if name not in kinds:
+        raise BadOption(f"{where} has no setting {shown!r}", f"known are {', '.join(kinds)}")
+
+
+def _typed(name: str, value: Any, kind: Any) -> Any:
+    """A TOML value as the setting's type, never by a guess (true is no number)."""
+    if kind is int and type(value) is int:
+        return value
+    if kind is str and isinstance(value, str):
+        return value
+    if kind is Path and isinstance(value, str):
+        return Path(value)
+    if kind == tuple[str, ...] and isinstance(value, list) and all(isinstance(one, str) for one in value):
+        return tuple(value)
+    wanted = {int: "a whole number", str: "a string", Path: "a path in quotes"}.get(kind, "a list of strings")
+    raise BadOption(f"{name} cannot be {value!r}", f"give {wanted}")
+
+
+def _whole(variable: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError as error:
+        raise BadOption(f"{variable} cannot be {text!r}", "give a whole number") from error
+
+
+_FROM_TEXT: dict[Any, Callable[[str, str], Any]] = {
+    int: _whole,
+    str: lambda _, text: text,
+    Path: lambda _, text: Path(text),
+    tuple[str, ...]: lambda _, text: tuple(part.strip() for part in text.split(",") if part.strip()),
+}

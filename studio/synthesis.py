@@ -1,0 +1,50 @@
+"""Speaking a text from Python in one call."""
+
+from pathlib import Path
+
+from studio.core.errors import BadText
+from studio.core.ports import SpeakRequest
+from studio.core.trace import Trace, collect
+from studio.text.normalise import best
+
+VOICES = Path(__file__).resolve().parent.parent / "assets" / "voices"
+
+
+def synthesize(
+    text: str,
+    voice: str = "",
+    *,
+    seed: int = 0,
+    temperature: float | None = None,
+    device: str = "auto",
+    voices: str | Path = VOICES,
+    **options: object,
+) -> Trace:
+    """Speak a text and return its trace, whose ``pcm`` (int16 [T]), ``rate_hz`` and ``events`` hold the result.
+
+    Args:
+        voice: ``name`` or ``name:speaker``; empty for the first voice.
+        seed: repeats an utterance.
+        temperature: None for the card's own; 0 is greedy.
+        device: auto, cpu or cuda.
+        voices: folder of voices.
+        options: the family's options (SpeakStream: ``scheme``, ``m``, ``n``).
+
+    Raises:
+        BadText: the text is empty.
+        BadVoice: there is no such voice or speaker, or its files do not match its card.
+        BadOption: an option is unknown or outside its range.
+    """
+    from studio.engine.loop import open_engine  # torch comes with it
+
+    if not text.strip():
+        raise BadText("the text is empty", "give at least one word")
+    engine = open_engine(Path(voices), best(), device=device)
+    try:
+        request = SpeakRequest(voice=voice, seed=seed, temperature=temperature, options=options)
+        utterance = engine.open(request)
+        utterance.push_text(text)
+        utterance.end()
+        return collect({"sha256": dict(utterance.card.sha256)}, utterance.events())
+    finally:
+        engine.close()

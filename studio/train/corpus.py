@@ -1,0 +1,123 @@
+"""From sentences to a spoken corpus: shards of WAV files with word and phone times.
+
+A shard is a folder ``<speaker>-<number>`` of ``0000.wav`` ... (24 kHz, mono) and ``labels.jsonl``, written whole
+(under another name until it is), so a stopped run goes on where it was.
+"""
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.progress import Progress
+
+from studio.core.clips import to_float, to_int16, write_wav
+from studio.core.errors import BadFile
+from studio.engine import dmel
+from studio.train import teachers
+from studio.train.recipe import CorpusRecipe, Recipe, check_held_out
+
+_PLAIN = re.compile(r"[A-Za-z ,.;:?!'\"()\-’]+")
+
+
+@dataclass(frozen=True)
+class ShardPlan:
+    """Sentences that one speaker is to speak into one folder."""
+
+    name: str
+    speaker: str
+    texts: list[str]
+
+
+def read_sentences(path: Path) -> list[str]:
+    """Sentences of a file: one a line, ``id|text`` or the text alone. Raises BadFile when it cannot be read."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise BadFile(f"the sentences {path} cannot be read: {error}", "give a text file with --sentences") from error
+    return [line.rpartition("|")[2].strip() for line in lines if line.strip()]
+
+
+def plan_shards(sentences: Sequence[str], recipe: CorpusRecipe, held_out: set[str]) -> list[ShardPlan]:
+    """Deal sentences to speakers in turn, so that every speaker's shards hold all kinds of text."""
+    usable = [
+        text
+        for text in dict.fromkeys(sentences)
+        if _PLAIN.fullmatch(text)
+        and text.lower() not in held_out
+        and recipe.min_words <= len(teachers.spoken_words(text)) <= recipe.max_words
+    ]
+    plans = []
+    for turn, speaker in enumerate(recipe.speakers):
+        mine = usable[turn :: len(recipe.speakers)]
+        for number, start in enumerate(range(0, len(mine), recipe.shard_sentences)):
+            plans.append(ShardPlan(f"{speaker}-{number:03}", speaker, mine[start : start + recipe.shard_sentences]))
+    return sorted(plans, key=lambda p: p.name.rpartition("-")[2])  # speakers alternate, so a part of it is useful
+
+
+def speak_corpus(recipe: Recipe, sentences: Path, texts: Path, out: Path, workers: int | None = None) -> int:
+    """Speak every planned shard that is not there yet; answers how many there are.
+
+    Raises:
+        BadFile: sentences cannot be read, or a held-out file is not the recipe's.
+        NeedsPackage: a teacher's program is not installed.
+    """
+    plans = plan_shards(read_sentences(sentences), recipe.corpus, check_held_out(recipe, texts))
+    todo = [p for p in plans if not (out / p.name / "labels.jsonl").is_file()]
+    out.mkdir(parents=True, exist_ok=True)
+    with Progress() as progress, ProcessPoolExecutor(workers or os.cpu_count()) as pool:
+        bar = progress.add_task("speaking", total=len(plans), completed=len(plans) - len(todo))
+        for done in as_completed([pool.submit(_speak_shard, p, recipe.corpus, out) for p in todo]):
+            done.result()
+            progress.advance(bar)
+    return len(plans)
+
+
+def _speak_shard(plan: ShardPlan, recipe: CorpusRecipe, out: Path) -> None:
+    torch.set_num_threads(1)
+    folder = out / f".{plan.name}.part"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    gain = 10 ** (recipe.gain_db.get(plan.speaker, 0.0) / 20)
+    lines = []
+    for number, taught in enumerate(teachers.speak(plan.speaker, plan.texts, folder / "scratch")):
+        if taught is None:
+            continue
+        pcm = torch.from_numpy(to_float(taught.pcm))
+        voice = dmel.resample(pcm, taught.rate_hz, dmel.TIME_BASE.rate_hz) * gain
+        write_wav(folder / f"{number:04}.wav", to_int16(voice.numpy()), dmel.TIME_BASE.rate_hz)
+        lines.append(_label(f"{number:04}.wav", taught))
+    shutil.rmtree(folder / "scratch")
+    (folder / "labels.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    shutil.rmtree(out / plan.name, ignore_errors=True)
+    folder.rename(out / plan.name)
+
+
+def _label(wav: str, taught: teachers.Taught) -> dict[str, Any]:
+    return {
+        "wav": wav,
+        "speaker": taught.speaker,
+        "text": taught.text,
+        "words": taught.words,
+        "word_ends_s": [round(t, 4) for t in taught.word_ends_s],
+        "phones": [[name, round(end, 4)] for name, end in taught.phones],
+    }
+
+
+def shards(corpus: Path) -> list[Path]:
+    """Finished shards, speakers in turn."""
+    found = [p.parent for p in corpus.glob("*/labels.jsonl") if not p.parent.name.startswith(".")]
+    return sorted(found, key=lambda p: (p.name.rpartition("-")[2], p.name))
+
+
+def labels(shard: Path) -> Iterator[dict[str, Any]]:
+    """Label lines of a shard."""
+    with (shard / "labels.jsonl").open(encoding="utf-8") as file:
+        for line in file:
+            yield json.loads(line)

@@ -1,0 +1,115 @@
+"""From a spoken corpus to features: dMel levels with word ends and phones, one safetensors file a shard."""
+
+import json
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from rich.progress import track
+from safetensors import safe_open
+from safetensors.torch import save_file
+
+from studio.core.clips import read_wav, to_float
+from studio.engine import dmel
+from studio.train import corpus
+from studio.train.teachers import PAUSES
+
+PHONES = (
+    "pau aa ae ah ao aw ax ay b ch d dh eh er ey f g hh ih iy jh k l m n ng ow oy p r s sh t th uh uw v w y z zh other"
+).split()
+_PHONE_ID = {p: i for i, p in enumerate(PHONES)}
+_LEAD_FRAMES = 1  # kept before the first phone: the silence prompt ends there
+_TAIL_FRAMES = 4  # kept after the last word, where the text's end token closes the window
+SILENCE_FRAMES = 10
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A spoken sentence in frames.
+
+    Attributes:
+        levels: uint8 [F, 80], from just before the first phone to just after the last.
+        phones: uint8 [F], the phone of each frame.
+        word_ends: the frame before which each word ends; F - word_ends[-1] is the tail.
+    """
+
+    speaker: str
+    words: list[str]
+    word_ends: list[int]
+    levels: np.ndarray
+    phones: np.ndarray
+
+
+def encode_label(folder: Path, label: dict) -> tuple[Sentence, np.ndarray]:
+    """The sentence of a label line, and the silent frames before it, uint8 [S, 80]."""
+    base = dmel.TIME_BASE
+    pcm, rate_hz = read_wav(folder / label["wav"])
+    assert rate_hz == base.rate_hz, "corpus files are at the voice's rate"
+    levels = dmel.encode(torch.from_numpy(to_float(pcm))).numpy()
+    ends = [base.frame_of_time(t) for _, t in label["phones"]]
+    phones = np.zeros(len(levels), np.uint8)
+    before = 0
+    for (name, _), end in zip(label["phones"], ends, strict=True):
+        phones[before:end] = 0 if name in PAUSES else _PHONE_ID.get(name, len(PHONES) - 1)
+        before = end
+    first = ends[0] if label["phones"][0][0] in PAUSES else 0
+    start = max(0, first - _LEAD_FRAMES)
+    word_ends = [base.frame_of_time(t) for t in label["word_ends_s"]]
+    stop = min(len(levels), word_ends[-1] + _TAIL_FRAMES)
+    sentence = Sentence(
+        label["speaker"], label["words"], [e - start for e in word_ends], levels[start:stop], phones[start:stop]
+    )
+    return sentence, levels[1 : max(1, start - 1)]
+
+
+def write_features(corpus_folder: Path, out: Path, workers: int | None = None) -> int:
+    """Encode every finished shard that is not encoded yet; answers how many shards there are."""
+    out.mkdir(parents=True, exist_ok=True)
+    found = corpus.shards(corpus_folder)
+    todo = [s for s in found if not (out / f"{s.name}.safetensors").is_file()]
+    with ProcessPoolExecutor(workers) as pool:
+        for _ in track(pool.map(_encode_shard, todo, [out] * len(todo)), "encoding", total=len(todo)):
+            pass
+    return len(found)
+
+
+def _encode_shard(shard: Path, out: Path) -> None:
+    torch.set_num_threads(1)
+    pairs = [encode_label(shard, label) for label in corpus.labels(shard)]
+    sentences = [s for s, _ in pairs if s.word_ends[0] > 0 and (np.diff(s.word_ends) > 0).all()]
+    silences = np.concatenate([q for _, q in pairs if len(q)] or [np.zeros((1, dmel.CHANNELS), np.uint8)])
+    tensors = {
+        "levels": torch.from_numpy(np.concatenate([s.levels for s in sentences])),
+        "phones": torch.from_numpy(np.concatenate([s.phones for s in sentences])),
+        "frames": torch.tensor([len(s.levels) for s in sentences], dtype=torch.int32),
+        "word_ends": torch.tensor([e for s in sentences for e in s.word_ends], dtype=torch.int32),
+        "silence": torch.from_numpy(np.ascontiguousarray(silences[-4000:])),
+    }
+    meta = {"words": json.dumps([s.words for s in sentences]), "speaker": sentences[0].speaker}
+    part = out / f".{shard.name}.part"
+    save_file(tensors, part, meta)
+    part.rename(out / f"{shard.name}.safetensors")
+
+
+def read_features(path: Path) -> tuple[list[Sentence], np.ndarray]:
+    """Sentences of an encoded shard, and its silent frames uint8 [S, 80]."""
+    with safe_open(path, "np") as file:
+        meta = file.metadata()
+        levels, phones = file.get_tensor("levels"), file.get_tensor("phones")
+        frames, ends, silence = file.get_tensor("frames"), file.get_tensor("word_ends"), file.get_tensor("silence")
+    sentences, at, word = [], 0, 0
+    for words, count in zip(json.loads(meta["words"]), frames.tolist(), strict=True):
+        stop = word + len(words)
+        piece = slice(at, at + count)
+        sentences.append(Sentence(meta["speaker"], words, ends[word:stop].tolist(), levels[piece], phones[piece]))
+        at, word = at + count, stop
+    return sentences, silence
+
+
+def typical_silence(silences: Sequence[np.ndarray]) -> np.ndarray:
+    """A speaker's silence prompt: the median level of each channel, uint8 [SILENCE_FRAMES, 80]."""
+    median = np.median(np.concatenate(silences), axis=0).astype(np.uint8)
+    return np.tile(median, (SILENCE_FRAMES, 1))

@@ -1,0 +1,103 @@
+"""Recipes: everything that decides a training, in one TOML file beside the voice it makes."""
+
+import tomllib
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+from studio.core.cards import sha256_of
+from studio.core.errors import BadFile, BadOption
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class CorpusRecipe:
+    """Which sentences are spoken, by whom, how loud."""
+
+    speakers: list[str]
+    min_words: int
+    max_words: int
+    shard_sentences: int
+    validation_shards: int
+    held_out: dict[str, str] = field(default_factory=dict)
+    gain_db: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class WindowDraw:
+    """How windows are drawn in training: every segment's BOS carries (scheme, n, look-ahead really present)."""
+
+    n: list[int]
+    n_weights: list[float]
+    look_ahead: list[int]
+    look_ahead_weights: list[float]
+    s2_share: float
+    change_share: float  # of segments that draw a new window
+    flush_share: float  # of segments at which a flush shrinks the window
+
+
+@dataclass(frozen=True)
+class FitRecipe:
+    """The language model's training."""
+
+    config: dict[str, Any]
+    windows: WindowDraw
+    passes: float
+    peak_rate: float
+    warmup_share: float
+    decay_share: float
+    batch_tokens: int
+    max_frames: int  # of joined sentences; 30 s at 40 frames a second is 1200
+    join_share: float
+    crop_share: float  # of joined sequences that begin in mid-text
+    noise_share: float  # of input frames whose bins are moved by one level
+    phone_weight: float
+    eos_weight: float
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One voice's recipe."""
+
+    name: str
+    seed: int
+    corpus: CorpusRecipe
+    fit: FitRecipe | None = None
+    vocoder: dict[str, Any] = field(default_factory=dict)
+
+
+def read_recipe(path: Path) -> Recipe:
+    """Read a recipe strictly. Raises BadOption on unknown or missing keys, BadFile when it cannot be read."""
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise BadFile(f"the recipe {path} cannot be read: {error}", "give a TOML file with --recipe") from error
+    corpus = _strict(CorpusRecipe, data.pop("corpus", {}), "corpus")
+    fit = data.pop("fit", None)
+    if fit is not None:
+        windows = _strict(WindowDraw, fit.pop("windows", {}), "fit.windows")
+        fit = _strict(FitRecipe, {**fit, "windows": windows}, "fit")
+    return _strict(Recipe, {**data, "corpus": corpus, "fit": fit}, "recipe")
+
+
+def check_held_out(recipe: Recipe, texts: Path) -> set[str]:
+    """Sentences that must not be trained on. Raises BadFile when a file's sha256 is not the recipe's."""
+    sentences: set[str] = set()
+    for name, sha in recipe.corpus.held_out.items():
+        path = texts / name
+        if not path.is_file() or sha256_of(path) != sha:
+            raise BadFile(f"{path} is not the file that the recipe names", f"its sha256 must be {sha}")
+        sentences |= {line.strip().lower() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()}
+    return sentences
+
+
+def _strict(kind: type[T], data: dict[str, Any], where: str) -> T:
+    known = {f.name for f in fields(kind)}  # type: ignore[arg-type]
+    unknown = sorted(set(data) - known)
+    if unknown:
+        raise BadOption(f"[{where}] has unknown keys: {', '.join(unknown)}", f"known are {', '.join(sorted(known))}")
+    try:
+        return kind(**data)
+    except TypeError as error:
+        raise BadOption(f"[{where}] is not complete: {error}", f"it needs {', '.join(sorted(known))}") from error

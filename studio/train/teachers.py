@@ -1,0 +1,223 @@
+"""Teachers: free synthetic speakers that print where their words end (festival's slt, flite's rms).
+
+Both programs and festival's voice are ordinary Debian packages (festival, festvox-us-slt-hts, flite).
+festival answers the phones of every word; flite prints phones only, so its words come from aligning
+its phones with festival's.
+"""
+
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from studio.core.clips import read_wav
+from studio.core.errors import NeedsPackage
+
+SPEAKERS = {"slt": "festival's cmu_us_slt_arctic_hts (female)", "rms": "flite's cmu_us_rms (male)"}
+PAUSES = frozenset({"pau", "#", "h#", "brth", "ssil"})
+_MARKS = ".?!:;,"  # strongest first
+_BATCH = 50  # sentences a festival process speaks: its start takes longer than a sentence
+
+
+@dataclass(frozen=True)
+class Taught:
+    """A sentence as a teacher spoke it.
+
+    Attributes:
+        pcm: int16 [T] at rate_hz.
+        words: spoken words as the voices' alphabet writes them ("printing,").
+        word_ends_s: the end of each word in the recording.
+        phones: (name, end in seconds) of every phone, pauses included.
+    """
+
+    text: str
+    speaker: str
+    rate_hz: int
+    pcm: np.ndarray
+    words: list[str]
+    word_ends_s: list[float]
+    phones: list[tuple[str, float]]
+
+
+def spoken_words(text: str) -> list[str]:
+    """Words of plain text (letters and marks), lower case, with the strongest mark that follows each."""
+    words: list[str] = []
+    text = text.lower().replace("’", "'").replace("--", " , ")
+    for token in re.findall(r"[^\s\-()\"]+", text):
+        letters = re.sub(r"[^a-z']", "", token).strip("'")
+        marks = [m for m in _MARKS if m in token]
+        if letters:
+            words.append(letters + (marks[0] if marks else ""))
+        elif marks and words:
+            words[-1] = words[-1].rstrip(_MARKS) + marks[0]
+    return words
+
+
+def speak(speaker: str, texts: Sequence[str], folder: Path) -> list[Taught | None]:
+    """Speak sentences; None where the teacher's words and ours differ (it is rare: odd tokens).
+
+    Args:
+        speaker: "slt" or "rms".
+        texts: sentences of letters and plain marks.
+        folder: scratch for the programs' files.
+
+    Raises:
+        NeedsPackage: the program is not installed.
+    """
+    for program in ("festival", "flite") if speaker == "rms" else ("festival",):
+        if shutil.which(program) is None:
+            raise NeedsPackage(f"the teacher needs {program}", "apt-get install festival festvox-us-slt-hts flite")
+    folder.mkdir(parents=True, exist_ok=True)
+    out: list[Taught | None] = []
+    for start in range(0, len(texts), _BATCH):
+        batch = [spoken_words(t) for t in texts[start : start + _BATCH]]
+        analyses = _festival(batch, folder, wave=speaker == "slt")
+        for offset, (words, analysis) in enumerate(zip(batch, analyses, strict=True)):
+            text = texts[start + offset]
+            out.append(_slt(text, words, analysis) if speaker == "slt" else _rms(text, words, analysis, folder))
+    return out
+
+
+@dataclass(frozen=True)
+class _Analysis:
+    """What festival said of one sentence: words with their phones, segments with ends, the wave's path."""
+
+    words: list[tuple[str, list[str]]]
+    ends_s: list[float]
+    segments: list[tuple[str, float]]
+    wav: Path
+
+
+_SCHEME = """
+(define (front text)
+ (let ((u (eval (list 'Utterance 'Text text))))
+  (Initialize u) (Text u) (Token_POS u) (Token u) (POS u) (Phrasify u) (Word u) (Pauses u) (Intonation u) (PostLex u) u))
+(define (dump u)
+ (format t "U\\n")
+ (mapcar (lambda (w) (format t "W %s\\n" (item.name w))
+   (mapcar (lambda (s) (mapcar (lambda (p) (format t "P %s %s\\n" (item.name p) (item.feat p "segment_end")))
+      (item.relation.daughters s 'SylStructure))) (item.relation.daughters w 'SylStructure)))
+  (utt.relation.items u 'Word))
+ (mapcar (lambda (p) (format t "S %s %s\\n" (item.name p) (item.feat p "segment_end"))) (utt.relation.items u 'Segment)))
+(voice_cmu_us_slt_arctic_hts)
+"""
+
+
+def _festival(batch: list[list[str]], folder: Path, *, wave: bool) -> list[_Analysis]:
+    script = [_SCHEME]
+    paths = [folder / f"festival-{i:03}.wav" for i in range(len(batch))]
+    for words, path in zip(batch, paths, strict=True):
+        text = " ".join(words)
+        if wave:
+            script.append(f"(set! u (eval (list 'Utterance 'Text \"{text}\"))) (utt.synth u) (dump u)")
+            script.append(f"(utt.save.wave u \"{path}\" 'riff)")
+        else:
+            script.append(f'(dump (front "{text}"))')
+    source = folder / "batch.scm"
+    source.write_text("\n".join(script), encoding="ascii")
+    done = subprocess.run(["festival", "-b", str(source)], capture_output=True, text=True, check=True)
+    analyses: list[_Analysis] = []
+    for line in done.stdout.splitlines():
+        kind, _, rest = line.partition(" ")
+        if kind == "U":
+            analyses.append(_Analysis([], [], [], paths[len(analyses)]))
+        elif kind == "W":
+            analyses[-1].words.append((rest, []))
+            analyses[-1].ends_s.append(0.0)
+        elif kind == "P":
+            name, end = rest.split()
+            analyses[-1].words[-1][1].append(name)
+            analyses[-1].ends_s[-1] = float(end)
+        elif kind == "S":
+            name, end = rest.split()
+            analyses[-1].segments.append((name, float(end)))
+    assert len(analyses) == len(batch), "festival answered another number of sentences"
+    return analyses
+
+
+def _joined(words: list[str], analysis: _Analysis) -> list[tuple[list[str], float]] | None:
+    """Phones and end of each of our words; festival splits a word at its apostrophe, so pieces are joined."""
+    out: list[tuple[list[str], float]] = []
+    pieces = list(zip(analysis.words, analysis.ends_s, strict=True))
+    for word in words:
+        want = re.sub(r"[^a-z]", "", word)
+        have, phones, end = "", [], 0.0
+        while pieces and (have != want or not pieces[0][0][1]):
+            (name, more), piece_end = pieces.pop(0)
+            have += re.sub(r"[^a-z]", "", name.lower())
+            phones += more
+            end = max(end, piece_end)
+            if not want.startswith(have):
+                return None
+        if have != want or not phones:
+            return None
+        out.append((phones, end))
+    return None if pieces else out
+
+
+def _slt(text: str, words: list[str], analysis: _Analysis) -> Taught | None:
+    joined = _joined(words, analysis)
+    pcm, rate_hz = read_wav(analysis.wav)
+    analysis.wav.unlink()
+    if joined is None or not words:
+        return None
+    return Taught(text, "slt", rate_hz, pcm, words, [end for _, end in joined], analysis.segments)
+
+
+def _rms(text: str, words: list[str], analysis: _Analysis, folder: Path) -> Taught | None:
+    joined = _joined(words, analysis)
+    if joined is None or not words:
+        return None
+    wav = folder / "flite.wav"
+    command = ["flite", "-voice", "rms", "-t", " ".join(words), "-psdur", "-o", str(wav)]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    phones = [(p.rpartition(":")[0], float(p.rpartition(":")[2])) for p in printed if ":" in p]
+    owners = align_phones([p for p, _ in joined], [name for name, _ in phones])
+    pcm, rate_hz = read_wav(wav)
+    if owners is None:
+        return None
+    ends = [max(end for (_, end), owner in zip(phones, owners, strict=True) if owner == i) for i in range(len(words))]
+    return Taught(text, "rms", rate_hz, pcm, words, ends, phones)
+
+
+def align_phones(words: list[list[str]], phones: list[str]) -> list[int | None] | None:
+    """The word that each phone belongs to, by the cheapest alignment of two phone strings.
+
+    Args:
+        words: each word's phones as one lexicon says them.
+        phones: what was spoken, pauses included.
+
+    Returns:
+        A word index for each phone (None for pauses), or None when the two differ too much or a word got no phone.
+    """
+    want = [(p, i) for i, ps in enumerate(words) for p in ps]
+    have = [(p, j) for j, p in enumerate(phones) if p not in PAUSES]
+    rows, columns = len(want), len(have)
+    cost = np.zeros((rows + 1, columns + 1))
+    cost[:, 0], cost[0, :] = np.arange(rows + 1), np.arange(columns + 1)
+    vowels = re.compile("[aeiou]")
+    for r in range(1, rows + 1):
+        for c in range(1, columns + 1):
+            a, b = want[r - 1][0], have[c - 1][0]
+            swap = 0.0 if a == b else 0.5 if bool(vowels.match(a)) == bool(vowels.match(b)) else 1.5
+            cost[r, c] = min(cost[r - 1, c - 1] + swap, cost[r - 1, c] + 1, cost[r, c - 1] + 1)
+    owners: list[int | None] = [None] * len(phones)
+    r, c = rows, columns
+    while c > 0:
+        a, b = (want[r - 1][0] if r else ""), have[c - 1][0]
+        swap = 0.0 if a == b else 0.5 if bool(vowels.match(a)) == bool(vowels.match(b)) else 1.5
+        owners[have[c - 1][1]] = want[max(r - 1, 0)][1]
+        if r and cost[r, c] == cost[r - 1, c - 1] + swap:
+            r, c = r - 1, c - 1
+        elif r and cost[r, c] == cost[r - 1, c] + 1:
+            r -= 1
+        else:
+            c -= 1
+    found = {o for o in owners if o is not None}
+    if cost[rows, columns] > 0.2 * rows + 1 or found != set(range(len(words))):
+        return None
+    return owners

@@ -1,0 +1,82 @@
+"""What each vocoder learns by, beside the spectral loss of its samples that all share."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from studio.engine.vocoders.sourcefilter import Controls, SourceFilter
+from studio.engine.vocoders.vocstream import VocStream
+from studio.train.losses import fine_log_mel, pitch_loss, voicing_loss
+from studio.train.vocoder_data import Batch
+
+
+@dataclass(frozen=True)
+class Made:
+    """A vocoder's answer to a batch, without the warm-up frames.
+
+    Attributes:
+        pcm: [B, T], not clamped.
+        losses: terms of its own.
+        pairs: what its discriminators compare, (the teacher's, ours), each [B, inputs, steps].
+    """
+
+    pcm: Tensor
+    wanted: Tensor
+    losses: dict[str, Tensor]
+    pairs: dict[str, tuple[Tensor, Tensor]] = field(default_factory=dict)
+
+
+Objective = Callable[[Any, Batch, Tensor, int], Made]
+
+
+def source_filter_objective(model: SourceFilter, batch: Batch, mels: Tensor, warm: int) -> Made:
+    """Pulses at the teacher's pitch, and the losses of pitch and voicing.
+
+    Pitch is given, not taken from the net: a spectral loss says nothing useful about it.
+    """
+    c = model.config
+    state = model.init_state(len(mels), mels.device, seed=torch.arange(len(mels)))
+    every, _ = model.controls(mels, state.tails)
+    hops = warm * c.upsampling
+    controls = Controls(*(part[:, hops:] for part in every))
+    target = batch.f0_hz[:, hops:]
+    with torch.no_grad():
+        f0_hz = torch.where(target > 0, target.double(), model.pitch_hz(controls.pitch))
+    state.f0_hz = f0_hz[:, 0]
+    pcm, _ = model.render(controls, f0_hz, state)
+    wanted = batch.pcm[:, warm * c.frame_samples :]
+    losses = {
+        "pitch": pitch_loss(controls.pitch, target, c.pitch_low_hz, c.pitch_high_hz),
+        "voicing": voicing_loss(controls.voicing, target),
+    }
+    return Made(pcm, wanted, losses, {"pcm": (wanted[:, None], pcm[:, None])})
+
+
+def vocstream_objective(model: VocStream, batch: Batch, mels: Tensor, warm: int) -> Made:
+    """Both halves at once: the upsampler is held to the teacher's fine frames, the generator hears the upsampler's."""
+    c = model.config
+    state = model.init_state(len(mels), mels.device, seed=torch.arange(len(mels)))
+    fine, _ = model.upsample(mels, state.upsampler)
+    every, _ = model.generate(fine, state)
+    pcm, wanted = (sound[:, warm * c.frame_samples :] for sound in (every, batch.pcm))
+    fine_mels = fine_log_mel(batch.pcm, c.sample_rate_hz, c.hop_samples, c.fine_channels)
+    fine_mels = (fine_mels - c.mel_mean) / c.mel_scale
+    fine, fine_mels = (part[:, :, warm * c.upsampling :] for part in (fine, fine_mels))
+    pairs = {"pcm": (wanted[:, None], pcm[:, None]), "fine": (fine_mels, fine)}
+    return Made(pcm, wanted, {"fine": F.l1_loss(fine, fine_mels)}, pairs)
+
+
+OBJECTIVES: dict[str, Objective] = {
+    SourceFilter.name: source_filter_objective,
+    VocStream.name: vocstream_objective,
+}
+WEIGHTS = {"stft": 1.0, "mel": 1.0, "pitch": 0.2, "voicing": 0.5, "fine": 1.0, "deceive": 1.0}
+
+
+def judge_inputs(model: SourceFilter | VocStream) -> dict[str, int]:
+    """Which discriminators a vocoder meets, and how wide their inputs are."""
+    return {"pcm": 1, "fine": model.config.fine_channels} if isinstance(model, VocStream) else {"pcm": 1}

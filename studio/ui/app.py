@@ -1,0 +1,101 @@
+"""The Gradio app: one navigation, one page each, mounted beside the server's own routes."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
+
+import gradio as gr
+from fastapi import FastAPI
+
+from studio.core.ports import Engine
+from studio.settings import ServeSettings
+from studio.ui.assets import add_assets, styles
+from studio.ui.pages import live
+
+TITLE = "Streaming-TTS Studio"
+_MARK = (
+    '<svg viewBox="0 0 26 26" fill="none" stroke="currentColor" stroke-width="2.4" stroke-linecap="round" '
+    'aria-hidden="true"><path d="M3 13h1M8 8v10M13 3v20M18 9v8M23 12v2"/></svg>'
+)
+_MOON = (
+    '<svg viewBox="0 0 20 20" fill="none" stroke="currentColor" stroke-width="1.6" aria-hidden="true">'
+    '<circle cx="10" cy="10" r="6.5"/><path d="M10 3.5v13a6.5 6.5 0 0 0 0-13z" fill="currentColor"/></svg>'
+)
+# The choice is kept in the browser; without one the system's preference holds, as Gradio sets it.
+_THEME_JS = """
+const kept = localStorage.getItem('studio-theme');
+if (kept && !new URLSearchParams(location.search).has('__theme')) document.body.classList.toggle('dark', kept === 'dark');
+element.querySelector('.theme').addEventListener('click', () => {
+  localStorage.setItem('studio-theme', document.body.classList.toggle('dark') ? 'dark' : 'light');
+});
+"""
+
+
+@dataclass(frozen=True)
+class Context:
+    """What pages are built from."""
+
+    engine: Engine
+    settings: ServeSettings
+
+
+@dataclass(frozen=True)
+class Page:
+    """One entry of the navigation; ``path`` is empty for the first page."""
+
+    title: str
+    path: str
+    build: Callable[[Context], Any]
+
+
+# A new page is one line here and one file in pages/.
+PAGES = (Page("Live", "", lambda context: live.build(live.LiveContext())),)
+
+
+def _masthead(current: Page) -> gr.HTML:
+    """Name, navigation and the light-dark switch."""
+    links = "".join(
+        f'<a href="./{page.path}"{" aria-current=page" if page is current else ""}>{escape(page.title)}</a>'
+        for page in PAGES
+    )
+    switch = f'<button type="button" class="theme" aria-label="Switch between light and dark">{_MOON}</button>'
+    html = f'<header class="masthead"><a class="brand" href="./">{_MARK}{TITLE}</a><nav aria-label="Pages">{links}</nav>{switch}</header>'
+    return gr.HTML(value="", html_template=html, js_on_load=_THEME_JS, apply_default_css=False)
+
+
+def build(engine: Engine, settings: ServeSettings) -> gr.Blocks:
+    """The whole app; pages after the first have an address of their own."""
+    context = Context(engine, settings)
+    with gr.Blocks(title=TITLE, analytics_enabled=False, fill_width=True) as blocks:
+        _masthead(PAGES[0])
+        PAGES[0].build(context)
+    for page in PAGES[1:]:
+        with blocks.route(page.title, f"/{page.path}", show_in_navbar=False):
+            _masthead(page)
+            page.build(context)
+    return blocks
+
+
+def mount(app: FastAPI, engine: Engine, settings: ServeSettings) -> FastAPI:
+    """Put the page at the root of a server made by ``studio.serve``, whose routes keep their place."""
+    add_assets(app)
+    font = [gr.themes.Font("system-ui"), gr.themes.Font("sans-serif")]
+    mono = [gr.themes.Font("ui-monospace"), gr.themes.Font("monospace")]
+    return gr.mount_gradio_app(
+        app,
+        build(engine, settings),
+        path="/",
+        theme=gr.themes.Base(font=font, font_mono=mono),
+        head=f"<style>{styles()}</style>",
+        footer_links=[],
+        run_history=False,
+        ssr_mode=False,
+        pwa=False,
+        mcp_server=False,
+        enable_monitoring=False,
+        root_path=settings.root_path or None,
+    )

@@ -1,0 +1,28 @@
+"""The Live page: type, and hear it while typing."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from studio.ui.widgets.live import LivePlayer
+
+EXAMPLES = Path(__file__).parents[3] / "assets" / "texts" / "examples.json"
+
+
+@dataclass(frozen=True)
+class LiveContext:
+    """What the page needs to know: ``examples`` is a JSON list of title and text, absent where there is none."""
+
+    examples: Path = EXAMPLES
+
+
+def read_examples(path: Path) -> list[dict[str, str]]:
+    """Example texts; none when the file is not there (an installed package has no assets folder)."""
+    if not path.is_file():
+        return []
+    return [{"title": one["title"], "text": one["text"]} for one in json.loads(path.read_text(encoding="utf-8"))]
+
+
+def build(context: LiveContext) -> LivePlayer:
+    """Put the page into the surrounding Blocks."""
+    return LivePlayer(read_examples(context.examples), show_label=False)

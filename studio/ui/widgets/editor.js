@@ -1,0 +1,75 @@
+// The text field: what changed, in code points, and when the key went down.
+
+const KEY_TO_INPUT_MS = 5000; // an input event this late still belongs to its key: the page was busy
+
+/** How `before` became `after`: {at, remove, insert} in code points, or null when nothing changed. */
+export function difference(before, after) {
+  if (before === after) return null;
+  const shorter = Math.min(before.length, after.length);
+  let head = 0;
+  while (head < shorter && before.charCodeAt(head) === after.charCodeAt(head)) head++;
+  if (head > 0 && isHigh(before.charCodeAt(head - 1))) head--;
+  let tail = 0;
+  while (tail < shorter - head && before.charCodeAt(before.length - 1 - tail) === after.charCodeAt(after.length - 1 - tail)) tail++;
+  if (tail > 0 && isLow(before.charCodeAt(before.length - tail))) tail--;
+  return {
+    at: codePoints(before, 0, head),
+    remove: codePoints(before, head, before.length - tail),
+    insert: after.slice(head, after.length - tail),
+  };
+}
+
+const isHigh = (unit) => unit >= 0xd800 && unit < 0xdc00;
+const isLow = (unit) => unit >= 0xdc00 && unit < 0xe000;
+
+function codePoints(text, from, to) {
+  let count = to - from;
+  for (let k = from; k < to - 1; k++) if (isHigh(text.charCodeAt(k)) && isLow(text.charCodeAt(k + 1))) count--;
+  return count;
+}
+
+export class Editor {
+  /** `on` has edit({at, remove, insert, tMs}) and finish(). */
+  constructor(field, on) {
+    this.field = field;
+    this.sent = field.value;
+    this.on = on;
+    this.keyMs = 0;
+    for (const type of ["keydown", "paste", "drop", "beforeinput"]) {
+      field.addEventListener(type, (e) => (this.keyMs ||= e.timeStamp), true);
+    }
+    field.addEventListener("keydown", (e) => {
+      if (e.key === "Enter" && (e.ctrlKey || e.metaKey)) {
+        e.preventDefault();
+        this.on.finish();
+      }
+    });
+    field.addEventListener("input", (e) => {
+      if (!e.isComposing) this.send(e.timeStamp);
+    });
+    field.addEventListener("compositionend", (e) => this.send(e.timeStamp));
+    field.addEventListener("keyup", () => (this.keyMs = 0));
+  }
+
+  send(timeStamp) {
+    const value = this.field.value;
+    const change = difference(this.sent, value);
+    const key = this.keyMs > 0 && timeStamp - this.keyMs < KEY_TO_INPUT_MS ? this.keyMs : timeStamp;
+    this.keyMs = 0;
+    if (!change) return;
+    this.sent = value;
+    this.on.edit({ ...change, tMs: performance.timeOrigin + key });
+  }
+
+  /** Put a text into the field as if it had been pasted. */
+  set(text) {
+    this.field.value = text;
+    this.keyMs = 0;
+    this.send(performance.now());
+  }
+
+  /** Empty the field without telling anyone. */
+  forget() {
+    this.field.value = this.sent = "";
+  }
+}

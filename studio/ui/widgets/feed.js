@@ -1,0 +1,95 @@
+// The Worker's end of the player: what goes into the ring, and when.
+
+const REPLAY_AHEAD_S = 2;
+const LONGEST_PREBUFFER_S = 0.12;
+
+export class Feed {
+  /** `on` has report(state), resumed(sample, gap), audible(state), done(state), stopped(state), begun(play), fault(message). */
+  constructor(on) {
+    this.on = on;
+    this.port = null;
+    this.queue = [];
+    this.play = 0;
+    this.replaying = null;
+    this.prebufferS = 0;
+    this.read = 0;
+  }
+
+  connect(port, rateHz) {
+    this.port = port;
+    this.rateHz = rateHz;
+    port.onmessage = ({ data }) => this.receive(data);
+    for (const [message, transfer] of this.queue.splice(0)) port.postMessage(message, transfer);
+  }
+
+  post(message, transfer = []) {
+    const whole = { ...message, play: this.play };
+    if (this.port) this.port.postMessage(whole, transfer);
+    else this.queue.push([whole, transfer]);
+  }
+
+  begin(gaps = []) {
+    this.play++;
+    this.read = 0;
+    this.replaying = null;
+    this.queue = [];
+    this.post({ type: "begin", gaps, prebuffer: Math.round(this.prebufferS * (this.rateHz ?? 24000)) });
+    this.on.begun(this.play);
+  }
+
+  packet(p, mark) {
+    this.post({ type: "pcm", first: p.first, buffer: p.buffer, offset: p.offset, mark }, [p.buffer]);
+  }
+
+  final() {
+    this.post({ type: "final" });
+  }
+
+  cut(sample) {
+    this.post({ type: "cut", sample });
+  }
+
+  /** Fade out and stop; `atOnce` where the context stands still and no fade could be heard. */
+  stop(atOnce) {
+    this.replaying = null;
+    this.post({ type: "stop", atOnce });
+  }
+
+  /** Play kept samples again, with the waits that were heard. */
+  replay(utterance) {
+    const from = utterance.pcm[0]?.first ?? 0;
+    this.begin(utterance.gaps.filter((g) => g.sample > from).map((g) => [g.sample - from, g.frames]));
+    this.replaying = { chunks: utterance.pcm, next: 0, fed: 0, from };
+    this.refill();
+    return from;
+  }
+
+  refill() {
+    const r = this.replaying;
+    if (!r) return;
+    while (r.next < r.chunks.length && r.fed < this.read + REPLAY_AHEAD_S * this.rateHz) {
+      const data = r.chunks[r.next++].data.slice();
+      this.post({ type: "pcm", first: r.fed, buffer: data.buffer, offset: 0, mark: -1 }, [data.buffer]);
+      r.fed += data.length;
+    }
+    if (r.next === r.chunks.length) {
+      this.final();
+      this.replaying = null;
+    }
+  }
+
+  receive(m) {
+    if (m.play !== this.play) return;
+    if (m.sample !== undefined) this.read = m.sample;
+    if (m.type === "turn" && m.playing && m.gap > 0) this.on.resumed(m.sample, m.gap);
+    else if (m.type === "report") this.on.report(m);
+    else if (m.type in { audible: 1, done: 1, stopped: 1, fault: 1 }) this.on[m.type](m);
+    this.refill();
+  }
+
+  /** An underrun that was nobody's wait for text: hold a little more back before the next start. */
+  holdMore() {
+    this.prebufferS = Math.min(LONGEST_PREBUFFER_S, this.prebufferS + 0.02);
+    this.post({ type: "prebuffer", samples: Math.round(this.prebufferS * this.rateHz) });
+  }
+}

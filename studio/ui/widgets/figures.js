@@ -1,0 +1,67 @@
+// The figures in plain sight.
+
+const ms = (value) => (value === null || value === undefined ? "–" : `${Math.round(value)} ms`);
+const seconds = (value) => (value < 9950 ? `${(value / 1000).toFixed(1)} s` : `${Math.round(value / 1000)} s`);
+
+const CAUSES = {
+  pause: "after a pause in the typing",
+  finish: "after Finish",
+  key: "from the key to the first sound",
+};
+
+export class Figures {
+  constructor(root) {
+    this.root = root;
+    this.compared = { live: null, old: null };
+    this.clear();
+  }
+
+  part(kind, name) {
+    return this.root.querySelector(`[data-${kind}="${name}"]`);
+  }
+
+  write(name, value, note) {
+    const main = this.part("figure", name);
+    if (main.textContent !== value) main.textContent = value;
+    const sub = this.part("sub", name);
+    if (note && sub.textContent !== note) sub.textContent = note;
+  }
+
+  clear() {
+    for (const name of ["first", "rtf", "stalls", "text", "buffered"]) this.write(name, "–");
+    this.write("first", "–", CAUSES.key);
+  }
+
+  show(f) {
+    const server = f.server_ms === null ? "" : `${ms(f.server_ms)} of it in the server`;
+    const cause = f.first_audio_cause === "key" ? "" : CAUSES[f.first_audio_cause];
+    this.write("first", ms(f.first_audio_ms), [server, cause].filter(Boolean).join(", ") || CAUSES.key);
+    this.write("rtf", f.rtf === null ? "–" : f.rtf.toFixed(2), f.rtf_final ? "compute over audio" : "so far, by arrival");
+    const parts = ["compute", "network"].filter((r) => f[r].count).map((r) => `${r} ${f[r].count} (${ms(f[r].ms)})`);
+    this.write("stalls", f.stalls.count ? `${f.stalls.count} · ${ms(f.stalls.ms)}` : "0", parts.join(", ") || "compute and network");
+    this.root.querySelector('[data-figure="stalls"]').classList.toggle("bad", f.stalls.count > 0);
+    this.write("text", f.text.count ? `${f.text.count} · ${seconds(f.text.ms)}` : "0", f.credit.count ? `and ${seconds(f.credit.ms)} for the listener` : "ahead of the writer");
+    this.write("buffered", ms(f.buffered_ms), `${seconds(f.audio_ms)} made`);
+    this.compare(f.mode === "old" ? "old" : "live", f.from_first_word_ms);
+  }
+
+  /** From the first finished word to the first sound, both ways. */
+  compare(way, value) {
+    if (value === null || value === undefined) return;
+    this.compared[way] = value;
+    const longest = Math.max(...Object.values(this.compared).map((v) => v ?? 0));
+    for (const [name, time] of Object.entries(this.compared)) {
+      this.part("time", name).textContent = time === null ? "–" : seconds(time);
+      this.part("bar", name).style.inlineSize = time === null ? "0" : `${Math.max(1.5, (62 * time) / longest)}%`;
+    }
+  }
+
+  /** A new text begins: what was compared with the last one no longer holds. */
+  forgetComparison() {
+    this.compared = { live: null, old: null };
+    for (const name of ["live", "old"]) {
+      this.part("time", name).textContent = "–";
+      this.part("bar", name).style.inlineSize = "0";
+    }
+  }
+}

@@ -1,0 +1,207 @@
+// The player: one ring of samples, filled by the Worker, emptied by the sound card. Nothing is ever dropped.
+//
+// Voice samples are counted from 0 in `read` and `write`; context frames in `currentFrame`. A "turn" says when the
+// voice began or ceased to move, so that a listener can tell exactly which voice sample leaves at which frame.
+
+const REPORT_S = 0.05;
+const FADE_S = 0.005;
+
+class Player extends AudioWorkletProcessor {
+  constructor(options) {
+    super();
+    const { ringSamples, tap } = options.processorOptions;
+    this.ring = new Float32Array(ringSamples);
+    this.mask = ringSamples - 1;
+    this.fade = Math.round(FADE_S * sampleRate);
+    this.tap = tap ? { pcm: new Float32Array(2048), used: 0, runs: [] } : null;
+    this.worker = null;
+    this.reset(0, [], 0);
+    this.port.onmessage = ({ data }) => {
+      this.worker = data.port;
+      this.worker.onmessage = (message) => this.receive(message.data);
+    };
+  }
+
+  reset(play, gaps, prebuffer) {
+    this.play = play;
+    this.read = this.write = 0;
+    this.playing = this.final = this.over = this.stopping = false;
+    this.begun = false;
+    this.gain = 1;
+    this.hold = this.holdLeft = 0;
+    this.gaps = gaps;
+    this.resumeAt = -1;
+    this.gapFrom = 0;
+    this.underruns = 0;
+    this.prebuffer = prebuffer;
+    this.mark = -1;
+    this.nextReport = 0;
+  }
+
+  receive(m) {
+    if (m.type === "begin") {
+      if (this.tap) this.flushTap();
+      this.reset(m.play, m.gaps ?? [], m.prebuffer ?? 0);
+      this.turn(currentFrame);
+    } else if (m.play !== this.play) return;
+    else if (m.type === "pcm") this.put(m);
+    else if (m.type === "final") this.final = true;
+    else if (m.type === "cut") this.write = Math.max(this.read, Math.min(this.write, m.sample));
+    else if (m.type === "stop") {
+      if (this.playing && !m.atOnce) this.stopping = true;
+      else this.finish("stopped", currentFrame);
+    } else if (m.type === "prebuffer") this.prebuffer = m.samples;
+  }
+
+  put(m) {
+    const pcm = new Int16Array(m.buffer, m.offset);
+    const room = this.ring.length - (this.write - this.read);
+    if (m.first !== this.write || pcm.length > room) {
+      this.post({ type: "fault", play: this.play, first: m.first, expected: this.write, room });
+      return;
+    }
+    if (m.mark >= 0) this.mark = m.mark;
+    for (let k = 0; k < pcm.length; k++) this.ring[(this.write + k) & this.mask] = pcm[k] / 32768;
+    this.write += pcm.length;
+  }
+
+  post(message) {
+    this.port.postMessage(message);
+    this.worker?.postMessage(message);
+  }
+
+  state(type, frame) {
+    return {
+      type,
+      play: this.play,
+      frame,
+      sample: this.read,
+      playing: this.playing,
+      buffered: this.write - this.read,
+      underruns: this.underruns,
+      date: Date.now(),
+    };
+  }
+
+  turn(frame, gap = 0) {
+    this.post({ ...this.state("turn", frame), gap });
+  }
+
+  finish(type, frame) {
+    this.playing = this.stopping = false;
+    this.over = true;
+    this.turn(frame);
+    this.post(this.state(type, frame));
+    if (this.tap) this.flushTap();
+  }
+
+  /** Begin to move again, if there is something to say and no wait is being replayed. */
+  resume(frame) {
+    const ready = this.write - this.read;
+    if (this.over || frame < this.resumeAt || ready === 0) return false;
+    if (ready < this.prebuffer && !this.final) return false;
+    const gap = this.begun ? frame - this.gapFrom : 0;
+    if (this.begun) {
+      this.gain = 0;
+      if (this.resumeAt < 0) this.underruns++;
+    }
+    this.begun = this.playing = true;
+    this.resumeAt = -1;
+    this.turn(frame, gap);
+    return true;
+  }
+
+  /** Stand still from `frame` on: the end, a replayed wait, or an underrun. */
+  rest(frame) {
+    this.playing = false;
+    this.holdLeft = this.fade;
+    if (this.gaps.length && this.gaps[0][0] === this.read) {
+      this.gapFrom = frame;
+      this.resumeAt = frame + this.gaps.shift()[1];
+      this.turn(frame);
+    } else if (this.final) this.finish("done", frame);
+    else {
+      this.gapFrom = frame;
+      this.turn(frame);
+    }
+  }
+
+  /** The last value, dying away, in place of a click. */
+  silence(out, from) {
+    for (let k = from; k < out.length; k++) {
+      out[k] = this.holdLeft > 0 ? (this.hold * this.holdLeft--) / this.fade : 0;
+    }
+    return out.length;
+  }
+
+  /** Copy voice samples to `out[from..]`; answers where it stopped. */
+  speak(out, from) {
+    let stop = Math.min(out.length, from + this.write - this.read);
+    if (this.gaps.length) stop = Math.min(stop, from + Math.max(0, this.gaps[0][0] - this.read));
+    const first = this.read;
+    const step = 1 / this.fade;
+    let k = from;
+    for (; k < stop; k++) {
+      let value = this.ring[this.read++ & this.mask];
+      if (this.stopping) {
+        this.gain = Math.max(0, this.gain - step);
+        value *= this.gain;
+        if (this.gain === 0) break;
+      } else if (this.gain < 1) {
+        value *= this.gain;
+        this.gain = Math.min(1, this.gain + step);
+      }
+      out[k] = value;
+    }
+    if (k > from) this.hold = out[k - 1];
+    if (this.tap && k > from) this.tap.runs.push([this.tap.used + from, first, k - from]);
+    return k;
+  }
+
+  process(_inputs, outputs) {
+    const out = outputs[0][0];
+    if (this.play === 0) return true;
+    let k = 0;
+    while (k < out.length) {
+      const frame = currentFrame + k;
+      if (!this.playing) {
+        if (!this.resume(frame)) {
+          if (this.final && !this.over && this.write === this.read && this.resumeAt < 0) this.finish("done", frame);
+          k = this.silence(out, k);
+        }
+        continue;
+      }
+      const at = this.speak(out, k);
+      if (this.stopping && this.gain === 0) {
+        this.holdLeft = 0;
+        this.finish("stopped", currentFrame + at);
+      } else if (at === k) this.rest(frame);
+      k = at;
+    }
+    if (this.mark >= 0 && this.read > this.mark) {
+      this.mark = -1;
+      this.post(this.state("audible", currentFrame));
+    }
+    if (!this.over && currentFrame >= this.nextReport) {
+      this.nextReport = currentFrame + REPORT_S * sampleRate;
+      this.post(this.state("report", currentFrame + out.length));
+    }
+    if (this.tap) this.record(out);
+    return true;
+  }
+
+  record(out) {
+    this.tap.pcm.set(out, this.tap.used);
+    this.tap.used += out.length;
+    if (this.tap.used === this.tap.pcm.length) this.flushTap();
+  }
+
+  flushTap() {
+    const { pcm, used, runs } = this.tap;
+    if (used) this.port.postMessage({ type: "tap", play: this.play, pcm: pcm.slice(0, used), runs });
+    this.tap.used = 0;
+    this.tap.runs = [];
+  }
+}
+
+registerProcessor("studio-player", Player);

@@ -1,0 +1,161 @@
+// Voice, speaker, the family's options, temperature and seed: drawn from what the voices' cards say.
+
+const SEND_AFTER_MS = 120;
+
+export class Settings {
+  /** `on` has changed(settings, rateHz). */
+  constructor(root, on) {
+    this.root = root.querySelector(".settings");
+    this.note = root.querySelector(".settings-note");
+    this.on = on;
+    this.voices = [];
+    this.options = {};
+    this.temperature = null;
+    const set = (name) => this.root.querySelector(`[data-set="${name}"]`);
+    [this.voice, this.speaker, this.heat, this.seed] = ["voice", "speaker", "temperature", "seed"].map(set);
+    this.voice.addEventListener("change", () => this.choose());
+    this.speaker.addEventListener("change", () => this.changed("The speaker changes with the next text."));
+    this.seed.addEventListener("change", () => this.changed("The seed changes with the next text."));
+    this.heat.addEventListener("input", () => {
+      this.temperature = Number(this.heat.value);
+      this.showHeat();
+      this.changed("In force from the next segment on.");
+    });
+  }
+
+  /** The server's voices. */
+  offer(voices) {
+    if (JSON.stringify(voices) === JSON.stringify(this.voices)) return this.send();
+    this.voices = voices;
+    this.voice.replaceChildren(...voices.map((v) => new Option(v.title || v.name, v.name)));
+    return this.choose(true);
+  }
+
+  get card() {
+    return this.voices.find((v) => v.name === this.voice.value) ?? this.voices[0];
+  }
+
+  choose(first) {
+    const { card } = this;
+    if (!card) return;
+    this.speaker.replaceChildren(...card.speakers.map((name) => new Option(name, name)));
+    this.speaker.disabled = card.speakers.length < 2;
+    this.temperature = null;
+    this.heat.value = card.temperature;
+    this.showHeat();
+    this.options = Object.fromEntries(card.options.map((o) => [o.name, o.default]));
+    this.root.querySelector(".options").replaceChildren(...card.options.map((o) => this.draw(o)));
+    this.changed(first ? "" : "The voice changes with the next text.");
+  }
+
+  showHeat() {
+    const value = Number(this.heat.value);
+    this.root.querySelector(".slider output").textContent = value === 0 ? "greedy" : value.toFixed(2);
+  }
+
+  draw(option) {
+    return (DRAWN[option.kind] ?? DRAWN.float)(option, (value) => this.set(option, value));
+  }
+
+  set(option, value) {
+    this.options[option.name] = value;
+    let note = "In force from the next segment on.";
+    const { m, n } = this.options;
+    if (m !== undefined && n !== undefined && n > m) {
+      if (option.name === "m") {
+        this.put("n", m);
+        note = `Hop n lowered to ${m} as well: a hop cannot be longer than its window.`;
+      } else {
+        this.put("n", m);
+        note = `Hop n is at most the window m, which is ${m}. Raise m first.`;
+      }
+    }
+    this.changed(note);
+  }
+
+  put(name, value) {
+    this.options[name] = value;
+    const input = this.root.querySelector(`[data-option="${name}"]`);
+    input.value = value;
+    input.parentElement.querySelector("output").textContent = value;
+  }
+
+  changed(note) {
+    this.note.textContent = note;
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.send(), SEND_AFTER_MS);
+  }
+
+  send() {
+    clearTimeout(this.timer);
+    if (!this.card) return;
+    const seed = Math.max(0, Math.min(2 ** 32 - 1, Math.trunc(Number(this.seed.value) || 0)));
+    this.seed.value = seed;
+    const voice = `${this.card.name}:${this.speaker.value}`;
+    this.on.changed({ voice, seed, temperature: this.temperature, options: { ...this.options } }, this.card.sample_rate_hz);
+  }
+
+  reseed() {
+    this.seed.value = Math.floor(Math.random() * 100000);
+    this.changed("The seed changes with the next text.");
+  }
+
+  /** The server says which options are in force. */
+  inForce(options) {
+    this.note.textContent = `In force from here on: ${Object.entries(options).map(([k, v]) => `${k} = ${v}`).join(", ")}.`;
+  }
+}
+
+const DRAWN = { int: slider, float: slider, choice: segmented };
+
+function slider(option, set) {
+  const row = element("div", "control slider");
+  const label = element("label", "", option.label);
+  const output = element("output", "", String(option.default));
+  const input = element("input");
+  const step = option.kind === "int" ? 1 : 0.05;
+  Object.assign(input, { type: "range", id: `live-option-${option.name}`, min: option.low, max: option.high, step });
+  input.value = option.default;
+  input.dataset.option = option.name;
+  label.htmlFor = input.id;
+  input.addEventListener("input", () => {
+    output.textContent = input.value;
+    set(Number(input.value));
+    output.textContent = input.value;
+  });
+  row.append(label, output, input);
+  return helped(row, option, input);
+}
+
+function segmented(option, set) {
+  const row = element("fieldset", "control segmented");
+  row.append(element("legend", "", option.label));
+  const group = element("div", "segments");
+  for (const choice of option.choices) {
+    const label = element("label");
+    const input = element("input");
+    Object.assign(input, { type: "radio", name: `live-option-${option.name}`, value: choice, checked: choice === option.default });
+    input.addEventListener("change", () => set(choice));
+    label.append(input, element("span", "", choice));
+    group.append(label);
+  }
+  row.append(group);
+  return helped(row, option, group);
+}
+
+/** The option's own explanation, below it and tied to it. */
+function helped(row, option, input) {
+  if (!option.help) return row;
+  const help = element("small", "help", option.help);
+  help.id = `live-help-${option.name}`;
+  input.setAttribute("aria-describedby", help.id);
+  row.append(help);
+  return row;
+}
+
+function element(tag, name = "", text = "") {
+  const node = document.createElement(tag);
+  if (name) node.className = name;
+  if (text) node.textContent = text;
+  return node;
+}

@@ -1,0 +1,54 @@
+// The status line and the chip: what is going on, in words.
+
+const SHOWN_MS = 9000;
+
+const NOTES = {
+  edited: "That word had been given to the voice already: the change is shown, what was said stays.",
+  already_said: "That part has been said already. Press Speak to say the whole text again.",
+  idle_end: "Nothing was typed for a while, so the text was finished. Go on typing whenever you like.",
+};
+
+const CHIPS = {
+  idle: "Ready",
+  listening: "Waiting for words",
+  speaking: "Speaking",
+  paused: "Paused",
+  waiting: "Waiting for a place",
+  offline: "Not connected",
+};
+
+export class Status {
+  constructor(root) {
+    this.line = root.querySelector(".status");
+    this.badge = root.querySelector(".chip");
+    this.about = "";
+  }
+
+  /** Show a message; `about` names what it is about, so that it can be dropped when that is over. */
+  say(level, text, about = "") {
+    clearTimeout(this.timer);
+    if (this.line.textContent !== text) this.line.textContent = text;
+    this.line.dataset.level = level;
+    this.about = about;
+    if (level === "info") this.timer = setTimeout(() => this.clear(), SHOWN_MS);
+  }
+
+  note(code) {
+    this.say("info", NOTES[code], code);
+  }
+
+  drop(about) {
+    if (this.about === about) this.clear();
+  }
+
+  clear() {
+    clearTimeout(this.timer);
+    this.line.textContent = this.about = "";
+  }
+
+  chip(state, mode) {
+    const text = state === "listening" && mode === "old" ? "Waiting for a sentence" : CHIPS[state];
+    this.badge.dataset.state = state;
+    if (this.badge.lastElementChild.textContent !== text) this.badge.lastElementChild.textContent = text;
+  }
+}

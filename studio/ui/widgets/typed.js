@@ -1,0 +1,76 @@
+// Text with the time at which each character arrived; positions are Unicode code points.
+
+export class Typed {
+  constructor() {
+    this.chars = [];
+    this.times = [];
+    this.firstMs = 0;
+    this.endMs = 0;
+  }
+
+  get length() {
+    return this.chars.length;
+  }
+
+  edit(at, remove, insert, tMs) {
+    const added = Array.from(insert);
+    const stamps = new Array(added.length).fill(tMs);
+    this.chars = this.chars.slice(0, at).concat(added, this.chars.slice(at + remove));
+    this.times = this.times.slice(0, at).concat(stamps, this.times.slice(at + remove));
+    this.firstMs ||= tMs;
+    this.endMs = tMs;
+  }
+
+  text(from = 0, to = this.chars.length) {
+    return this.chars.slice(from, to).join("");
+  }
+
+  /** How many characters had arrived by a time after the first one. */
+  arrived(elapsedMs) {
+    let count = 0;
+    while (count < this.times.length && this.times[count] - this.firstMs <= elapsedMs) count++;
+    return count;
+  }
+}
+
+const ABBREVIATION = /(^|\s)(mr|mrs|ms|dr|prof|st|vs|etc|e\.g|i\.e|p\.m|a\.m|no)\.$/i;
+
+/** Sentences as [from, to) in characters; white space after a sentence belongs to it. */
+export function sentences(chars) {
+  const out = [];
+  let from = 0;
+  for (let k = 0; k < chars.length; k++) {
+    if (!".!?\n".includes(chars[k])) continue;
+    let to = k + 1;
+    while (to < chars.length && `"'”’)`.includes(chars[to])) to++;
+    if (to < chars.length && !/\s/.test(chars[to])) continue;
+    if (chars[k] === "." && to < chars.length && ABBREVIATION.test(chars.slice(Math.max(0, k - 8), k + 1).join(""))) continue;
+    while (to < chars.length && /\s/.test(chars[to])) to++;
+    out.push([from, to]);
+    from = to;
+    k = to - 1;
+  }
+  if (from < chars.length) out.push([from, chars.length]);
+  return out;
+}
+
+/** The old way: each sentence at the moment its last character came, as [{tMs, text}] from the first character on. */
+export function sentenceArrivals(typed) {
+  return sentences(typed.chars).map(([from, to]) => {
+    let tMs = 0;
+    for (let k = from; k < to; k++) {
+      if (!/\s/.test(typed.chars[k])) tMs = Math.max(tMs, typed.times[k] - typed.firstMs);
+    }
+    return { tMs, text: typed.text(from, to) };
+  });
+}
+
+/** Pieces as a language model sends them: a word with its leading space, long words in parts. */
+export function tokens(text) {
+  return text.match(/\s*[\p{L}\p{N}'’]{1,6}|\s*[^\s\p{L}\p{N}]+|\s+/gu) ?? [];
+}
+
+/** `tokens` at a steady rate, as [{tMs, text}]. */
+export function tokenArrivals(text, perSecond) {
+  return tokens(text).map((piece, k) => ({ tMs: (k * 1000) / perSecond, text: piece }));
+}

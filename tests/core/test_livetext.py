@@ -1,0 +1,271 @@
+"""The live text field: what is sent, what is noted, and that no edit breaks it."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from studio.core.errors import BadMessage, BadText, Closed
+from studio.core.events import Committed, Edited, Event
+from studio.core.livetext import MAX_FIELD_CHARS, LiveText
+from studio.core.words import WordChanges, WordStream
+from studio.text.normalise import plain
+
+
+class FakeClock:
+    """Moved by hand."""
+
+    def __init__(self) -> None:
+        self.ms = 1000.0
+
+    def now_ms(self) -> float:
+        return self.ms
+
+    def sleep_ms(self, duration_ms: float) -> None:
+        self.ms += duration_ms
+
+
+class Recorder:
+    """An utterance that commits words as a real one does, and writes everything down."""
+
+    def __init__(self) -> None:
+        self.sent = ""
+        self.calls: list[str] = []
+        self.edited: list[tuple[int, int, str]] = []
+        self.words: list[str] = []
+        self.stream = WordStream(plain())
+        self.unseen: list[Event] = []
+
+    def push_text(self, text: str) -> None:
+        self.sent += text
+        self._commit(self.stream.push(text))
+
+    def flush(self) -> None:
+        self.calls.append("flush")
+        self._commit(self.stream.flush())
+
+    def end(self) -> None:
+        self.calls.append("end")
+        self._commit(self.stream.end())
+
+    def note(self, event: Event) -> None:
+        assert isinstance(event, Edited)
+        self.edited.append((event.first, event.last, event.text))
+
+    def _commit(self, changes: WordChanges) -> None:
+        for w in changes.words:
+            self.words.append(w.word)
+            self.unseen.append(
+                Committed(i=w.i, word=w.word, written=w.written, char_start=w.char_start, char_end=w.char_end)
+            )
+
+
+class Desk:
+    """A field, its utterance, its clock; ``auto`` delivers committed events after every edit."""
+
+    def __init__(self, auto: bool = True) -> None:
+        self.clock, self.out, self.auto = FakeClock(), Recorder(), auto
+        self.live = LiveText(self.out, self.clock)  # type: ignore[arg-type]  # a recorder needs but four methods
+
+    def edit(self, at: int, remove: int, insert: str) -> None:
+        self.live.edit(at, remove, insert)
+        if self.auto:
+            self.deliver()
+
+    def deliver(self) -> None:
+        unseen, self.out.unseen = self.out.unseen, []
+        for event in unseen:
+            self.live.seen(event)
+
+    def type(self, text: str) -> None:
+        for char in text:
+            self.edit(len(self.live.text), 0, char)
+
+    def back(self, count: int) -> None:
+        for _ in range(count):
+            self.edit(len(self.live.text) - 1, 1, "")
+
+
+def test_only_complete_words_are_sent() -> None:
+    desk = Desk()
+    desk.type("hello wor")
+    assert desk.out.sent == "hello "
+    desk.back(3)
+    desk.type("there you")
+    assert desk.out.sent == "hello there "
+    desk.live.end()
+    assert desk.out.sent == "hello there you"
+    assert (desk.out.words, desk.out.edited, desk.out.calls) == (["hello", "there", "you"], [], ["end"])
+
+
+def test_a_composed_word_is_free_until_its_space() -> None:
+    desk = Desk()
+    for step in ("k", "ko", "kon", "con", "contact"):  # an IME replaces its whole composition at every key
+        desk.edit(0, len(desk.live.text), step)
+    desk.type(" us ")
+    assert (desk.out.sent, desk.out.edited) == ("contact us ", [])
+
+
+@pytest.mark.parametrize(
+    ("start", "edit", "then", "spoken", "edited"),
+    [
+        ("teh ", (0, 3, "the"), "cat ", ["teh", "cat"], [(0, 0, "the")]),
+        ("teh ", (0, 4, "the "), "cat ", ["teh", "cat"], [(0, 0, "the")]),
+        ("see teh ", (4, 4, "the "), "cat ", ["see", "teh", "cat"], [(1, 1, "the")]),
+        ("teh ", (1, 2, "he"), "cat ", ["teh", "cat"], [(0, 0, "the")]),  # the page sends the shortest difference
+        ("teh ", (0, 4, "the cat "), "sat ", ["teh", "cat", "sat"], [(0, 0, "the")]),
+        ("alot ", (1, 0, " "), "of ", ["alot", "of"], [(0, 0, "a lot")]),
+        ("the cat sat ", (4, 3, "dog"), "down ", ["the", "cat", "sat", "down"], [(1, 1, "dog")]),
+        ("the cat sat ", (0, 7, "a dog"), "x ", ["the", "cat", "sat", "x"], [(0, 1, "a dog")]),
+        ("the cat ", (4, 0, "big "), "sat ", ["the", "cat", "sat"], [(1, 1, "big cat")]),
+        ("the cat ", (4, 4, ""), "dog ", ["the", "cat", "dog"], [(1, 1, "")]),
+        ("the  cat ", (4, 0, "x"), "", ["the", "cat"], [(0, 0, "the x")]),
+        (" cat ", (0, 0, "x"), "", ["cat"], [(0, 0, "x cat")]),
+        ("one two ", (0, 8, "N"), "ew words ", ["one", "two", "new", "words"], [(0, 1, "")]),
+        ("the cat sa", (4, 6, "dog ran "), "x ", ["the", "cat", "ran", "x"], [(1, 1, "dog")]),
+    ],
+)
+def test_edits_of_what_was_sent(
+    start: str, edit: tuple[int, int, str], then: str, spoken: list[str], edited: list[tuple[int, int, str]]
+) -> None:
+    desk = Desk()
+    desk.type(start)
+    desk.edit(*edit)
+    desk.type(then)
+    assert desk.out.words == spoken
+    assert desk.out.edited == edited
+    assert desk.live.text == start[: edit[0]] + edit[2] + start[edit[0] + edit[1] :] + then
+
+
+def test_a_sent_word_that_is_taken_up_again_is_not_said_in_pieces() -> None:
+    desk = Desk()
+    desk.type("two cat ")
+    desk.back(1)
+    desk.type("s sat ")
+    assert desk.out.words == ["two", "cat", "sat"]
+    assert desk.out.edited == [(1, 1, "cats")]
+
+
+def test_a_word_split_again_is_not_lost() -> None:
+    desk = Desk()
+    desk.type("cat do")
+    desk.edit(3, 1, "")
+    desk.edit(3, 0, " ")
+    desk.type("g ")
+    assert desk.out.words == ["cat", "dog"]
+
+
+def test_later_coordinates_keep_working_after_edits() -> None:
+    desk = Desk()
+    desk.type("aa bb cc dd ")
+    desk.edit(0, 2, "a much longer start")
+    desk.edit(desk.live.text.index("cc"), 2, "CC")
+    desk.edit(0, 1, "A")
+    assert desk.out.edited == [(0, 0, "a much longer start"), (2, 2, "CC"), (0, 0, "A")]
+
+
+def test_words_that_are_committed_after_the_edit_are_noted_then() -> None:
+    desk = Desk(auto=False)
+    desk.type("one teh ")
+    desk.edit(4, 3, "the")
+    assert desk.out.edited == []
+    desk.deliver()
+    assert desk.out.edited == [(1, 1, "the")]
+
+
+def test_idle_flushes_once_and_never_half_a_word() -> None:
+    desk = Desk()
+    assert desk.live.next_deadline_ms() is None
+    desk.type("hello the")
+    assert desk.live.next_deadline_ms() == desk.clock.ms + 700
+    desk.clock.ms += 699
+    assert not desk.live.poll()
+    desk.type("r")  # any input is no idleness
+    desk.clock.ms += 699
+    assert not desk.live.poll()
+    desk.clock.ms += 1
+    assert desk.live.poll()
+    assert (desk.out.calls, desk.out.sent, desk.live.next_deadline_ms()) == (["flush"], "hello ", None)
+    desk.clock.ms += 5000
+    assert not desk.live.poll()
+    desk.type("e is ")
+    desk.clock.ms += 700
+    assert desk.live.poll()
+    assert desk.out.calls == ["flush", "flush"]
+
+
+def test_spaces_alone_do_not_flush() -> None:
+    desk = Desk()
+    desk.type("   ")
+    desk.clock.ms += 1000
+    assert not desk.live.poll()
+
+
+@pytest.mark.parametrize("bad", [(-1, 0, "x"), (0, 3, ""), (3, 0, "x"), (0, -1, ""), (1, 2, "")])
+def test_an_edit_outside_the_field_is_refused_and_changes_nothing(bad: tuple[int, int, str]) -> None:
+    desk = Desk()
+    desk.type("ab")
+    with pytest.raises(BadMessage, match="outside the field"):
+        desk.edit(*bad)
+    desk.type(" c")
+    assert (desk.live.text, desk.out.sent) == ("ab c", "ab ")
+
+
+def test_the_field_is_bounded_and_the_limit_is_named() -> None:
+    desk = Desk()
+    desk.edit(0, 0, "attention " * (MAX_FIELD_CHARS // 10))
+    with pytest.raises(BadText, match="200,000"):
+        desk.edit(0, 0, "x")
+    desk.edit(0, 1, "b")
+
+
+def test_after_the_end_nothing_is_taken() -> None:
+    desk = Desk()
+    desk.live.end()
+    desk.live.end()
+    assert desk.out.calls == ["end"]
+    with pytest.raises(Closed):
+        desk.edit(0, 0, "x")
+
+
+def test_half_a_character_cannot_reach_the_wire() -> None:
+    desk = Desk()
+    desk.edit(0, 0, "a\ud83d b ")
+    desk.out.sent.encode("utf-8")
+    assert len(desk.live.text) == 5
+
+
+_EDITS = st.lists(
+    st.tuples(st.floats(0, 1), st.floats(0, 0.5), st.text("ab c\n", max_size=6), st.booleans()), max_size=25
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(_EDITS)
+def test_any_edits_keep_the_field_and_lose_no_new_text(edits: list[tuple[float, float, str, bool]]) -> None:
+    desk, model = Desk(), ""
+    for place, share, insert, at_end in edits:
+        at = len(model) if at_end else int(place * len(model))
+        remove = int(share * (len(model) - at))
+        model = model[:at] + insert + model[at + remove :]
+        desk.edit(at, remove, insert)
+        live = desk.live
+        assert live.text == model
+        assert len(live._origin) == live._said <= len(model)
+        assert not set(model[live._said :]) & set(" \n"), "a complete word stayed unsent"
+        assert all(0 <= origin < live._sent_chars for origin in live._origin)
+        assert list(live._origin) == sorted(live._origin)
+        assert all(0 <= first <= last < len(desk.out.words) for first, last, _ in desk.out.edited)
+    before = len(desk.out.words)
+    desk.edit(len(model), 0, " zzz yyy ")
+    assert desk.out.words[before:][-2:] == ["zzz", "yyy"]
+
+
+@settings(deadline=None)
+@given(st.lists(st.text("ab c,", max_size=5), max_size=20))
+def test_typing_at_the_end_sends_exactly_the_field(parts: list[str]) -> None:
+    desk = Desk()
+    for part in parts:
+        desk.edit(len(desk.live.text), 0, part)
+    desk.live.end()
+    assert desk.out.sent == desk.live.text
+    assert desk.out.edited == []

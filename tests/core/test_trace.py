@@ -1,0 +1,275 @@
+"""Traces: written live, closed into a zip, read back; crashed, revised and hostile ones too."""
+
+import io
+import json
+import threading
+import zipfile
+
+import numpy as np
+import pytest
+
+from studio.core import events as ev
+from studio.core.clips import read_wav, wav_bytes
+from studio.core.errors import BadFile
+from studio.core.trace import Trace, TraceWriter, collect, open_trace, provenance
+
+RATE_HZ, FRAME = 24000, 600
+
+
+def story() -> list[ev.Event]:
+    """Two words in two segments of four frames each, with a pause for text of 200 ms between them."""
+    rng = np.random.default_rng(1)
+    pcm = rng.integers(-3000, 3000, 8 * FRAME).astype(np.int16)
+    levels = rng.integers(0, 16, (8, 80)).astype(np.uint8)
+    out: list[ev.Event] = [
+        ev.Ready(
+            utterance=7, voice="v", speaker="a", family="speakstream", rate_hz=RATE_HZ, frame_samples=FRAME, seed=3
+        ),
+        ev.Text(char_start=0, text="Héllo there ", t_ms=1.0),
+        ev.Committed(i=0, word="hello", written=0, char_start=0, char_end=5, t_ms=1.5),
+        ev.Committed(i=1, word="there", written=1, char_start=6, char_end=11, t_ms=1.5),
+        ev.Committed(i=2, word="now", written=2, char_start=12, char_end=15, t_ms=1.5),
+    ]
+    for segment in (0, 1):
+        first = 4 * segment
+        out.append(ev.Segment(index=segment, words=[segment], seen=[0, 1], sample=first * FRAME, frame=first, t_ms=5))
+        out.append(ev.WordStart(i=segment, sample=first * FRAME, source="eos", t_ms=5))
+        for k in range(first, first + 4):
+            t_ms = 10.0 + k + 300.0 * segment
+            out.append(ev.Frames(first_frame=k, p_eos=[0.1 * k], levels=levels[k : k + 1], t_ms=t_ms))
+            out.append(ev.Audio(sample=k * FRAME, pcm=pcm[k * FRAME : (k + 1) * FRAME], t_ms=t_ms))
+        out.append(ev.Eos(segment=segment, frame=first + 4, p=0.9, forced=bool(segment), t_ms=20))
+        out.append(ev.WordEnd(i=segment, sample=(first + 4) * FRAME, source="eos", t_ms=20))
+        if segment == 0:
+            out.append(ev.Wait(reason="text", sample=4 * FRAME, duration_ms=300.0, t_ms=314))
+    return [*out, ev.Ended(samples=8 * FRAME, t_ms=330)]
+
+
+def write(folder, events, meta=None) -> TraceWriter:
+    writer = TraceWriter(folder, meta or {"git_sha": "abc"})
+    for event in events:
+        writer.write(event)
+    return writer
+
+
+def same(one: Trace, other: Trace) -> None:
+    assert [e.to_dict() for e in one.events] == [e.to_dict() for e in other.events]
+    for left, right in ((one.pcm, other.pcm), (one.frames, other.frames), (one.p_eos, other.p_eos)):
+        assert left.dtype == right.dtype
+        assert np.array_equal(left, right)
+
+
+def test_round_trip_through_the_zip(tmp_path):
+    events = story()
+    path = write(tmp_path / "u7", events).close()
+    assert path == tmp_path / "u7.trace"
+    assert not (tmp_path / "u7").exists()
+    trace = open_trace(str(path))
+    same(trace, collect({}, events))
+    assert trace.rate_hz == RATE_HZ
+    assert trace.meta["git_sha"] == "abc"
+    assert trace.meta["speaker"] == "a"
+    assert trace.frames.shape == (8, 80)
+    assert np.allclose(trace.p_eos, 0.1 * np.arange(8))
+    audio = [e for e in trace.events if isinstance(e, ev.Audio)]
+    assert np.array_equal(np.concatenate([e.pcm for e in audio]), trace.pcm)
+
+
+def test_words_segments_and_waits(tmp_path):
+    trace = open_trace(write(tmp_path / "u", story()).close())
+    first, second, third = trace.words()
+    assert (first.text, first.char_start, first.char_end, first.start, first.end) == ("hello", 0, 5, 0, 2400)
+    assert (second.start, second.end, second.source) == (2400, 4800, "eos")
+    assert (third.start, third.end, third.source) == (None, None, "")
+    one, two = trace.segments()
+    assert (one.words, one.seen, one.start, one.end, one.forced) == ((0,), (0, 1), 0, 2400, False)
+    assert (two.frame, two.start, two.end, two.forced) == (4, 2400, 4800, True)
+    assert [wait.reason for wait in trace.waits()] == ["text"]
+
+
+def test_as_heard_puts_back_what_a_listener_heard_of_a_wait():
+    """Segment 0 (100 ms) is out at 13 ms; the next packet comes at 314 ms: 204 ms after it was due at 110 ms."""
+    trace = collect({}, story())
+    heard = trace.as_heard()
+    silence = round(0.204 * RATE_HZ)
+    assert trace.heard_waits() == [(4 * FRAME, silence)]
+    assert len(heard) == len(trace.pcm) + silence
+    assert np.array_equal(heard[: 4 * FRAME], trace.pcm[: 4 * FRAME])
+    assert not heard[4 * FRAME : 4 * FRAME + silence].any()
+    assert np.array_equal(heard[4 * FRAME + silence :], trace.pcm[4 * FRAME :])
+
+
+@pytest.mark.parametrize("reason, silence_ms", [("credit", 0), ("network", 300), ("compute", 204)])
+def test_credit_is_never_heard_and_the_network_whole(reason, silence_ms):
+    events = [
+        ev.Wait(reason=reason, sample=e.sample, duration_ms=e.duration_ms) if isinstance(e, ev.Wait) else e
+        for e in story()
+    ]
+    trace = collect({}, events)
+    assert len(trace.as_heard()) - len(trace.pcm) == round(silence_ms * RATE_HZ / 1000)
+
+
+def test_a_crash_leaves_a_readable_folder(tmp_path):
+    events = story()
+    folder = tmp_path / "u"
+    write(folder, events[:14])
+    with (folder / "events.jsonl").open("a") as file:
+        file.write('{"type": "audio", "t_ms": 3')
+    with (folder / "frames.u8").open("ab") as file:
+        file.write(b"\x01\x02\x03")
+    trace = open_trace(folder)
+    expected = collect({}, events[:14])
+    assert [e.to_dict() for e in trace.events] == [e.to_dict() for e in expected.events]
+    assert np.array_equal(trace.pcm, expected.pcm)
+    assert np.array_equal(read_wav(folder / "audio.wav")[0], expected.pcm)
+    assert np.array_equal(trace.frames, expected.frames)
+    assert len(trace.pcm) > 0
+
+
+def test_revised_speech_replaces_what_it_takes_back(tmp_path):
+    events = story()[:-1]
+    new = np.full(FRAME, 99, np.int16)
+    events += [
+        ev.Revised(from_sample=4 * FRAME, take=1, t_ms=400),
+        ev.Segment(index=1, words=[1], seen=[1], sample=4 * FRAME, frame=4, t_ms=401),
+        ev.Committed(i=1, word="world", written=1, char_start=6, char_end=11, t_ms=401),
+        ev.WordStart(i=1, sample=4 * FRAME, source="eos", t_ms=401),
+        ev.Frames(first_frame=4, p_eos=[0.7], levels=np.full((1, 80), 5, np.uint8), t_ms=402),
+        ev.Audio(sample=4 * FRAME, pcm=new, t_ms=402),
+        ev.WordEnd(i=1, sample=5 * FRAME, source="eos", t_ms=402),
+        ev.Ended(samples=5 * FRAME, t_ms=403),
+    ]
+    trace = open_trace(write(tmp_path / "u", events).close())
+    made = collect({}, events)
+    assert np.array_equal(trace.pcm, made.pcm)
+    assert np.array_equal(trace.frames, made.frames)
+    assert len(trace.pcm) == 5 * FRAME
+    assert np.array_equal(trace.pcm[4 * FRAME :], new)
+    assert trace.frames.shape == (5, 80)
+    assert [(w.text, w.start, w.end) for w in trace.words()[:2]] == [("hello", 0, 2400), ("world", 2400, 3000)]
+    assert [s.end for s in trace.segments()] == [2400, 3000]
+
+
+def test_many_threads_may_write(tmp_path):
+    writer = TraceWriter(tmp_path / "u", {"rate_hz": RATE_HZ})
+    threads = [
+        threading.Thread(target=lambda: [writer.write(ev.Played(sample=k)) for k in range(200)]) for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(open_trace(writer.close()).events) == 800
+
+
+def test_what_comes_after_close_is_dropped_and_close_may_be_repeated(tmp_path):
+    writer = write(tmp_path / "u", story())
+    path = writer.close()
+    writer.write(ev.Played(sample=3))
+    assert writer.close() == path
+    assert len(open_trace(path).events) == len(story())
+
+
+def test_a_folder_in_use_is_refused(tmp_path):
+    write(tmp_path / "u", story())
+    with pytest.raises(BadFile, match="not empty"):
+        TraceWriter(tmp_path / "u", {})
+
+
+def test_provenance_names_versions():
+    about = provenance(git_sha="a", checkpoint_sha256={"x": "y"}, seed=1, options={"m": 5}, threads=2, dtype="float32")
+    assert about["versions"]["numpy"] == np.__version__
+    assert json.loads(json.dumps(about)) == about
+
+
+GOOD = {
+    "meta.json": b'{"rate_hz": 24000}',
+    "events.jsonl": b'{"type": "ended", "t_ms": 1, "samples": 3}\n',
+    "audio.wav": wav_bytes(np.zeros(3, np.int16), RATE_HZ),
+}
+
+
+def archive(tmp_path, parts) -> object:
+    path = tmp_path / "hostile.trace"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as out:
+        for name, data in parts:
+            out.writestr(name, data)
+    return path
+
+
+def npz(**arrays) -> bytes:
+    file = io.BytesIO()
+    np.savez(file, **arrays)
+    return file.getvalue()
+
+
+def npy_that_promises(shape: str) -> bytes:
+    header = f"{{'descr': '|u1', 'fortran_order': False, 'shape': {shape}, }}".ljust(117) + "\n"
+    data = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode()
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as out:
+        out.writestr("frames.npy", data)
+        out.writestr("p_eos.npy", data)
+    return file.getvalue()
+
+
+def test_the_good_parts_are_good(tmp_path):
+    assert len(open_trace(archive(tmp_path, GOOD.items())).pcm) == 3
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"../evil": b"x"}, "evil"),
+        ({"meta.json": b"{"}, "not JSON"),
+        ({"meta.json": b"[" * 100_000}, "not JSON"),
+        ({"meta.json": b"[1]"}, "belong together"),
+        ({"meta.json": b'{"rate_hz": 1}'}, "belong together"),
+        ({"meta.json": bytes((1 << 20) + 1)}, "unpacks to more than"),
+        ({"events.jsonl": b'{"type": "system"}'}, "line 1"),
+        ({"events.jsonl": b'{"type": "audio", "sample": 0, "samples": -5}'}, "no such samples"),
+        ({"events.jsonl": b'{"type": "word_start", "i": "x", "sample": 0, "source": "eos"}'}, "i is 'x'"),
+        ({"events.jsonl": b'{"type": "wait", "reason": "sleep", "sample": 0, "duration_ms": 1}'}, "reason"),
+        ({"events.jsonl": b'{"type": "wait", "reason": "text", "sample": 0, "duration_ms": Infinity}'}, "duration_ms"),
+        ({"events.jsonl": b"7"}, "line 1"),
+        ({"audio.wav": b"RIFF"}, "cannot be read as WAV"),
+        ({"layers.npz": b"PK"}, "layers"),
+        ({"layers.npz": npz(frames=np.array([{}], object), p_eos=np.zeros(1, np.float32))}, "layers"),
+        ({"layers.npz": npz(frames=np.zeros((1, 80)), p_eos=np.zeros(1, np.float32))}, "other arrays"),
+        ({"layers.npz": npy_that_promises("(99999999999, 80)")}, "does not hold"),
+        ({"layers.npz": npz(frames=np.zeros((1, 2), np.uint8))}, "layers"),
+        ({"layers.npz": npz(evil=np.zeros(1))}, "evil"),
+    ],
+)
+def test_hostile_parts_are_refused(tmp_path, change, message):
+    with pytest.raises(BadFile, match=message):
+        open_trace(archive(tmp_path, (GOOD | change).items()))
+
+
+def test_a_huge_promise_of_samples_costs_no_memory(tmp_path):
+    lines = b'{"type": "audio", "t_ms": 0, "sample": 1, "samples": 9000000000000}\n'
+    (event,) = open_trace(archive(tmp_path, (GOOD | {"events.jsonl": lines}).items())).events
+    assert isinstance(event, ev.Audio)
+    assert len(event.pcm) == 2
+
+
+def test_endless_silence_is_refused(tmp_path):
+    lines = b'{"type": "audio", "sample": 0, "samples": 3}\n'
+    lines += b'{"type": "wait", "reason": "network", "sample": 1, "duration_ms": 1e14}\n'
+    trace = open_trace(archive(tmp_path, (GOOD | {"events.jsonl": lines}).items()))
+    with pytest.raises(BadFile, match="longer than an hour"):
+        trace.as_heard()
+
+
+def test_doubles_absences_and_other_files_are_refused(tmp_path):
+    with pytest.warns(UserWarning), pytest.raises(BadFile, match=r"meta\.json"):
+        open_trace(archive(tmp_path, [*GOOD.items(), ("meta.json", b"{}")]))
+    with pytest.raises(BadFile, match=r"lacks audio\.wav"):
+        open_trace(archive(tmp_path, list(GOOD.items())[:2]))
+    with pytest.raises(BadFile, match="there is no trace"):
+        open_trace(tmp_path / "none.trace")
+    (tmp_path / "text.trace").write_text("hello")
+    with pytest.raises(BadFile, match="not a readable trace"):
+        open_trace(tmp_path / "text.trace")
+    with pytest.raises(BadFile, match="lacks"):
+        open_trace(tmp_path)

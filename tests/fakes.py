@@ -1,0 +1,396 @@
+"""An engine without torch that speaks tones, by a script: for tests and for work on the page.
+
+``python tests/fakes.py --port 7861`` serves the real app on it, with the page when studio.ui is there.
+"""
+
+import argparse
+import importlib.util
+import queue
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from studio.core import events as ev
+from studio.core.cards import Card, OptionSpec, parse_voice
+from studio.core.errors import BadOption, BadText, Busy, Closed
+from studio.core.ports import SpeakRequest
+
+RATE_HZ = 24_000
+FRAME_SAMPLES = 600
+FRAME_MS = 25.0
+LETTER_MS = 60.0
+TONES_HZ = {"low": 220.0, "high": 440.0}
+MAX_CHARS = 1_000_000
+
+
+def tone_card() -> Card:
+    """The card of the one voice, with SpeakStream's options."""
+    return Card(
+        name="tone",
+        family="speakstream",
+        vocoder="sine",
+        title="Tone (no model)",
+        config={},
+        vocoders={},
+        alphabet="dmel",
+        sample_rate_hz=RATE_HZ,
+        frame_samples=FRAME_SAMPLES,
+        phase=FRAME_SAMPLES // 2,
+        speakers=tuple(TONES_HZ),
+        temperature=0.7,
+        look_ahead_words=2,
+        delay_frames=0,
+        options=(
+            OptionSpec(
+                "scheme", "choice", "S1", "Scheme", "S1 repeats the words it saw, S2 does not", choices=("S1", "S2")
+            ),
+            OptionSpec("m", "int", 3, "Window m", "words seen per segment", low=1, high=6),
+            OptionSpec("n", "int", 1, "Hop n", "words spoken per segment, at most m", low=1, high=6),
+        ),
+        licence="Apache-2.0",
+        learned_from="nothing: it plays tones",
+        parameters={"net": 0, "vocoder": 0},
+        sha256={},
+    )
+
+
+def checked_options(card: Card, given: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
+    """``base`` changed by ``given``. Raises BadOption as an engine does."""
+    specs = {spec.name: spec for spec in card.options}
+    for name, value in given.items():
+        spec = specs.get(name)
+        if spec is None:
+            raise BadOption(f"there is no option {name!r}", f"there are {', '.join(specs)}")
+        if spec.kind == "choice" and value not in spec.choices:
+            raise BadOption(f"{name} cannot be {value!r}", f"choose one of {', '.join(spec.choices)}")
+        if spec.kind == "int" and (type(value) is not int or not (spec.low or 0) <= value <= (spec.high or 0)):
+            raise BadOption(f"{name} cannot be {value!r}", f"give a whole number from {spec.low} to {spec.high}")
+    out = {**base, **given}
+    if out["n"] > out["m"]:
+        raise BadOption(
+            f"n = {out['n']} is more than m = {out['m']}", "a hop is at most its window: lower n or raise m"
+        )
+    return out
+
+
+@dataclass(frozen=True)
+class Script:
+    """How a fake engine behaves.
+
+    Attributes:
+        speed: times real time.
+        fail_at_word: the utterance fails when it comes to this word.
+        stall_at_word: the engine stands still for ``stall_ms`` before this word.
+        cold_ms: time between a segment's first word and its first frame (a prefill).
+    """
+
+    speed: float = 4.0
+    fail_at_word: int | None = None
+    stall_at_word: int | None = None
+    stall_ms: float = 0.0
+    cold_ms: float = 0.0
+
+
+@dataclass(frozen=True)
+class _Word:
+    text: str
+    start: int
+    end: int
+
+
+class FakeUtterance:
+    """One stream of text in and tones out; a thread of its own speaks it."""
+
+    def __init__(self, engine: "FakeEngine", number: int, request: SpeakRequest) -> None:
+        self.id = number
+        self.card, self.speaker = parse_voice(request.voice, {c.name: c for c in engine.cards()})
+        defaults = {spec.name: spec.default for spec in self.card.options}
+        self._options = checked_options(self.card, request.options, defaults)
+        self._engine, self._script, self._request = engine, engine.script, request
+        self._turn = threading.Condition(threading.RLock())
+        self._events: queue.SimpleQueue[ev.Event] = queue.SimpleQueue()
+        self._words: list[_Word] = []
+        self._tail, self._chars = "", 0
+        self._spoken = self._flush_to = self._sample = self._heard_sample = 0
+        self._segments = 0
+        self._credit = request.credit_samples
+        self._no_more = self._is_cancelled = self._over = False
+        self._ends: list[int] = []
+        self._zero = time.perf_counter()
+        ready = ev.Ready(
+            utterance=number,
+            voice=self.card.name,
+            speaker=self.speaker,
+            family=self.card.family,
+            rate_hz=RATE_HZ,
+            frame_samples=FRAME_SAMPLES,
+            seed=request.seed,
+            options=dict(self._options),
+        )
+        self._events.put(ready)
+        self._thread = threading.Thread(target=self._run, name=f"tone-{number}", daemon=True)
+
+    # --- what a listener calls -------------------------------------------------------------------
+
+    def push_text(self, text: str) -> None:
+        with self._turn:
+            self._open_for_text()
+            if self._chars + len(text) > MAX_CHARS:
+                raise BadText(f"the text is longer than {MAX_CHARS} characters", "begin a new utterance")
+            if text:
+                self._emit(ev.Text(char_start=self._chars, text=text))
+                self._take(text)
+                self._turn.notify_all()
+
+    def flush(self) -> None:
+        with self._turn:
+            self._open_for_text()
+            self._flush_to = len(self._words)
+            self._emit(ev.Flushed(words=self._flush_to))
+            self._turn.notify_all()
+
+    def end(self) -> None:
+        with self._turn:
+            self._open_for_text()
+            self._take(" ")
+            self._no_more, self._flush_to = True, len(self._words)
+            self._turn.notify_all()
+
+    def cancel(self, played_sample: int = 0) -> None:
+        with self._turn:
+            if not self._is_cancelled and not self._over:
+                self._is_cancelled = True
+                self._heard_sample = max(self._heard_sample, played_sample)
+                self._turn.notify_all()
+
+    def set_options(self, options: Mapping[str, Any], temperature: float | None = None) -> None:
+        with self._turn:
+            self._options = checked_options(self.card, options, self._options)
+            self._emit(ev.Options(options=dict(self._options)))
+            self._turn.notify_all()
+
+    def grant(self, until_sample: int) -> None:
+        with self._turn:
+            if self._credit is not None and until_sample > self._credit:
+                self._credit = until_sample
+                self._turn.notify_all()
+
+    def played(self, sample: int) -> None:
+        with self._turn:
+            if sample > self._heard_sample:
+                self._heard_sample = sample
+                self._emit(ev.Played(sample=sample))
+
+    def note(self, event: ev.Event) -> None:
+        self._emit(event)
+
+    def events(self) -> Iterator[ev.Event]:
+        while True:
+            event = self._events.get()
+            yield event
+            if ev.is_last(event):
+                return
+
+    # --- what the engine does --------------------------------------------------------------------
+
+    def _open_for_text(self) -> None:
+        if self._no_more or self._is_cancelled or self._over:
+            raise Closed("the utterance has ended", "open a new one")
+
+    def _emit(self, event: ev.Event) -> None:
+        with self._turn:
+            if not self._over:
+                self._over = ev.is_last(event)
+                self._events.put(replace(event, t_ms=(time.perf_counter() - self._zero) * 1000.0))
+
+    def _take(self, text: str) -> None:
+        """Commit every word of the text that white space has closed."""
+        base = self._chars - len(self._tail)
+        self._chars += len(text)
+        whole = self._tail + text
+        cut = max((i + 1 for i, c in enumerate(whole) if c.isspace()), default=0)
+        closed, self._tail = whole[:cut], whole[cut:]
+        at = 0
+        for token in closed.split():
+            at = closed.index(token, at)
+            start, at = base + at, at + len(token)
+            if any(c.isalnum() and c.isascii() for c in token):
+                i = len(self._words)
+                self._words.append(_Word(token, start, base + at))
+                word = ev.Committed(i=i, word=token.lower(), written=i, char_start=start, char_end=base + at)
+                self._emit(word)
+            else:
+                self._emit(
+                    ev.Unsupported(char_start=start, char_end=base + at, why="a tone has letters and digits only")
+                )
+
+    def _run(self) -> None:
+        try:
+            while self._speak_segment():
+                pass
+            with self._turn:
+                if self._is_cancelled:
+                    heard = [i for i, end in enumerate(self._ends) if end <= self._heard_sample]
+                    self._emit(ev.Cancelled(heard=heard, sample=self._heard_sample))
+        finally:
+            self._engine.free(self)
+            self._emit(ev.Ended(samples=self._sample, compute_ms=self._sample / RATE_HZ * 1000.0 / self._script.speed))
+
+    def _pause(self, reason: ev.WaitReason, ready: Any) -> None:
+        """Wait until ``ready()`` or a cancel; a pause in mid-speech is an event."""
+        began = time.perf_counter()
+        with self._turn:
+            self._turn.wait_for(lambda: self._is_cancelled or ready())
+            paused_ms = (time.perf_counter() - began) * 1000.0
+            if paused_ms >= 1.0 and self._sample:
+                self._emit(ev.Wait(reason=reason, sample=self._sample, duration_ms=paused_ms))
+
+    def _may_speak(self) -> bool:
+        waiting = len(self._words) - self._spoken
+        return self._no_more or self._flush_to > self._spoken or waiting >= self._options["m"]
+
+    def _speak_segment(self) -> bool:
+        """Speak one segment; False when nothing more will be said."""
+        self._pause("text", self._may_speak)
+        with self._turn:
+            if self._is_cancelled or self._spoken >= len(self._words):
+                return False
+            m, n = self._options["m"], self._options["n"]
+            known = min(len(self._words), self._spoken + m)
+            said = list(range(self._spoken, min(self._spoken + n, known)))
+            first_frame = self._sample // FRAME_SAMPLES
+            seen = list(range(self._spoken, known))
+            self._emit(ev.Segment(index=self._segments, words=said, seen=seen, sample=self._sample, frame=first_frame))
+        time.sleep(self._script.cold_ms / 1000.0)
+        for i in said:
+            if not self._speak_word(i, last=i == said[-1], source="eos" if len(said) == 1 else "estimate"):
+                return False
+        with self._turn:
+            self._spoken, self._segments = said[-1] + 1, self._segments + 1
+        return True
+
+    def _speak_word(self, i: int, last: bool, source: ev.WordSource) -> bool:
+        if i == self._script.fail_at_word:
+            self._emit(ev.Failed(code="engine", message=f"the script fails at word {i}. Speak the text again"))
+            return False
+        if i == self._script.stall_at_word:
+            time.sleep(self._script.stall_ms / 1000.0)
+            self._emit(ev.Wait(reason="compute", sample=self._sample, duration_ms=self._script.stall_ms))
+        frames = self.frames_of(self._words[i].text)
+        start = self._sample
+        for k in range(frames):
+            if not self._speak_frame(k, start, p_eos=0.97 if last and k == frames - 1 else 0.01):
+                return False
+            if k == 0:
+                self._emit(ev.WordStart(i=i, sample=start, source=source))
+        if last:
+            self._emit(ev.Eos(segment=self._segments, frame=self._sample // FRAME_SAMPLES, p=0.97, forced=False))
+        self._ends.append(self._sample)
+        self._emit(ev.WordEnd(i=i, sample=self._sample, source=source))
+        return True
+
+    def _speak_frame(self, k: int, word_start: int, p_eos: float) -> bool:
+        self._pause("credit", lambda: self._credit is None or self._sample + FRAME_SAMPLES <= self._credit)
+        time.sleep(FRAME_MS / 1000.0 / self._script.speed)
+        with self._turn:
+            if self._is_cancelled:
+                return False
+            at = np.arange(self._sample - word_start, self._sample - word_start + FRAME_SAMPLES)
+            edge = np.minimum(1.0, at / 240.0) if k == 0 else 1.0
+            tone = 0.25 * edge * np.sin(2 * np.pi * TONES_HZ[self.speaker] * at / RATE_HZ)
+            levels = np.full((1, 80), 3 + k % 12, np.uint8)
+            self._emit(ev.Frames(first_frame=self._sample // FRAME_SAMPLES, p_eos=[p_eos], levels=levels))
+            self._emit(ev.Audio(sample=self._sample, pcm=(tone * 32767).astype(np.int16)))
+            self._sample += FRAME_SAMPLES
+        return True
+
+    @staticmethod
+    def frames_of(word: str) -> int:
+        """Frames of a word's tone: 60 ms for each letter."""
+        return max(1, round(LETTER_MS * sum(c.isalnum() for c in word) / FRAME_MS))
+
+    def start(self) -> None:
+        """Begin to speak."""
+        self._thread.start()
+
+    def join(self) -> None:
+        """Wait until the thread is gone."""
+        self._thread.join(5.0)
+
+
+class FakeEngine:
+    """``places`` utterances at a time; the next one hears Busy."""
+
+    def __init__(self, script: Script | None = None, places: int = 4) -> None:
+        self.script = script or Script()
+        self.places = places
+        self.speaking: list[FakeUtterance] = []
+        self.opened: list[FakeUtterance] = []
+        self._lock = threading.Lock()
+        self._cards = (tone_card(),)
+
+    def cards(self) -> Sequence[Card]:
+        return self._cards
+
+    def open(self, request: SpeakRequest) -> FakeUtterance:
+        with self._lock:
+            if len(self.speaking) >= self.places:
+                raise Busy(f"all {self.places} places are taken", "try again in a moment")
+            utterance = FakeUtterance(self, len(self.opened), request)
+            self.speaking.append(utterance)
+            self.opened.append(utterance)
+        utterance.start()
+        return utterance
+
+    def free(self, utterance: FakeUtterance) -> None:
+        """Give the utterance's place back."""
+        with self._lock:
+            if utterance in self.speaking:
+                self.speaking.remove(utterance)
+
+    def places_free(self) -> int:
+        """Places that the next utterances can take."""
+        return self.places - len(self.speaking)
+
+    def close(self) -> None:
+        for utterance in list(self.speaking):
+            utterance.cancel()
+            utterance.join()
+
+
+def main() -> None:
+    """Serve the real app on the fake engine."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=7861)
+    parser.add_argument("--speed", type=float, default=4.0, help="times real time")
+    parser.add_argument("--cold-ms", type=float, default=20.0, help="time before a segment's first frame")
+    parser.add_argument("--fail-at-word", type=int)
+    parser.add_argument("--stall-at-word", type=int)
+    parser.add_argument("--stall-ms", type=float, default=300.0)
+    args = parser.parse_args()
+    from studio.serve.app import create_app
+    from studio.serve.run import run
+    from studio.settings import ServeSettings
+
+    script = Script(args.speed, args.fail_at_word, args.stall_at_word, args.stall_ms, args.cold_ms)
+    engine, settings = FakeEngine(script), ServeSettings(host=args.host, port=args.port)
+    app = create_app(engine, settings)
+    if importlib.util.find_spec("studio.ui.app"):
+        from studio.ui.app import mount
+
+        app = mount(app, engine, settings)
+    run(app, settings)
+
+
+if __name__ == "__main__":
+    main()

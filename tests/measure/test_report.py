@@ -1,0 +1,35 @@
+"""Reports: dated JSON that carries what is needed to repeat it."""
+
+import json
+
+from studio.measure.report import cell, git_sha, hardware, plain, print_table, write_result
+
+
+def test_a_result_says_on_what_and_by_which_command(tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["/usr/bin/studio", "bench", "latency", "--texts", "my texts.txt"])
+    path = write_result("latency", {"rtf": 0.2, "none": float("nan"), "where": tmp_path}, tmp_path / "results")
+    data = json.loads(path.read_text())
+    assert path.name == f"latency-{data['date'][:10]}.json"
+    assert data["command"] == "studio bench latency --texts 'my texts.txt'"
+    assert data["rtf"] == 0.2
+    assert data["none"] is None
+    assert data["hardware"]["cores"] >= 1
+    assert data["hardware"]["cpu"]
+    assert {"python", "numpy"} <= set(data["versions"])
+
+
+def test_no_checkout_no_sha(tmp_path):
+    assert git_sha(tmp_path) == ""
+
+
+def test_hardware_and_plain_values_are_json():
+    json.dumps(hardware(), allow_nan=False)
+    json.dumps(plain({1: (float("inf"), [float("nan")])}), allow_nan=False)
+
+
+def test_tables_show_every_cell(capsys):
+    print_table("A title", ["", "WER", "n"], [["teacher", 0.12345, 100], ["dMel", None, 7]], note="a note")
+    out = capsys.readouterr().out
+    for part in ("A title", "teacher", "0.123", "100", "dMel", "-", "a note"):
+        assert part in out
+    assert (cell(1.0), cell(None), cell("x")) == ("1.000", "-", "x")

@@ -1,0 +1,63 @@
+"""Loudness, seams and spectral distance on sounds whose answer is known."""
+
+import numpy as np
+import pytest
+
+from studio.measure.loudness import active_level_db, first_audible_sample
+from studio.measure.seams import seam_report
+from studio.measure.spectral import stft_distance
+
+RATE_HZ = 24000
+
+
+def noise(seconds: float, level: float = 3000.0, seed: int = 0) -> np.ndarray:
+    return (np.random.default_rng(seed).normal(size=int(seconds * RATE_HZ)) * level).astype(np.int16)
+
+
+def test_the_active_level_leaves_pauses_out():
+    speech = noise(1.0)
+    expected_db = 20 * np.log10(3000 / 32768)
+    assert active_level_db(speech, RATE_HZ) == pytest.approx(expected_db, abs=0.2)
+    mostly_pause = np.concatenate([noise(3.0, level=10.0, seed=1), speech, np.zeros(2 * RATE_HZ, np.int16)])
+    assert active_level_db(mostly_pause, RATE_HZ) == pytest.approx(expected_db, abs=0.2)
+    assert active_level_db(np.zeros(RATE_HZ, np.int16), RATE_HZ) == float("-inf")
+
+
+def test_the_first_audible_block():
+    level_db = 20 * np.log10(3000 / 32768)
+    quiet = noise(0.1, level=3000 * 10 ** (-36 / 20), seed=1)
+    soft = noise(0.1, level=3000 * 10 ** (-25 / 20), seed=2)
+    pcm = np.concatenate([np.zeros(600, np.int16), quiet, soft, noise(0.1)])
+    assert first_audible_sample(pcm, RATE_HZ, level_db) == 600 + len(quiet)
+    assert first_audible_sample(quiet, RATE_HZ, level_db) is None
+
+
+def tone(count: int, phase: float = 0.0) -> np.ndarray:
+    return 8000 * np.sin(2 * np.pi * 200 * np.arange(count) / RATE_HZ + phase)
+
+
+def test_clicks_at_seams_are_found_and_smooth_joins_are_not():
+    count, seams = RATE_HZ, list(range(600, RATE_HZ - 600, 600))
+    breath = np.random.default_rng(0).normal(size=count) * 5
+    smooth = (tone(count) + breath).astype(np.int16)
+    clicky = (tone(count) + breath + 300 * (np.arange(count) // 600 % 2)).astype(np.int16)
+    good, bad = seam_report(smooth, seams), seam_report(clicky, seams)
+    assert good.seams == bad.seams == len(seams)
+    assert good.ratio < 2.5
+    assert good.audible <= 0.1 * len(seams)
+    assert bad.ratio > 5.0
+    assert bad.audible == len(seams)
+
+
+def test_silence_and_edges_have_no_seams_to_judge():
+    assert seam_report(np.zeros(5000, np.int16), [600, 1200]).seams == 0
+    assert seam_report(noise(0.1), [0, 1, 10**6]).seams == 0
+
+
+def test_spectral_distance_is_zero_at_home_and_grows_with_difference():
+    speech = noise(1.0)
+    louder = (speech * 1.1).astype(np.int16)
+    assert stft_distance(speech, speech) == 0.0
+    assert stft_distance(louder, speech) == pytest.approx(0.1 + np.log(1.1), abs=0.01)
+    assert stft_distance(noise(1.0, seed=5), speech) > 0.5
+    assert stft_distance(speech[:-500], speech) == 0.0

@@ -1,0 +1,94 @@
+"""Word error rate: counts, parts, and intervals that hold what they should."""
+
+import numpy as np
+import pytest
+
+from studio.measure.wer import (
+    WordErrors,
+    bootstrap_difference,
+    bootstrap_rate,
+    corpus_errors,
+    scored_words,
+    word_errors,
+    word_errors_by_part,
+)
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("Printing, in the ONLY sense!", ["printing", "in", "the", "only", "sense"]),
+        (
+            "It\u2019s the rock 'n' roll of well-known dogs'",
+            ["it's", "the", "rock", "n", "roll", "of", "well", "known", "dogs"],
+        ),
+        ("  ...  ", []),
+    ],
+)
+def test_what_is_scored(text, words):
+    assert scored_words(text) == words
+
+
+@pytest.mark.parametrize(
+    "reference, heard, expected",
+    [
+        ("a b c d", "a b c d", WordErrors(4)),
+        ("a b c d", "A, b x d.", WordErrors(4, substitutions=1)),
+        ("a b c d", "a d", WordErrors(4, deletions=2)),
+        ("a b", "a x y b", WordErrors(2, insertions=2)),
+        ("a b", "", WordErrors(2, deletions=2)),
+        ("", "a", WordErrors(0, insertions=1)),
+    ],
+)
+def test_counts(reference, heard, expected):
+    assert word_errors(reference, heard) == expected
+
+
+def test_corpus_rate_is_not_the_mean_of_rates():
+    each = [word_errors("a", "b"), word_errors("a b c d e f g h i", "a b c d e f g h i")]
+    assert corpus_errors(each).rate == pytest.approx(0.1)
+    assert np.isnan(corpus_errors([]).rate)
+
+
+def test_halves_share_one_alignment():
+    first, second = word_errors_by_part("one two three four five six", "one too three four four five", [3])
+    assert first == WordErrors(3, substitutions=1)
+    assert second == WordErrors(3, deletions=1, insertions=1)
+    whole = word_errors("one two three four five six", "one too three four four five")
+    assert first + second == whole
+
+
+def test_an_insertion_at_the_end_belongs_to_the_last_part():
+    first, second = word_errors_by_part("a b c d", "a b c d e", [2])
+    assert (first.insertions, second.insertions) == (0, 1)
+
+
+def test_intervals_are_seeded_and_hold_the_value():
+    rng = np.random.default_rng(0)
+    one = [WordErrors(10, substitutions=int(k)) for k in rng.binomial(10, 0.3, 100)]
+    interval = bootstrap_rate(one)
+    assert interval == bootstrap_rate(one)
+    assert interval != bootstrap_rate(one, seed=1)
+    assert interval.low < interval.value < interval.high
+    assert 0.02 < interval.high - interval.low < 0.1
+
+
+def test_pairing_takes_out_what_sentences_share():
+    """Sentences differ much; the second system makes one error more in each: the difference is sure."""
+    rng = np.random.default_rng(0)
+    base = rng.integers(0, 8, 60)
+    one, other = [WordErrors(10, int(k) + 1) for k in base], [WordErrors(10, int(k)) for k in base]
+    difference = bootstrap_difference(one, other)
+    assert difference.value == pytest.approx(0.1)
+    assert difference.low == pytest.approx(0.1)
+    assert bootstrap_rate(one).high - bootstrap_rate(one).low > 0.05
+
+
+def test_an_interval_holds_the_truth_about_as_often_as_it_says():
+    rng = np.random.default_rng(3)
+    hits = 0
+    for seed in range(200):
+        each = [WordErrors(12, int(k)) for k in rng.binomial(12, 0.25, 80)]
+        interval = bootstrap_rate(each, repeats=500, seed=seed)
+        hits += interval.low <= 0.25 <= interval.high
+    assert 180 <= hits <= 199

@@ -1,0 +1,154 @@
+"""A served fake engine, and a client that checks every message against the schema."""
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import numpy as np
+from fakes import FakeEngine, Script
+from websockets.sync.client import ClientConnection, connect
+
+import studio.serve
+from studio.serve.app import create_app
+from studio.serve.protocol import Packet, unpack_packet
+from studio.serve.run import server as make_server
+from studio.settings import ServeSettings
+
+SCHEMA = json.loads((Path(studio.serve.__file__).parent / "protocol.schema.json").read_text(encoding="utf-8"))
+PATIENCE_S = 20.0
+
+
+def validator(name: str) -> jsonschema.Draft202012Validator:
+    """Of one of the schema's definitions."""
+    return jsonschema.Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": SCHEMA["$defs"]})
+
+
+FROM_CLIENT, FROM_SERVER = validator("client_message"), validator("server_message")
+SERVER_KINDS = {name: validator(name) for name in SCHEMA["$defs"] if name.startswith("server_")}
+
+
+def eventually(true: Callable[[], object], what: str) -> float:
+    """Wait until something holds, and tell for how many seconds it did not."""
+    began = time.monotonic()
+    while not true():
+        assert time.monotonic() - began < PATIENCE_S, f"never came: {what}"
+        time.sleep(0.002)
+    return time.monotonic() - began
+
+
+class Served:
+    """Uvicorn in a thread, as ``studio app`` runs it."""
+
+    def __init__(self, folder: Path, script: Script | None = None, **settings: Any) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            self.port = probe.getsockname()[1]
+        self.engine = FakeEngine(script or Script(speed=20.0))
+        self.settings = replace(ServeSettings(port=self.port, traces_folder=folder / "traces"), **settings)
+        self.app = create_app(self.engine, self.settings, {"git_sha": "test"})
+        self._server = make_server(self.app, self.settings)
+        self._thread = threading.Thread(target=self._server.run, daemon=True)
+        self._thread.start()
+        eventually(lambda: self._server.started, "the server")
+
+    @property
+    def url(self) -> str:
+        """Of the routes."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def talk(self, **kwargs: Any) -> "Talk":
+        """A new socket."""
+        return Talk(f"ws://127.0.0.1:{self.port}/ws/speak", **{"max_size": None, "proxy": None, **kwargs})
+
+    def stop(self) -> None:
+        """Stop the server; every utterance must have given its place back."""
+        self._server.should_exit = True
+        self._thread.join(10.0)
+        assert not self._thread.is_alive()
+        eventually(lambda: self.engine.places_free() == self.engine.places, "every place")
+
+
+Serving = Callable[..., Served]
+
+
+class Talk:
+    """A client's socket: what it sends and hears fits the schema."""
+
+    def __init__(self, url: str, **kwargs: Any) -> None:
+        self._closing = ExitStack()
+        self.ws: ClientConnection = self._closing.enter_context(connect(url, **kwargs))
+        self.hello = self.hear()
+        assert self.hello["type"] == "hello"
+
+    def __enter__(self) -> "Talk":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._closing.close()
+
+    def say(self, kind: str, utterance: int = 1, **more: Any) -> None:
+        """Send a message."""
+        message = {"type": kind, "utterance": utterance, **more}
+        FROM_CLIENT.validate(message)
+        self.ws.send(json.dumps(message, ensure_ascii=False))
+
+    def open(self, utterance: int = 1, **more: Any) -> dict[str, Any]:
+        """Open an utterance and hear the answer."""
+        self.say("open", utterance, **more)
+        return self.until("ready", "error")[-1]
+
+    def hear(self, timeout_s: float = PATIENCE_S) -> Any:
+        """The next message, a dict or a Packet."""
+        data = self.ws.recv(timeout=timeout_s)
+        if isinstance(data, bytes):
+            return unpack_packet(data)
+        message = json.loads(data)
+        SERVER_KINDS[f"server_{message['type']}"].validate(message)  # oneOf would try all of them
+        return message
+
+    def until(self, *kinds: str, utterance: int | None = None) -> list[Any]:
+        """Everything up to the first message of one of the kinds."""
+        out: list[Any] = []
+        while True:
+            out.append(self.hear())
+            last = out[-1]
+            if isinstance(last, dict) and last["type"] in kinds and utterance in (None, last.get("utterance")):
+                return out
+
+    def quiet(self, for_s: float) -> list[Any]:
+        """What still comes until nothing has for so long."""
+        out: list[Any] = []
+        while True:
+            try:
+                out.append(self.hear(for_s))
+            except TimeoutError:
+                return out
+
+
+def kinds(messages: Iterable[Any], utterance: int | None = None) -> list[str]:
+    """Types of the text messages, in order."""
+    texts = (one for one in messages if isinstance(one, dict))
+    return [one["type"] for one in texts if utterance in (None, one.get("utterance"))]
+
+
+def of(messages: Iterable[Any], kind: str, utterance: int | None = None) -> list[dict[str, Any]]:
+    """Text messages of a type."""
+    texts = (one for one in messages if isinstance(one, dict) and one["type"] == kind)
+    return [one for one in texts if utterance in (None, one.get("utterance"))]
+
+
+def pcm(messages: Iterable[Any], utterance: int = 1) -> np.ndarray:
+    """The utterance's samples; the packets must follow each other without gap or overlap."""
+    packets = [one for one in messages if isinstance(one, Packet) and one.utterance == utterance]
+    assert [one.seq for one in packets] == list(range(len(packets)))
+    at = 0
+    for one in packets:
+        assert (one.take, one.first_sample) == (0, at)
+        at += len(one.pcm)
+    return np.concatenate([one.pcm for one in packets]) if packets else np.zeros(0, np.int16)

@@ -1,0 +1,64 @@
+"""The schema, the code and the document say the same."""
+
+import json
+import re
+from dataclasses import MISSING, fields
+from pathlib import Path
+
+import jsonschema
+import pytest
+from serve.serving import FROM_CLIENT, FROM_SERVER, SCHEMA
+
+from studio.core import events as ev
+from studio.serve import protocol as wire
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "protocol.md"
+NOT_AS_TEXT = {"frames", "played", "audio", "event"}
+
+
+def blocks() -> list[dict]:
+    """The JSON messages printed in the document."""
+    text = DOCUMENT.read_text(encoding="utf-8")
+    found = re.findall(r"```json\n(.*?)```", text, re.S)
+    return [json.loads(line) for block in found for line in block.strip().splitlines()]
+
+
+def test_the_schema_is_one() -> None:
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+
+
+def test_every_event_is_in_the_schema() -> None:
+    for kind in ev.Event.__subclasses__():
+        if kind.type in NOT_AS_TEXT:
+            assert f"server_{kind.type}" not in SCHEMA["$defs"]
+            continue
+        known = SCHEMA["$defs"][f"server_{kind.type}"]["properties"]
+        assert set(known) == {f.name for f in fields(kind)} | {"type", "utterance"}, kind.type
+
+
+def test_every_client_message_is_in_the_schema() -> None:
+    for kind in wire.Message.__subclasses__():
+        known = SCHEMA["$defs"][f"client_{kind.type}"]
+        assert set(known["properties"]) == {f.name for f in fields(kind)} | {"type"}
+        needed = {f.name for f in fields(kind) if f.default is MISSING and f.default_factory is MISSING}
+        assert set(known["required"]) == needed | {"type"}
+
+
+def test_the_document_prints_every_message_and_only_true_ones() -> None:
+    told = {"client": set(), "server": set()}
+    for message in blocks():
+        sides = [side for side, one in (("client", FROM_CLIENT), ("server", FROM_SERVER)) if one.is_valid(message)]
+        assert sides, message
+        for side in sides:
+            told[side].add(message["type"])
+    for side, names in told.items():
+        assert {one.removeprefix(f"{side}_") for one in SCHEMA["$defs"] if one.startswith(f"{side}_")} - {
+            "message"
+        } == names
+
+
+@pytest.mark.parametrize("extra", ["colour", "Utterance"])
+def test_the_schema_is_strict(extra: str) -> None:
+    message = {"type": "flush", "utterance": 1}
+    assert FROM_CLIENT.is_valid(message)
+    assert not FROM_CLIENT.is_valid(message | {extra: 1})

@@ -1,0 +1,166 @@
+"""Credit, slow and vanished clients, huge pastes: nobody holds a place or memory that they do not use."""
+
+import resource
+import socket
+import threading
+import time
+from typing import Any
+
+import pytest
+from fakes import FakeUtterance, Script
+from serve.serving import Served, Serving, eventually, of, pcm
+
+from studio.core.ports import SpeakRequest
+from studio.serve.protocol import MAX_MESSAGE_CHARS, Packet
+
+LONG = "constantinople " * 40  # 0.825 s a word
+
+
+def last_sample(messages: list[Any]) -> int:
+    return max((one.first_sample + len(one.pcm) for one in messages if isinstance(one, Packet)), default=0)
+
+
+def narrow(server: Served) -> socket.socket:
+    """A connection that holds little, so that a client that does not read is soon felt."""
+    raw = socket.create_connection(("127.0.0.1", server.port))
+    raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
+    return raw
+
+
+def test_credit_paces_the_voice(serving: Serving) -> None:
+    with serving(script=Script(speed=100.0)).talk() as talk:
+        talk.open(credit_ms=1000)
+        talk.say("text", text=LONG)
+        heard = talk.quiet(0.4)
+        assert last_sample(heard) == 24_000
+        for sample in (4_800, 9_600, 9_000, 9_600):
+            talk.say("played", sample=sample, buffered_ms=800.0, underruns=0, output_latency_ms=12.5)
+        heard += talk.quiet(0.4)
+        assert last_sample(heard) == 33_600
+        talk.say("played", sample=2**40)  # nobody can have heard what was not sent
+        heard += talk.quiet(0.4)
+        assert last_sample(heard) == 33_600 + 24_000
+        assert {one["reason"] for one in of(heard, "wait")} == {"credit"}
+        assert len(pcm(heard)) == last_sample(heard)
+
+
+def test_a_socket_that_vanishes_in_mid_word_frees_its_places(serving: Serving) -> None:
+    server = serving(script=Script(speed=4.0))
+    talk = server.talk()
+    for number in range(4):
+        talk.open(number, credit_ms=60_000)
+        talk.say("text", number, text=LONG)
+    talk.until("word_start")
+    assert server.engine.places_free() == 0
+    talk.ws.socket.shutdown(socket.SHUT_RDWR)
+    waited_s = eventually(lambda: server.engine.places_free() == 4, "the places of a vanished socket")
+    assert waited_s < 1.0
+    eventually(lambda: not [t for t in threading.enumerate() if t.name.startswith("utterance-")], "the threads' end")
+    with server.talk() as again:
+        assert again.open()["type"] == "ready"
+
+
+def test_a_socket_that_vanishes_while_it_opens_leaves_no_utterance(serving: Serving) -> None:
+    server = serving(script=Script(speed=4.0))
+    really_open = server.engine.open
+
+    def slow_open(request: SpeakRequest) -> FakeUtterance:
+        if server.engine.opened:
+            time.sleep(0.5)
+        return really_open(request)
+
+    server.engine.open = slow_open
+    talk = server.talk()
+    talk.open(1, credit_ms=60_000)
+    talk.say("text", 1, text=LONG)
+    talk.say("open", 2)
+    talk.until("word_start")
+    talk.ws.socket.shutdown(socket.SHUT_RDWR)
+    eventually(lambda: len(server.engine.opened) == 2, "the second utterance")
+    eventually(lambda: server.engine.places_free() == 4, "both places")
+
+
+def test_a_full_disk_costs_the_trace_and_not_the_speech(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("studio.core.trace.TraceWriter.write", full)
+    with serving().talk() as talk:
+        talk.open()
+        talk.say("text", text="hello there")
+        talk.say("end")
+        heard = talk.until("error")
+        assert heard[-1]["code"] == "bad_file"
+        assert len(pcm(heard)) == of(heard, "ended")[0]["samples"] > 0
+        assert talk.open(1)["type"] == "ready"
+
+
+def test_a_client_that_takes_nothing_is_dropped(serving: Serving) -> None:
+    server = serving(script=Script(speed=1000.0), send_timeout_ms=300, credit_cap_ms=10_000_000)
+    with server.talk(sock=narrow(server), max_queue=1, ping_interval=None) as talk:
+        talk.open(credit_ms=3_000_000)
+        talk.say("text", text=LONG * 60)
+        eventually(lambda: server.engine.places_free() == 3, "a place taken")
+        eventually(lambda: server.engine.places_free() == 4, "the place of a client that takes nothing")
+        talk.ws.socket.shutdown(socket.SHUT_RDWR)
+
+
+def test_a_slow_network_is_a_wait(serving: Serving) -> None:
+    server = serving(script=Script(speed=1000.0), credit_cap_ms=10_000_000)
+    with server.talk(sock=narrow(server), max_queue=1, ping_interval=None) as talk:
+        talk.open(credit_ms=3_000_000)
+        talk.say("text", text=LONG * 8)
+        talk.say("end")
+        time.sleep(1.5)
+        heard = talk.until("trace")
+    waits = [one for one in of(heard, "wait") if one["reason"] == "network"]
+    assert waits, "a send that blocks for a second is a network wait"
+    assert max(one["duration_ms"] for one in waits) > 200.0
+    assert last_sample(heard) == len(pcm(heard)) == of(heard, "ended")[0]["samples"]
+
+
+def test_a_quiet_utterance_gives_its_place_back(serving: Serving) -> None:
+    server = serving(quiet_close_ms=300)
+    with server.talk() as talk:
+        talk.open()
+        heard = talk.until("trace")
+        assert of(heard, "error")[0]["code"] == "idle"
+        assert server.engine.places_free() == 4
+
+
+def test_a_huge_paste_is_bounded(serving: Serving) -> None:
+    text = ("word " * 20_000)[:100_000]
+    server = serving(script=Script(speed=50.0))
+    before_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with server.talk() as talk:
+        talk.open(source="keyboard", credit_ms=2000)
+        talk.say("edit", at=0, remove=0, insert=text)
+        played, packets = 0, 0
+        while packets < 200:
+            message = talk.hear()
+            if isinstance(message, Packet):
+                packets += 1
+                heard = message.first_sample + len(message.pcm)
+                assert heard <= played + 48_000
+                assert server.engine.opened[0]._sample <= played + 48_000
+                if heard - played > 24_000:
+                    played = heard
+                    talk.say("played", sample=played)
+    grown_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kb
+    assert grown_kb < 80_000, f"{grown_kb} kB for both ends"
+
+
+def test_many_emoji_fit_one_message(serving: Serving) -> None:
+    with serving().talk() as talk:
+        talk.open(source="stream")
+        talk.say("text", text="\U0001f600" * (MAX_MESSAGE_CHARS - 100))
+        talk.say("text", text=" hello there my ")
+        assert talk.until("word_start")
+
+
+def test_text_is_bounded(serving: Serving) -> None:
+    with serving(max_text_chars=1000).talk() as talk:
+        talk.open()
+        talk.say("text", text="a" * 900)
+        talk.say("text", text="b" * 200)
+        assert talk.until("error")[-1]["code"] == "bad_text"

@@ -1,0 +1,114 @@
+"""Traces and WAVs are fetched by names that cannot be guessed, and kept within bounds."""
+
+import io
+import os
+import stat
+import time
+import wave
+import zipfile
+from pathlib import Path
+
+import httpx
+import pytest
+from serve.serving import Served, Serving, eventually, of, pcm
+
+from studio.core.errors import BadFile
+from studio.core.trace import open_trace
+from studio.serve.traces import TraceShelf
+
+
+def spoken(server: Served, pause_s: float = 0.0) -> tuple[dict, list]:
+    """Speak two words, pause, speak two more; the trace message and all that was heard."""
+    with server.talk() as talk:
+        talk.open(options={"m": 1}, credit_ms=60_000)
+        talk.say("text", text="alpha beta ")
+        heard = []
+        while len(of(heard, "word_end")) < 2:
+            heard.append(talk.hear())
+        time.sleep(pause_s)
+        talk.say("text", text="gamma delta")
+        talk.say("end")
+        heard += talk.until("trace")
+    return heard[-1], heard
+
+
+def wav_frames(data: bytes) -> tuple[int, bytes]:
+    with wave.open(io.BytesIO(data)) as file:
+        assert (file.getnchannels(), file.getsampwidth(), file.getframerate()) == (1, 2, 24_000)
+        return file.getnframes(), file.readframes(file.getnframes())
+
+
+def test_a_trace_and_its_wav_come_back(serving: Serving, tmp_path: Path) -> None:
+    server = serving()
+    message, heard = spoken(server, pause_s=1.5)
+    answer = httpx.get(f"{server.url}/{message['trace_url']}")
+    assert answer.headers["content-disposition"].startswith("attachment")
+    assert answer.headers["cache-control"] == "private, no-store"
+    assert {"meta.json", "events.jsonl", "audio.wav"} <= set(zipfile.ZipFile(io.BytesIO(answer.content)).namelist())
+    (tmp_path / "back.trace").write_bytes(answer.content)
+    trace = open_trace(tmp_path / "back.trace")
+    assert (trace.pcm == pcm(heard)).all()
+    assert trace.meta["git_sha"] == "test"
+    assert trace.meta["source"] == "stream"
+    assert [word.text for word in trace.words()] == ["alpha", "beta", "gamma", "delta"]
+
+    plain = httpx.get(f"{server.url}/{message['wav_url']}")
+    assert plain.headers["content-type"] == "audio/wav"
+    assert ".wav" in plain.headers["content-disposition"]
+    frames, data = wav_frames(plain.content)
+    assert data == pcm(heard).astype("<i2").tobytes()
+    as_heard, _ = wav_frames(httpx.get(f"{server.url}/{message['wav_url']}?as_heard=1").content)
+    assert as_heard >= frames + 24_000 // 2, "a pause of 1.5 s after 0.55 s of speech is heard"
+    assert as_heard == len(trace.as_heard())
+
+
+def test_names_cannot_leave_the_folder(serving: Serving, tmp_path: Path) -> None:
+    server = serving()
+    (tmp_path / "secret.trace").write_bytes(b"x")
+    for name in ("../secret", "..%2fsecret", "%2e%2e%2fsecret", "secret", "a" * 22, "a" * 5000, ".", "%00"):
+        for kind in ("trace", "wav"):
+            answer = httpx.get(f"{server.url}/traces/{name}.{kind}")
+            assert answer.status_code == 404, name
+
+
+def test_the_folder_is_the_owners_alone_and_bounded(serving: Serving) -> None:
+    server = serving(max_traces=2)
+    folder = server.settings.traces_folder
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    messages = [spoken(server)[0] for _ in range(3)]
+    eventually(lambda: len(list(folder.iterdir())) == 2, "two traces and nothing else")
+    statuses = [httpx.get(f"{server.url}/{one['trace_url']}").status_code for one in messages]
+    assert statuses == [404, 200, 200]
+    assert "no such trace" in httpx.get(f"{server.url}/{messages[0]['trace_url']}").json()["message"]
+
+
+def test_bytes_are_bounded_and_orphans_go(tmp_path: Path) -> None:
+    for k in range(4):
+        path = tmp_path / f"{'abcd'[k] * 22}.trace"
+        path.write_bytes(bytes(1000))
+        os.utime(path, (k, k))
+    old, new, foreign = tmp_path / ("o" * 22), tmp_path / ("n" * 22), tmp_path / "notes"
+    for folder in (old, new, foreign):
+        folder.mkdir()
+    os.utime(old, (0, 0))
+    os.utime(foreign, (0, 0))
+    TraceShelf(tmp_path, max_traces=10, max_bytes=2500)
+    assert sorted(one.name[0] for one in tmp_path.glob("*.trace")) == ["c", "d"]
+    assert (old.exists(), new.exists(), foreign.exists()) == (False, True, True)
+
+
+def test_a_folder_that_cannot_be_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(BadFile, match="traces_folder"):
+        TraceShelf(tmp_path / "file" / "traces", 1, 1)
+
+
+def test_health_and_voices(serving: Serving) -> None:
+    server = serving()
+    with server.talk() as talk:
+        talk.open()
+        health = httpx.get(f"{server.url}/health").json()
+        assert (health["status"], health["places_free"]) == ("ok", 3)
+        assert health["uptime_s"] >= 0
+        assert health["version"]
+        assert httpx.get(f"{server.url}/api/voices").json()["voices"] == talk.hello["voices"]

@@ -1,0 +1,62 @@
+"""A tiny voice with random weights in a folder of its own: every mechanism of a voice, none of its learning."""
+
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+
+from studio.core.cards import Card, sha256_of, write_card
+from studio.engine import dmel
+from studio.engine.families.speakstream import OPTION_SPECS, Config, SpeakStream
+from studio.engine.vocoders.registry import build_vocoder
+
+VOCODERS: dict[str, dict[str, int]] = {
+    "sourcefilter": {"width": 32, "blocks": 2, "fine_width": 16, "fine_blocks": 1},
+    "vocstream": {"upsampler_width": 8, "upsampler_layers": 2, "generator_width": 8, "generator_layers": 2, "samples_per_step": 10},
+}
+
+
+def write_tiny_voice(root: Path, name: str = "tiny", vocoder: str = "sourcefilter", eos_bias: float = -1.5) -> Path:
+    """Make ``root/name``; ``eos_bias`` decides how soon segments end."""
+    torch.manual_seed(7)
+    config = Config(2, 64, 2, 128, 2, longest_word_frames=12, context_frames=60, kept_frames=30)
+    net = SpeakStream(config)
+    with torch.no_grad():
+        for parameter in net.decoder.parameters():
+            if parameter.ndim == 2:
+                parameter.normal_(std=0.15)
+        net.levels_out.weight.normal_(std=0.3)
+        net.eos_out.weight.normal_(std=0.4)
+        net.eos_out.bias.fill_(eos_bias)
+        net.silence.fill_(3)
+    voice = build_vocoder(vocoder, VOCODERS[vocoder])
+    folder = root / name
+    folder.mkdir(parents=True, exist_ok=True)
+    files = {"speakstream.safetensors": net.state_dict(), f"{vocoder}.safetensors": voice.state_dict()}
+    for file, tensors in files.items():
+        save_file({k: v.contiguous() for k, v in tensors.items()}, folder / file)
+    base = dmel.TIME_BASE
+    card = Card(
+        name=name,
+        family="speakstream",
+        vocoder=vocoder,
+        title="Random weights",
+        config=config.to_dict(),
+        vocoders={vocoder: voice.plain_config()},
+        alphabet=dmel.ALPHABET,
+        sample_rate_hz=base.rate_hz,
+        frame_samples=base.frame_samples,
+        phase=base.phase,
+        speakers=("one", "two"),
+        temperature=0.7,
+        look_ahead_words=2,
+        delay_frames=0,
+        options=OPTION_SPECS,
+        licence="Apache-2.0",
+        learned_from="nothing",
+        parameters={"speakstream": sum(p.numel() for p in net.parameters()), vocoder: voice.parameter_count()},
+        sha256={file: sha256_of(folder / file) for file in files},
+    )
+    write_card(folder, card)
+    return folder
+

@@ -1,0 +1,178 @@
+"""Vocoder training: targets line up with frames, losses mean what they say, and a run continues where it stopped."""
+
+import json
+import wave
+from dataclasses import asdict, replace
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from needs import needs
+from numpy.typing import NDArray
+from safetensors.torch import load_file
+
+from studio.core.errors import BadFile
+from studio.engine import dmel
+from studio.engine.vocoders.registry import build_vocoder
+from studio.engine.vocoders.vocstream import NARROW
+from studio.train.discriminators import Adversary
+from studio.train.losses import SpectralLoss, fine_log_mel, pitch_loss
+from studio.train.pitch import hop_pitch
+from studio.train.vocoder_data import Sounds, analyse, collate, crop, read_wav, roughen
+from studio.train.vocoder_fit import VocoderFit, fit
+
+RATE = dmel.TIME_BASE.rate_hz
+CONFIGS = {
+    "sourcefilter": {"width": 32, "blocks": 1, "fine_width": 16, "fine_blocks": 1},
+    "vocstream": asdict(
+        replace(NARROW, upsampler_width=8, upsampler_layers=2, generator_width=8, generator_layers=2, generator_cycle=2)
+    ),
+}
+
+
+def buzz(seconds: float, f0_hz: float, onset_s: float = 0.0, seed: int = 0) -> NDArray[np.int16]:
+    """Harmonics of one pitch that begin at ``onset_s``, over faint noise."""
+    t = np.arange(round(seconds * RATE)) / RATE
+    tone = sum(np.cos(2 * np.pi * f0_hz * h * t) / h for h in range(1, 20)) * (t >= onset_s)
+    return (2500 * tone + 20 * np.random.default_rng(seed).standard_normal(len(t))).astype(np.int16)
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    """Two shards of eight short sounds."""
+    folder = tmp_path / "corpus"
+    for shard, f0_hz in (("slt-000", 200), ("rms-000", 100)):
+        (folder / shard).mkdir(parents=True)
+        for i in range(8):
+            with wave.open(str(folder / shard / f"{i:04d}.wav"), "wb") as file:
+                file.setnchannels(1)
+                file.setsampwidth(2)
+                file.setframerate(RATE)
+                file.writeframes(buzz(2.2, f0_hz + 5 * i, 0.2, seed=i).tobytes())
+        (folder / shard / "labels.jsonl").write_text("")
+    return folder
+
+
+def test_pitch_targets_are_right_and_begin_with_the_voice() -> None:
+    needs(find_spec("pyworld"), "pyworld (pip install pyworld)")
+    pcm = buzz(1.5, 140, onset_s=0.5).astype(np.float32) / 32768
+    f0 = hop_pitch(pcm, 236, sample_rate_hz=RATE, hop_samples=150, phase=300)
+    voiced = np.flatnonzero(f0)
+    onset = (0.5 * RATE + 300) / 150
+    assert abs(voiced[0] - onset) < 5, "within 30 ms of the hop that holds the onset"
+    assert f0[100:200] == pytest.approx(140, rel=0.01)
+
+
+def test_frames_samples_and_hops_of_a_sound_line_up() -> None:
+    needs(find_spec("pyworld"), "pyworld (pip install pyworld)")
+    pcm = buzz(1.3, 140, onset_s=0.6)
+    sound = analyse(pcm)
+    frames = len(sound.mels)
+    assert frames == (len(pcm) + 300) // 600
+    assert len(sound.pcm) == frames * 600 and len(sound.f0_hz) == frames * 4
+    assert not sound.pcm[:300].any() and np.array_equal(sound.pcm[300:], pcm[: frames * 600 - 300])
+    loud = sound.mels.astype(np.float32).max(axis=1)
+    onset_frame = (0.6 * RATE + 300) / 600
+    assert abs(np.flatnonzero(loud > loud.max() - 0.5)[0] - onset_frame) <= 1.5
+    part = crop(sound, 10, 5)
+    assert np.array_equal(part.pcm, sound.pcm[6000:9000]) and np.array_equal(part.f0_hz, sound.f0_hz[40:60])
+
+
+def test_fine_frames_are_centred_on_their_hops_and_see_no_further_than_dmel() -> None:
+    pcm = torch.zeros(1, 6000)
+    pcm[0, 3075] = 1.0
+    fine = fine_log_mel(pcm, RATE, 150, 120)
+    assert fine.shape == (1, 120, 40)
+    heard = fine[0].mean(0) > -4.9
+    assert heard.nonzero().flatten().tolist() == [18, 19, 20, 21, 22]
+
+
+def test_losses_are_zero_for_the_teacher_itself_and_blind_to_phase() -> None:
+    loss = SpectralLoss(RATE)
+    t = torch.arange(24000) / RATE
+    wanted = torch.sin(2 * torch.pi * 220 * t)[None] * 0.3
+    same = loss(wanted, wanted)
+    turned = loss(torch.cos(2 * torch.pi * 220 * t)[None] * 0.3, wanted)
+    other = loss(torch.sin(2 * torch.pi * 330 * t)[None] * 0.3, wanted)
+    assert all(float(value) < 1e-6 for value in same.values())
+    assert float(turned["stft"]) < 0.3 * float(other["stft"])
+
+
+def test_the_pitch_loss_is_least_at_the_target() -> None:
+    f0 = torch.full((1, 1), 60 * (400 / 60) ** (20 / 63))
+    losses = [float(pitch_loss(torch.eye(64)[i][None, None] * 8, f0, 60, 400)) for i in range(64)]
+    assert int(np.argmin(losses)) == 20
+    assert float(pitch_loss(torch.randn(1, 1, 64), f0 * 0, 60, 400)) == 0, "nothing is asked of unvoiced hops"
+
+
+def test_roughened_frames_stay_within_a_level_and_a_half() -> None:
+    mels = torch.randn(10, 30, 80) * 1.5 - 2.5
+    mels = mels.clamp(-7, 2)
+    rough = roughen(mels, np.random.default_rng(0))
+    assert (rough - mels).abs().max() < 0.3 + 0.6 + 0.08 * 6
+    assert (rough - mels).abs().mean() > 0.05
+    assert torch.equal(rough, roughen(mels, np.random.default_rng(0)))
+
+
+def test_a_discriminator_learns_to_tell() -> None:
+    torch.manual_seed(0)
+    adversary = Adversary({"pcm": 1}, 1e-3)
+    assert sum(isinstance(m, torch.nn.Conv1d) for m in adversary.modules()) == 10
+    pairs = {"pcm": (torch.randn(2, 1, 400), torch.randn(2, 1, 400) * 0.1)}
+    before = adversary.learn(pairs)
+    for _ in range(30):
+        after = adversary.learn(pairs)
+    assert after < 0.7 * before
+    assert adversary.deceive_loss(pairs).item() > 0.3
+
+
+@pytest.mark.parametrize("vocoder", sorted(CONFIGS))
+def test_a_run_stops_continues_and_exports(corpus: Path, tmp_path: Path, vocoder: str) -> None:
+    needs(find_spec("pyworld"), "pyworld (pip install pyworld)")
+    settings = VocoderFit(
+        corpus,
+        tmp_path / "state",
+        tmp_path / "out" / "voice.safetensors",
+        vocoder=vocoder,
+        config=CONFIGS[vocoder],
+        steps=3,
+        rows=2,
+        crop_frames=24,
+        warm_frames=4,
+        device="cpu",
+        adversarial_from=2,
+    )
+    first = fit(settings)
+    second = fit(replace(settings, steps=5))
+    assert all(np.isfinite(value) for value in [*first.values(), *second.values()])
+    lines = [json.loads(line) for line in (tmp_path / "state" / "metrics.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines] == [3, 5]
+    assert lines[1]["trained_s"] > lines[0]["trained_s"] and "judge" in lines[1]["train"]
+    card = json.loads((tmp_path / "out" / "voice.json").read_text())
+    made = build_vocoder(card["vocoder"], card["config"])
+    made.load_state_dict(load_file(settings.export), strict=True)
+    assert made(torch.full((1, 3, 80), -3.0)).isfinite().all()
+
+
+def test_held_out_sounds_are_not_trained_on(corpus: Path, tmp_path: Path) -> None:
+    needs(find_spec("pyworld"), "pyworld (pip install pyworld)")
+    sounds = Sounds(corpus, tmp_path / "cache", held_out=3)
+    assert sounds.refresh(1) == 1 and sounds.refresh(5) == 1 and sounds.refresh(5) == 0
+    assert (len(sounds.train), len(sounds.unseen)) == (10, 6)
+    again = Sounds(corpus, tmp_path / "cache", held_out=3)
+    again.refresh(2)
+    a, b = (s.batch(np.random.default_rng(4), 3, 20) for s in (sounds, again))
+    assert torch.equal(a.mels, b.mels) and torch.equal(a.pcm, b.pcm) and torch.equal(a.f0_hz, b.f0_hz)
+    assert collate(sounds.unseen[:1]).mels.shape[2] == 80
+
+
+def test_a_file_of_another_rate_is_refused(tmp_path: Path) -> None:
+    with wave.open(str(tmp_path / "x.wav"), "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(16000)
+        file.writeframes(b"\0\0" * 100)
+    with pytest.raises(BadFile, match="24000 Hz"):
+        read_wav(tmp_path / "x.wav")

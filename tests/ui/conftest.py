@@ -1,0 +1,134 @@
+"""A real Chromium on the real app, which speaks tones (tests/fakes.py)."""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+from needs import needs
+from ui.live_page import LivePage
+
+TESTS = Path(__file__).resolve().parents[1]
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+ANY_TIME = "--autoplay-policy=no-user-gesture-required"
+START_S = 60.0
+
+
+class Server:
+    """The app on the fake engine, as a process of its own."""
+
+    def __init__(self, folder: Path, *arguments: str, port: int = 0) -> None:
+        self.port = port or _free_port()
+        self.url = f"http://127.0.0.1:{self.port}/"
+        command = [sys.executable, str(TESTS / "fakes.py"), "--port", str(self.port), *arguments]
+        # A home of its own keeps the traces of the tests out of the user's.
+        self._process = subprocess.Popen(command, cwd=TESTS.parent, env={**os.environ, "HOME": str(folder)})
+        self._wait()
+
+    def _wait(self) -> None:
+        until_s = time.monotonic() + START_S
+        while time.monotonic() < until_s:
+            assert self._process.poll() is None, "the server ended at once"
+            try:
+                with urllib.request.urlopen(self.url + "health", timeout=1.0):
+                    return
+            except OSError:
+                time.sleep(0.1)
+        raise AssertionError("the server does not answer")
+
+    def stop(self) -> None:
+        """End the process, as a machine that is switched off would."""
+        self._process.kill()
+        self._process.wait(10.0)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@pytest.fixture(scope="session")
+def start_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Server]]:
+    servers: list[Server] = []
+
+    def start(*arguments: str, port: int = 0) -> Server:
+        servers.append(Server(tmp_path_factory.mktemp("home"), *arguments, port=port))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.stop()
+
+
+@pytest.fixture(scope="session")
+def server(start_server: Callable[..., Server]) -> Server:
+    return start_server()
+
+
+@pytest.fixture(scope="session")
+def launch() -> Iterator[Callable[..., Any]]:
+    """Starts Chromium; ``any_time`` lets it sound without a gesture."""
+    needs(find_spec("playwright"), "the package playwright")
+    chromium = next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None)
+    needs(chromium, "the system package chromium")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browsers: list[Any] = []
+
+        def start(*, any_time: bool) -> Any:
+            flags = [*FLAGS, ANY_TIME] if any_time else [*FLAGS, "--autoplay-policy=document-user-activation-required"]
+            browsers.append(playwright.chromium.launch(executable_path=chromium, args=flags))
+            return browsers[-1]
+
+        yield start
+        for browser in browsers:
+            browser.close()
+
+
+@pytest.fixture(scope="session")
+def chromium(launch: Callable[..., Any]) -> Any:
+    return launch(any_time=True)
+
+
+@pytest.fixture
+def visit(chromium: Any, server: Server) -> Iterator[Callable[..., LivePage]]:
+    """Opens the Live page in a context of its own; no page may log an error or call out."""
+    pages: list[LivePage] = []
+
+    def open_page(*, url: str = server.url, script: str = "", **context: Any) -> LivePage:
+        page = chromium.new_context(**{"viewport": {"width": 1280, "height": 800}, **context}).new_page()
+        if script:
+            page.add_init_script(script)
+        pages.append(LivePage(page, url))
+        pages[-1].open()
+        return pages[-1]
+
+    yield open_page
+    for live in pages:
+        live.page.context.close()
+        assert live.errors == []
+        assert live.foreign == []
+
+
+@pytest.fixture
+def live(visit: Callable[..., LivePage]) -> LivePage:
+    return visit()

@@ -1,0 +1,133 @@
+"""The Live page as its tests see it."""
+
+import base64
+import io
+import urllib.request
+import wave
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+RATE_HZ = 24_000
+FADE_SAMPLES = 120  # 5 ms
+
+_RENDERED = """play => {
+  const tap = document.querySelector('.live').tap;
+  const parts = [];
+  for (const block of tap.blocks) {
+    if (block.play !== play) continue;
+    for (const [offset, sample, count] of block.runs) {
+      const pcm = Int16Array.from(block.pcm.subarray(offset, offset + count), (v) => Math.round(v * 32768));
+      parts.push([sample, btoa(String.fromCharCode(...new Uint8Array(pcm.buffer)))]);
+    }
+  }
+  return parts;
+}"""
+
+
+class LivePage:
+    """One tab with the page in it."""
+
+    def __init__(self, page: Any, url: str) -> None:
+        self.page, self.url = page, url
+        self.errors: list[str] = []
+        self.foreign: list[str] = []
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.on("request", lambda request: self._seen(request.url))
+
+    def _seen(self, url: str) -> None:
+        if not url.startswith((self.url, "data:", "blob:")):
+            self.foreign.append(url)
+
+    def open(self) -> None:
+        """Load the page with its tap, and wait for the server's voices."""
+        self.page.goto(f"{self.url}?tap=1")
+        self.page.wait_for_selector(".live .options input", state="attached")
+
+    def type(self, text: str, *, delay_ms: float = 0.0) -> None:
+        """Type into the field, a key at a time."""
+        self.page.locator("#live-text").focus()
+        self.page.keyboard.type(text, delay=delay_ms)
+
+    def paste(self, text: str) -> None:
+        """Put the whole text in at once."""
+        self.page.locator("#live-text").focus()
+        self.page.keyboard.insert_text(text)
+
+    def press(self, name: str) -> None:
+        """Press one of the page's buttons by what it does."""
+        self.page.locator(f'[data-do="{name}"]').first.click()
+
+    def finish(self) -> None:
+        """Ctrl+Enter."""
+        self.page.keyboard.press("Control+Enter")
+
+    def wait_phase(self, phase: str) -> None:
+        self.page.wait_for_function("phase => document.querySelector('.live').dataset.phase === phase", arg=phase)
+
+    def wait_lit(self, count: int) -> None:
+        """Wait until so many words have lit up since the page was opened."""
+        self.page.wait_for_function("count => document.querySelector('.live').tap.lit.length >= count", arg=count)
+
+    def wait_status(self, part: str) -> str:
+        """Wait for a message in the status line."""
+        script = "part => document.querySelector('.status').textContent.includes(part)"
+        self.page.wait_for_function(script, arg=part)
+        return self.page.locator(".status").text_content()
+
+    def classes(self, name: str) -> list[str]:
+        """Texts of the caption's words of a class."""
+        return self.page.locator(f".words .{name}").all_text_contents()
+
+    @property
+    def lit(self) -> list[dict[str, Any]]:
+        return self.page.evaluate("document.querySelector('.live').tap.lit")
+
+    @property
+    def turns(self) -> list[dict[str, Any]]:
+        return self.page.evaluate("document.querySelector('.live').tap.turns")
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        return self.page.evaluate("document.querySelector('.live').figures")
+
+    def events(self, kind: str) -> list[dict[str, Any]]:
+        """The server's events of one type."""
+        script = "kind => document.querySelector('.live').tap.events.filter((e) => e.type === kind)"
+        return self.page.evaluate(script, kind)
+
+    def rendered(self, play: int = 1) -> np.ndarray:
+        """What left the worklet as speech, int16 [T]; the samples must be in order and without a hole."""
+        parts = self.page.evaluate(_RENDERED, play)
+        out: list[np.ndarray] = []
+        expected = 0
+        for sample, data in parts:
+            assert sample == expected, f"sample {sample} was rendered where {expected} was due"
+            out.append(np.frombuffer(base64.b64decode(data), "<i2"))
+            expected += len(out[-1])
+        return np.concatenate(out) if out else np.zeros(0, np.int16)
+
+    def resumes(self, play: int = 1) -> list[int]:
+        """Samples at which the player resumed after a silence: there it fades in."""
+        return [turn["sample"] for turn in self.turns if turn["play"] == play and turn["playing"] and turn["gap"] > 0]
+
+    def sent(self) -> np.ndarray:
+        """What the server made, int16 [T], from its own WAV."""
+        self.page.wait_for_selector('[data-get="wav"]:not([hidden])')
+        address = self.page.locator('[data-get="wav"]').get_attribute("href")
+        with urllib.request.urlopen(address, timeout=10.0) as answer, wave.open(io.BytesIO(answer.read())) as file:
+            return np.frombuffer(file.readframes(file.getnframes()), "<i2")
+
+    def frame_of(self, sample: int, play: int = 1) -> float:
+        """The context frame at which a voice sample left the worklet."""
+        moving = [turn for turn in self.turns if turn["play"] == play and turn["playing"] and turn["sample"] <= sample]
+        return moving[-1]["frame"] + sample - moving[-1]["sample"]
+
+
+def without_fades(pcm: np.ndarray, resumes: Sequence[int]) -> np.ndarray:
+    """The samples that no fade touched."""
+    keep = np.ones(len(pcm), bool)
+    for sample in resumes:
+        keep[sample : sample + FADE_SAMPLES] = False
+    return pcm[keep]

@@ -1,0 +1,99 @@
+"""What is typed is heard: every sample in order, and words light up when the ear hears them."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from ui.live_page import RATE_HZ, LivePage, without_fades
+
+TEXT = "Speech flows from words as they arrive. "
+WORDS = 7
+
+LATER_BY_300_MS = """
+const stamp = AudioContext.prototype.getOutputTimestamp;
+AudioContext.prototype.getOutputTimestamp = function () {
+  const now = stamp.call(this);
+  return { contextTime: now.contextTime - 0.3, performanceTime: now.performanceTime };
+};
+const latency = Object.getOwnPropertyDescriptor(AudioContext.prototype, 'outputLatency').get;
+Object.defineProperty(AudioContext.prototype, 'outputLatency', { get() { return latency.call(this) + 0.3; } });
+"""
+
+
+def test_pasted_text_is_rendered_bit_by_bit(live: LivePage) -> None:
+    live.paste(TEXT)
+    live.finish()
+    live.wait_phase("idle")
+    made, heard = live.sent(), live.rendered()
+    assert len(made) > RATE_HZ
+    assert np.abs(made).max() > 1000
+    resumes = live.resumes()
+    np.testing.assert_array_equal(without_fades(heard, resumes), without_fades(made, resumes))
+    assert live.figures["stalls"]["count"] == 0
+
+
+def test_typed_words_light_in_order_and_not_before_they_are_heard(live: LivePage) -> None:
+    live.type(TEXT, delay_ms=45)
+    live.finish()
+    live.wait_phase("idle")
+    live.wait_lit(WORDS)
+    assert [word["i"] for word in live.lit] == list(range(WORDS))
+    starts = {event["i"]: event["sample"] for event in live.events("word_start")}
+    for word in live.lit:
+        late_ms = (word["contextS"] - live.frame_of(starts[word["i"]]) / RATE_HZ) * 1000.0
+        assert -1.0 <= late_ms <= 200.0, word
+    heard, made, resumes = live.rendered(), live.sent(), live.resumes()
+    np.testing.assert_array_equal(without_fades(heard, resumes), without_fades(made, resumes))
+    figures = live.figures
+    assert figures["stalls"]["count"] == 0
+    assert figures["text"]["count"] == len(resumes) > 0
+    assert 0.0 < figures["server_ms"] < figures["first_audio_ms"] < 400.0
+
+
+def _lateness_ms(live: LivePage) -> list[float]:
+    live.paste(TEXT)
+    live.finish()
+    live.wait_lit(WORDS)
+    starts = {event["i"]: event["sample"] for event in live.events("word_start")}
+    return [(word["contextS"] - live.frame_of(starts[word["i"]]) / RATE_HZ) * 1000.0 for word in live.lit]
+
+
+def test_words_light_later_where_the_sound_comes_later(visit: Callable[..., LivePage]) -> None:
+    usual, later = _lateness_ms(visit()), _lateness_ms(visit(script=LATER_BY_300_MS))
+    difference = np.median(later) - np.median(usual)
+    assert difference == pytest.approx(300.0, abs=40.0)
+    assert [late - np.median(usual) for late in later[1:]] == pytest.approx([300.0] * (WORDS - 1), abs=60.0)
+
+
+def test_highlight_stops_when_the_context_is_suspended(live: LivePage) -> None:
+    live.paste(TEXT + TEXT)
+    live.finish()
+    live.wait_lit(3)
+    live.page.evaluate("document.querySelector('.live').tap.page.player.context.suspend()")
+    live.page.wait_for_timeout(100)
+    lit = len(live.lit)
+    live.page.wait_for_timeout(700)
+    assert len(live.lit) == lit < 2 * WORDS
+    live.page.evaluate("document.querySelector('.live').tap.page.player.context.resume()")
+    live.wait_lit(2 * WORDS)
+
+
+def test_pause_and_resume_lose_nothing(live: LivePage) -> None:
+    live.paste(TEXT)
+    live.finish()
+    live.wait_lit(2)
+    live.press("speak")
+    assert live.page.locator(".chip").text_content() == "Paused"
+    live.page.wait_for_timeout(300)
+    live.press("speak")
+    live.wait_phase("idle")
+    made, resumes = live.sent(), live.resumes()
+    np.testing.assert_array_equal(without_fades(live.rendered(), resumes), without_fades(made, resumes))
+
+
+def test_screen_readers_are_told_what_was_heard(live: LivePage) -> None:
+    live.paste(TEXT)
+    live.finish()
+    live.wait_phase("idle")
+    live.page.wait_for_function("document.querySelector('.heard').textContent.includes('arrive')")
+    assert live.page.locator(".heard").get_attribute("aria-live") == "polite"

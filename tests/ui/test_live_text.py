@@ -1,0 +1,103 @@
+"""The field: composition, autocorrect, emoji, a huge paste."""
+
+from typing import Any
+
+import pytest
+from ui.live_page import LivePage
+
+CASES = [
+    ("", "a", (0, 0, "a")),
+    ("one two", "one 2 two", (4, 0, "2 ")),
+    ("teh cat", "the cat", (1, 2, "he")),
+    ("aaa", "aa", (2, 1, "")),
+    ("\U0001f600x", "\U0001f600xy", (2, 0, "y")),
+    ("\U0001f600", "\U0001f601", (0, 1, "\U0001f601")),
+    ("a\U0001f600b", "a\U0001f680b", (1, 1, "\U0001f680")),
+    ("\U0001f3f4 b", "b", (0, 2, "")),
+    ("x", "x", None),
+]
+
+
+def test_difference_counts_code_points(live: LivePage) -> None:
+    script = """async (cases) => {
+      const { difference } = await import(document.querySelector('.live').tap.page.player.base + '/editor.js');
+      return cases.map(([before, after]) => difference(before, after));
+    }"""
+    found = live.page.evaluate(script, [[before, after] for before, after, _ in CASES])
+    for (before, after, expected), change in zip(CASES, found, strict=True):
+        got = None if change is None else (change["at"], change["remove"], change["insert"])
+        assert got == expected, (before, after)
+
+
+def _cdp(live: LivePage) -> Any:
+    return live.page.context.new_cdp_session(live.page)
+
+
+def test_composition_is_sent_when_it_is_done(live: LivePage) -> None:
+    live.type("we say ")
+    cdp = _cdp(live)
+    for part in ("n", "ni", "nih"):
+        cdp.send("Input.imeSetComposition", {"text": part, "selectionStart": len(part), "selectionEnd": len(part)})
+        live.page.wait_for_timeout(60)
+    cdp.send("Input.insertText", {"text": "nihao"})
+    live.type(" today ")
+    live.finish()
+    live.wait_phase("idle")
+    assert [event["word"] for event in live.events("committed")] == ["we", "say", "nihao", "today"]
+    assert live.events("edited") == []
+
+
+def test_an_autocorrected_word_is_struck_through(live: LivePage) -> None:
+    live.type("a teh cat sat on ")
+    live.wait_lit(2)
+    live.page.evaluate(
+        """() => {
+          const field = document.querySelector('#live-text');
+          field.setRangeText('the', 2, 5, 'end');
+          field.dispatchEvent(new InputEvent('input', { inputType: 'insertReplacementText', bubbles: true }));
+        }"""
+    )
+    live.page.wait_for_selector(".words .edited")
+    assert live.classes("edited") == ["teh"]
+    assert live.page.locator(".words .edited").evaluate("n => getComputedStyle(n).textDecorationLine") == "line-through"
+    live.wait_status("given to the voice already")
+
+
+def test_emoji_are_shown_as_left_out_with_the_reason(live: LivePage) -> None:
+    live.type("so \U0001f600 happy today ")
+    live.finish()
+    live.wait_phase("idle")
+    assert live.classes("unsupported") == ["\U0001f600"]
+    assert "letters and digits" in live.page.locator(".leftout").text_content()
+    assert [event["word"] for event in live.events("committed")] == ["so", "happy", "today"]
+
+
+def test_nothing_typed_becomes_markup(live: LivePage) -> None:
+    live.type("<img src=x onerror=boom()> ok then ")
+    live.finish()
+    live.wait_phase("idle")
+    assert live.page.locator(".live img").count() == 0
+    assert "<img" in live.page.locator(".words").text_content()
+
+
+@pytest.mark.parametrize("characters", [100_000])
+def test_a_huge_paste_stays_smooth_and_starts_at_its_start(live: LivePage, characters: int) -> None:
+    live.page.evaluate(
+        """() => {
+          window.gaps = [];
+          let last = performance.now();
+          const step = (t) => { window.gaps.push(t - last); last = t; requestAnimationFrame(step); };
+          requestAnimationFrame(step);
+        }"""
+    )
+    text = ("all work and no play makes a dull day " * (characters // 38 + 1))[:characters]
+    live.paste(text)
+    live.wait_lit(4)
+    live.page.wait_for_timeout(1200)
+    assert live.page.evaluate("document.querySelector('.words').childNodes.length") < 1500
+    assert live.figures["buffered_ms"] <= 2100.0
+    later = live.page.evaluate("window.gaps.slice(-40)")
+    assert max(later) < 150.0
+    live.press("stop")
+    live.wait_phase("idle")
+    live.wait_status("Stopped. You heard")
