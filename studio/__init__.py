@@ -1,14 +1,10 @@
 """Streaming-TTS Studio: text flows in a word at a time, frames flow through an engine, samples flow out."""
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from studio.core.trace import open_trace
-    from studio.synthesis import synthesize
+from typing import Any
 
 __version__ = "0.1.0"
-__all__ = ["open_trace", "synthesize"]
+__all__ = ["open_trace", "synthesize"]  # pyright: ignore[reportUnsupportedDunderAll]
 
 _HOMES = {"open_trace": "studio.core.trace", "synthesize": "studio.synthesis"}
 

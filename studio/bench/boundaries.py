@@ -15,7 +15,7 @@ from studio.bench.material import Desk, Setting, TeacherSpeech, desk, read_texts
 from studio.core.trace import Trace
 from studio.engine import dmel
 from studio.engine.families.speakstream import Options, SpeakStream
-from studio.engine.voices import load_net
+from studio.engine.families.speakstream_stream import SpeakStreamFamily
 from studio.measure.boundaries import BoundaryScore, boundary_score, distances, obeys
 from studio.measure.recogniser import Sound, WordTime, align_all
 from studio.measure.report import print_table
@@ -67,9 +67,10 @@ def _speaker(at: Desk, setting: BoundarySetting, speaker: str, texts: Sequence[s
     if "free_running" in figures:
         share = figures["free_running"]["f1"] / ceiling["f1"] if ceiling["f1"] else float("nan")
         figures["aligner_on_teacher"], figures["free_running"]["of_ceiling"] = ceiling, share
-    net = load_net(at.card.name, at.setting.voices, at.setting.device)
-    speakers = list(at.card.speakers)
-    figures["teacher_forced"] = teacher_forced(net, speakers, [one for _, one in taught], Options("S1", setting.m, 1))
+    family = at.engine.voice(at.card.name).family
+    assert isinstance(family, SpeakStreamFamily), "p_eos is SpeakStream's"
+    speakers, own = list(at.card.speakers), [one for _, one in taught]
+    figures["teacher_forced"] = teacher_forced(family.net, speakers, own, Options("S1", setting.m, 1))
     return figures
 
 
@@ -145,7 +146,7 @@ def _teacher_forced_one(
     """Seconds in the recording at which each inner segment's p_eos fires, and at which its last word ends."""
     base_s = dmel.TIME_BASE.frame_ms / 1000.0
     sentence, _ = encode_label(one.folder, one.label)
-    silence = net.silence[speakers.index(sentence.speaker)].cpu().numpy()
+    silence = net.get_buffer("silence")[speakers.index(sentence.speaker)].cpu().numpy()
     row = interleave(sentence, silence, options, np.random.default_rng(0), prompt=_PROMPT_FRAMES)
     batch = collate([row], speakers, 0.0, np.random.default_rng(0)).to(next(net.parameters()).device)
     x = net.embed_symbols(batch.symbols, batch.speaker)[0]

@@ -22,10 +22,12 @@ from rich.progress import MofNCompleteColumn, Progress
 from studio.core.cards import Card, find_cards, parse_voice, read_card
 from studio.core.clips import clip_id, read_wav, to_float, to_int16, write_wav
 from studio.core.errors import BadFile
-from studio.core.ports import Engine, SpeakRequest
+from studio.core.ports import SpeakRequest
 from studio.core.trace import Trace, TraceWriter, collect, open_trace
 from studio.engine import dmel
-from studio.engine.loop import open_engine
+from studio.engine.loop import LocalEngine, open_engine
+from studio.engine.vocoders.base import Vocoder
+from studio.engine.voices import load_vocoder, pick_device
 from studio.measure.recogniser import Sound, transcribe_all
 from studio.text.normalise import best
 from studio.train import teachers
@@ -66,20 +68,25 @@ class Desk:
         for speaker in setting.speakers:
             parse_voice(f"{self.card.name}:{speaker}", cards)
         self.speakers = setting.speakers or self.card.speakers
-        self._engine: Engine | None = None
+        self._engine: LocalEngine | None = None
 
     @property
-    def engine(self) -> Engine:
+    def engine(self) -> LocalEngine:
         """The engine with the one voice, opened when it is first needed."""
         if self._engine is None:
-            self._engine = open_engine(self.setting.voices, best(), device=self.setting.device, voice_names=[self.card.name])
-        assert self._engine is not None
+            voices, device = self.setting.voices, self.setting.device
+            self._engine = open_engine(voices, best(), device, voice_names=[self.card.name])
         return self._engine
 
     def close(self) -> None:
         """Free the engine."""
         if self._engine is not None:
             self._engine.close()
+
+    def vocoder(self, name: str = "") -> Vocoder[Any]:
+        """One of the card's vocoders, its default one unless named. Raises BadVoice."""
+        folder = self.setting.voices / self.card.name
+        return load_vocoder(self.card, folder, pick_device(self.setting.device), name)
 
     def about(self) -> dict[str, Any]:
         """What the figures are of."""
@@ -199,6 +206,18 @@ def desk(setting: Setting) -> Iterator[Desk]:
                 yield at
             finally:
                 at.close()
+
+
+@torch.inference_mode()
+def vocode(vocoder: Vocoder[Any], log_mels: torch.Tensor, seed: int = 0) -> np.ndarray:
+    """int16 samples of frames [F, C] given one at a time, as a stream gives them."""
+    device = next(vocoder.parameters()).device
+    state = vocoder.init_state(1, device, seed)
+    pieces = []
+    for frame in log_mels.to(device).unsqueeze(0).split(1, dim=1):
+        pcm, state = vocoder.step(frame, state)
+        pieces.append(pcm[0].float().cpu().numpy())
+    return to_int16(np.concatenate(pieces))
 
 
 def read_texts(path: Path, count: int | None = None) -> list[str]:

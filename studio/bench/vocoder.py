@@ -1,4 +1,4 @@
-"""Vocoders alone: the teacher's speech through mels and back, by every vocoder that the voices folder holds."""
+"""Vocoders alone: the teacher's speech through mels and back, by each of the card's vocoders."""
 
 import time
 from dataclasses import asdict, dataclass
@@ -8,24 +8,21 @@ from typing import Any
 import numpy as np
 import torch
 
-from studio.bench.material import Desk, Setting, desk, read_texts
+from studio.bench.material import Desk, Setting, desk, read_texts, vocode
 from studio.bench.wer import score
-from studio.core.clips import to_float, to_int16
-from studio.core.errors import BadVoice
+from studio.core.clips import to_float
 from studio.engine import dmel
-from studio.engine.vocoders.registry import VOCODERS
-from studio.engine.voices import load_vocoder
 from studio.measure.recogniser import Sound
 from studio.measure.report import print_table
 from studio.measure.spectral import stft_distance
 from studio.measure.wer import bootstrap_difference, bootstrap_rate
 
-_LEVEL = {"mels": dmel.log_mel, "dmel": dmel.encode}
+_ANALYSES = {"mels": dmel.log_mel, "dmel": lambda pcm: dmel.dequantise(dmel.encode(pcm))}
 
 
 @dataclass(frozen=True, kw_only=True)
 class VocoderSetting(Setting):
-    """The first ``count`` texts of a file; ``vocoders`` empty for all that are there.
+    """The first ``count`` texts of a file; ``vocoders`` empty for all of the card's.
 
     Attributes:
         threads: of torch, while the real-time factor is taken.
@@ -38,7 +35,7 @@ class VocoderSetting(Setting):
 
 
 def eval_vocoder(setting: VocoderSetting) -> dict[str, Any]:
-    """For each vocoder WER and STFT distance of unquantised mels and of dMel, real-time factor and parameters."""
+    """For each vocoder WER and STFT distance of mels and of dMel, parameters, and rtf (one frame at a time)."""
     texts = read_texts(setting.texts, setting.count)
     out: dict[str, Any] = {"texts": setting.texts.name, "n": 0, "vocoders": {}}
     threads = torch.get_num_threads()
@@ -49,9 +46,10 @@ def eval_vocoder(setting: VocoderSetting) -> dict[str, Any]:
         ]
         kept = [(text, (one.pcm, at.card.sample_rate_hz)) for text, one in said if one is not None]
         out["n"] = len(kept)
+        names = setting.vocoders or tuple(at.card.vocoders)
         try:
             torch.set_num_threads(setting.threads)
-            made = {name: _resynthesise(at, name, [one for _, one in kept]) for name in _present(setting)}
+            made = {name: _resynthesise(at, name, [one for _, one in kept]) for name in names}
         finally:
             torch.set_num_threads(threads)
         _score(at, out, [text for text, _ in kept], [one for _, one in kept], made)
@@ -67,39 +65,22 @@ class _Made:
     parameters: int
 
 
-def _present(setting: VocoderSetting) -> list[str]:
-    """Vocoders that were asked for, or all with weights in the voices folder."""
-    if setting.vocoders:
-        return list(setting.vocoders)
-    found = []
-    for name in VOCODERS:
-        try:
-            load_vocoder(name, setting.voices, "cpu")
-        except BadVoice:
-            continue
-        found.append(name)
-    if not found:
-        raise BadVoice(f"no vocoder has weights under {setting.voices}", f"registered are {', '.join(VOCODERS)}")
-    return found
-
-
 def _resynthesise(at: Desk, name: str, sounds: list[Sound]) -> _Made:
-    vocoder = load_vocoder(name, at.setting.voices, at.setting.device)
-    bar = at.progress.add_task(name, total=len(sounds) * len(_LEVEL))
-    made: dict[str, list[Sound]] = {level: [] for level in _LEVEL}
-    vocoder.synthesize(dmel.encode(torch.zeros(24_000)))  # the first call warms up
+    vocoder = at.vocoder(name)
+    bar = at.progress.add_task(name, total=len(sounds) * len(_ANALYSES))
+    made: dict[str, list[Sound]] = {kind: [] for kind in _ANALYSES}
+    vocode(vocoder, dmel.log_mel(torch.zeros(at.card.sample_rate_hz)))  # the first call warms up
     compute_s = audio_s = 0.0
     for pcm, rate_hz in sounds:
-        sound = torch.from_numpy(to_float(pcm))
-        for level, analyse in _LEVEL.items():
-            frames = analyse(sound)
+        for kind, analyse in _ANALYSES.items():
+            frames = analyse(torch.from_numpy(to_float(pcm)))
             started = time.perf_counter()
-            samples = vocoder.synthesize(frames).cpu().numpy()
+            samples = vocode(vocoder, frames, at.setting.seed)
             compute_s += time.perf_counter() - started
             audio_s += len(samples) / rate_hz
-            made[level].append((to_int16(samples), rate_hz))
+            made[kind].append((samples, rate_hz))
             at.progress.advance(bar)
-    return _Made(made, compute_s / audio_s, int(vocoder.parameter_count()))
+    return _Made(made, compute_s / audio_s, vocoder.parameter_count())
 
 
 def _score(at: Desk, out: dict[str, Any], texts: list[str], teacher: list[Sound], made: dict[str, _Made]) -> None:

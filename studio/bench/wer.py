@@ -7,10 +7,9 @@ from typing import Any
 
 import torch
 
-from studio.bench.material import Desk, Setting, desk, read_texts
-from studio.core.clips import to_float, to_int16
+from studio.bench.material import Desk, Setting, desk, read_texts, vocode
+from studio.core.clips import to_float
 from studio.engine import dmel
-from studio.engine.voices import load_vocoder
 from studio.measure.recogniser import Sound
 from studio.measure.report import print_table
 from studio.measure.wer import WordErrors, bootstrap_difference, bootstrap_rate, word_errors
@@ -72,12 +71,12 @@ def score(at: Desk, name: str, texts: Sequence[str], sounds: Sequence[Sound]) ->
 
 def resynthesised(at: Desk, sounds: Sequence[Sound]) -> list[Sound]:
     """Sounds through dMel and the voice's own vocoder."""
-    vocoder = load_vocoder(at.card.vocoder, at.setting.voices, at.setting.device)
+    vocoder = at.vocoder()
     bar = at.progress.add_task("dMel re-synthesised", total=len(sounds))
     out: list[Sound] = []
     for pcm, rate_hz in sounds:
-        made = vocoder.synthesize(dmel.encode(torch.from_numpy(to_float(pcm))))
-        out.append((to_int16(made.cpu().numpy()), rate_hz))
+        levels = dmel.encode(torch.from_numpy(to_float(pcm)))
+        out.append((vocode(vocoder, dmel.dequantise(levels), at.setting.seed), rate_hz))
         at.progress.advance(bar)
     return out
 

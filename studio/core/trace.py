@@ -96,6 +96,8 @@ class Trace:
                     for span in spans.values():
                         if span.get("end", 0) > cut:
                             span.pop("end")
+                case _:
+                    pass
         return [TraceWord(i=i, **words[i], **spans.get(i, {})) for i in sorted(words)]
 
     def segments(self) -> list[TraceSegment]:
@@ -110,7 +112,7 @@ class Trace:
             elif isinstance(event, ev.Revised):
                 found = [one for one in found if one.sample < event.from_sample]
         starts = [one.sample for one in found] + [len(self.pcm)]
-        out = []
+        out: list[TraceSegment] = []
         for one, end in zip(found, starts[1:], strict=True):
             eos = ends.get(one.index)
             mark = (eos.p, eos.forced) if eos else (None, False)
@@ -125,33 +127,22 @@ class Trace:
     def heard_waits(self) -> list[tuple[int, int]]:
         """(sample, samples of silence) for every pause that a listener hears, in order.
 
-        A voice faster than real time runs ahead of its listener, so a wait for text or compute is heard only by as
-        much as the next audio came too late for someone who listens from the first sample on; a wait for the network
-        (a player that ran dry) is heard whole, one for credit never.
+        An engine counts a wait from the moment when someone who listens from the first sample on has heard everything,
+        so its length is what was heard; a wait for credit is the listener's own and never heard.
         """
-        made = {one.sample: one.t_ms for one in reversed(self.events) if isinstance(one, ev.Audio)}
-        first = next((one for one in self.events if isinstance(one, ev.Audio)), None)
-        if first is None:
-            return []
-        silence_ms, out = 0.0, []
-        for wait in sorted(self.waits(), key=lambda one: one.sample):
-            if wait.reason not in HEARD_WAITS or wait.sample <= 0:
-                continue
-            heard_ms = wait.duration_ms
-            if wait.reason != "network":
-                due_ms = first.t_ms + 1000.0 * wait.sample / self.rate_hz + silence_ms
-                heard_ms = min(heard_ms, made.get(wait.sample, due_ms) - due_ms)
-            if heard_ms > 0:
-                silence_ms += heard_ms
-                out.append((wait.sample, round(heard_ms * self.rate_hz / 1000.0)))
-        return out
+        waits = [one for one in self.waits() if one.reason in HEARD_WAITS and one.duration_ms > 0]
+        return [
+            (max(0, one.sample), round(one.duration_ms * self.rate_hz / 1000.0))
+            for one in sorted(waits, key=lambda one: one.sample)
+        ]
 
     def as_heard(self) -> np.ndarray:
         """int16 PCM with the pauses that a listener heard put back as silence. Raises BadFile past an hour of them."""
         waits = self.heard_waits()
         if sum(samples for _, samples in waits) > MAX_SILENCE_S * self.rate_hz:
             raise BadFile("the pauses of this trace are longer than an hour", "take its audio without them")
-        pieces, at = [], 0
+        pieces: list[np.ndarray] = []
+        at = 0
         for sample, silence in waits:
             pieces += [self.pcm[at:sample], np.zeros(silence, np.int16)]
             at = max(at, sample)

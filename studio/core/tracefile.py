@@ -6,7 +6,7 @@ import math
 import zipfile
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, cast, get_args, get_origin
 
 import numpy as np
 
@@ -110,11 +110,12 @@ def _read_array(data: bytes, name: str) -> np.ndarray:
 
 def _build(meta: bytes, lines: bytes, wav: bytes, frames: np.ndarray, p_eos: np.ndarray) -> Parts:
     try:
-        about = json.loads(meta)
+        loaded: Any = json.loads(meta)
     except (ValueError, RecursionError) as error:
         raise BadFile(f"meta.json is not JSON: {error}", "the trace is damaged") from error
     pcm, rate_hz = read_wav(wav)
-    if not isinstance(about, dict) or about.setdefault("rate_hz", rate_hz) != rate_hz:
+    about = cast(dict[str, Any], loaded) if isinstance(loaded, dict) else {"rate_hz": None}
+    if about.setdefault("rate_hz", rate_hz) != rate_hz:
         raise BadFile("meta.json and audio.wav do not belong together", "the trace is damaged")
     events = [_event(line, number, pcm) for number, line in enumerate(lines.splitlines(), 1)]
     return about, events, pcm, frames, p_eos
@@ -141,7 +142,7 @@ def _event(line: bytes, number: int, pcm: np.ndarray) -> ev.Event:
 def _fits(kind: Any, value: Any) -> bool:
     """Whether a value read from JSON is of the type that the event's field declares."""
     if get_origin(kind) is list:
-        return isinstance(value, list) and all(_fits(get_args(kind)[0], one) for one in value)
+        return isinstance(value, list) and all(_fits(get_args(kind)[0], one) for one in cast(list[Any], value))
     if get_origin(kind) is dict:
         return isinstance(value, dict)
     if get_origin(kind) is Literal:

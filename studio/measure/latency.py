@@ -42,8 +42,8 @@ class Ladder:
 def ladder(trace: Trace, speech_db: float | None = None) -> Ladder:
     """The ladder of an utterance.
 
-    A word has reached the server with the text (or flush) that committed it. The first window is complete with the
-    last word that the first segment was fed.
+    The first window is complete with the last word that the first segment was fed. Some engines report a frame only
+    when they know its p_eos, after its samples: then t1 is not known.
 
     Args:
         speech_db: the voice's active speech level; this utterance's own when None.
@@ -61,7 +61,7 @@ def ladder(trace: Trace, speech_db: float | None = None) -> Ladder:
     return Ladder(
         t0a_ms=arrived.get(0),
         t0_ms=max((arrived[i] for i in first.seen if i in arrived), default=None) if first else None,
-        t1_ms=frames[0] if frames else None,
+        t1_ms=frames[0] if frames and frames[0] <= min(times_ms, default=0.0) else None,
         t2_ms=times_ms[0] if times_ms else None,
         t5_ms=heard[0] if heard else None,
         compute_ms=ended.compute_ms if ended else 0.0,
@@ -73,14 +73,21 @@ def ladder(trace: Trace, speech_db: float | None = None) -> Ladder:
 
 
 def _arrivals(events: Sequence[ev.Event]) -> dict[int, float]:
-    """When each word's last missing piece came in: the newest text or flush before its commitment."""
+    """When each word came in: with the text that holds the character after it, or else with the flush that took it.
+
+    An engine reads its inbox later than text arrives, so the moment of commitment would flatter it.
+    """
+    texts = [one for one in events if isinstance(one, ev.Text)]
+    flushes_ms = [one.t_ms for one in events if isinstance(one, ev.Flushed)]
     arrived: dict[int, float] = {}
-    newest_ms = 0.0
-    for event in events:
-        if isinstance(event, ev.Text | ev.Flushed):
-            newest_ms = event.t_ms
-        elif isinstance(event, ev.Committed):
-            arrived.setdefault(event.i, newest_ms)
+    for word in (one for one in events if isinstance(one, ev.Committed)):
+        after_ms = [one.t_ms for one in texts if one.char_start + len(one.text) > word.char_end]
+        if after_ms and after_ms[0] <= word.t_ms:
+            arrived.setdefault(word.i, after_ms[0])
+            continue
+        before_ms = [one.t_ms for one in texts if one.t_ms <= word.t_ms]
+        flushed_ms = [one for one in flushes_ms if one >= word.t_ms]
+        arrived.setdefault(word.i, flushed_ms[0] if flushed_ms else max(before_ms, default=word.t_ms))
     return arrived
 
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
+from math import gcd
 from typing import Any
 
 import numpy as np
@@ -34,9 +35,12 @@ def at_16k(pcm: np.ndarray, rate_hz: int) -> np.ndarray:
     """int16 [T] at 16 kHz, by cutting or padding the spectrum: for measuring, not for a voice's features."""
     if rate_hz == RATE_HZ or not len(pcm):
         return pcm
-    pad = rate_hz // 10  # a spectrum is periodic: silence keeps the end from ringing into the start
-    padded = np.pad(pcm.astype(np.float64), (0, pad))
-    count = round(len(padded) * RATE_HZ / rate_hz)
+    # A spectrum is periodic: silence keeps the end from ringing into the start. The length is a whole number of both
+    # rates' common steps, so that no time is stretched.
+    step = rate_hz // gcd(rate_hz, RATE_HZ)
+    length = -(-(len(pcm) + rate_hz // 10) // step) * step
+    padded = np.pad(pcm.astype(np.float64), (0, length - len(pcm)))
+    count = length // step * (RATE_HZ * step // rate_hz)
     resampled = np.fft.irfft(np.fft.rfft(padded)[: count // 2 + 1], count) * (count / len(padded))
     out = resampled[: round(len(pcm) * RATE_HZ / rate_hz)]
     return np.clip(np.rint(out), -32768, 32767).astype(np.int16)

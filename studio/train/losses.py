@@ -25,6 +25,8 @@ class SpectralLoss(nn.Module):
         bands: mel bands of the second term, up to the Nyquist frequency.
     """
 
+    filters: Tensor
+
     def __init__(self, sample_rate_hz: int, ffts: tuple[int, ...] = (256, 512, 1024, 2048), bands: int = 100) -> None:
         super().__init__()
         self.ffts = ffts

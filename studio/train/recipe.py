@@ -61,10 +61,12 @@ class Recipe:
     """One voice's recipe."""
 
     name: str
+    title: str
     seed: int
+    temperature: float
     corpus: CorpusRecipe
     fit: FitRecipe | None = None
-    vocoder: dict[str, Any] = field(default_factory=dict)
+    vocoders: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
 def read_recipe(path: Path) -> Recipe:
@@ -79,6 +81,13 @@ def read_recipe(path: Path) -> Recipe:
         windows = _strict(WindowDraw, fit.pop("windows", {}), "fit.windows")
         fit = _strict(FitRecipe, {**fit, "windows": windows}, "fit")
     return _strict(Recipe, {**data, "corpus": corpus, "fit": fit}, "recipe")
+
+
+def vocoder_settings(recipe: Recipe, name: str) -> dict[str, Any]:
+    """The settings of a vocoder's fit. Raises BadOption when the recipe has none of that name."""
+    if name not in recipe.vocoders:
+        raise BadOption(f"the recipe has no vocoder {name!r}", f"it has {', '.join(recipe.vocoders) or 'none'}")
+    return recipe.vocoders[name]
 
 
 def check_held_out(recipe: Recipe, texts: Path) -> set[str]:

@@ -192,7 +192,8 @@ def fit(settings: VocoderFit) -> dict[str, float]:
     recent: list[dict[str, float]] = []
     columns = (*Progress.get_default_columns()[:-1], TimeRemainingColumn(), TextColumn("{task.fields[loss]}"))
     with Progress(*columns) as progress, (settings.state / "metrics.jsonl").open("a", encoding="utf-8") as log:
-        task = progress.add_task(settings.vocoder, total=1.0, completed=trainer.done(), loss="")
+        task = progress.add_task(settings.vocoder, total=1.0, loss="")
+        progress.update(task, completed=trainer.done())
         saved = time.monotonic()
         while trainer.done() < 1:
             began = time.monotonic()

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from studio.engine.vocoders.base import Vocoder
 from studio.engine.vocoders.sourcefilter import Controls, SourceFilter
 from studio.engine.vocoders.vocstream import VocStream
 from studio.train.losses import fine_log_mel, pitch_loss, voicing_loss
@@ -77,6 +78,6 @@ OBJECTIVES: dict[str, Objective] = {
 WEIGHTS = {"stft": 1.0, "mel": 1.0, "pitch": 0.2, "voicing": 0.5, "fine": 1.0, "deceive": 1.0}
 
 
-def judge_inputs(model: SourceFilter | VocStream) -> dict[str, int]:
+def judge_inputs(model: Vocoder[Any]) -> dict[str, int]:
     """Which discriminators a vocoder meets, and how wide their inputs are."""
     return {"pcm": 1, "fine": model.config.fine_channels} if isinstance(model, VocStream) else {"pcm": 1}

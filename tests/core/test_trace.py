@@ -87,11 +87,10 @@ def test_words_segments_and_waits(tmp_path):
     assert [wait.reason for wait in trace.waits()] == ["text"]
 
 
-def test_as_heard_puts_back_what_a_listener_heard_of_a_wait():
-    """Segment 0 (100 ms) is out at 13 ms; the next packet comes at 314 ms: 204 ms after it was due at 110 ms."""
+def test_as_heard_puts_waits_back_as_silence():
     trace = collect({}, story())
     heard = trace.as_heard()
-    silence = round(0.204 * RATE_HZ)
+    silence = round(0.3 * RATE_HZ)
     assert trace.heard_waits() == [(4 * FRAME, silence)]
     assert len(heard) == len(trace.pcm) + silence
     assert np.array_equal(heard[: 4 * FRAME], trace.pcm[: 4 * FRAME])
@@ -99,8 +98,8 @@ def test_as_heard_puts_back_what_a_listener_heard_of_a_wait():
     assert np.array_equal(heard[4 * FRAME + silence :], trace.pcm[4 * FRAME :])
 
 
-@pytest.mark.parametrize("reason, silence_ms", [("credit", 0), ("network", 300), ("compute", 204)])
-def test_credit_is_never_heard_and_the_network_whole(reason, silence_ms):
+@pytest.mark.parametrize("reason, silence_ms", [("credit", 0), ("network", 300), ("compute", 300)])
+def test_credit_is_never_heard(reason, silence_ms):
     events = [
         ev.Wait(reason=reason, sample=e.sample, duration_ms=e.duration_ms) if isinstance(e, ev.Wait) else e
         for e in story()

@@ -12,6 +12,7 @@ from studio.engine import dmel
 from studio.engine.vocoders import excitation
 from studio.engine.vocoders.base import Vocoder
 from studio.engine.vocoders.registry import VOCODERS, build_vocoder
+from studio.engine.vocoders.sourcefilter import SourceFilter
 from studio.engine.vocoders.vocstream import NARROW, PAPER, VocStream
 
 torch.set_num_threads(1)
@@ -29,10 +30,10 @@ def vocoder(request: pytest.FixtureRequest) -> Vocoder[Any]:
     """A small random vocoder of each kind, loud enough that differences would show."""
     torch.manual_seed(7)
     made = build_vocoder(request.param, SMALL[request.param]).eval().requires_grad_(False)
-    if request.param == "sourcefilter":
+    if isinstance(made, SourceFilter):
         made.heads.weight.mul_(3)
         made.heads.bias[: made.config.pitch_classes] = torch.linspace(3, -3, made.config.pitch_classes)
-    else:
+    elif isinstance(made, VocStream):
         made.generator.leave.weight.mul_(30)
     return made
 

@@ -93,7 +93,7 @@ def test_the_aligner_agrees_with_flite_which_prints_its_phones(tmp_path, recogni
     score = boundary_score([word.end_s for word in words], ends, 0.03)
     assert score.precision >= 0.75, "word ends are not where phones end"
     last = next(end for name, end in reversed(phones) if name != "pau")
-    assert words[-1].end_s == pytest.approx(last, abs=0.1)
+    assert words[-1].end_s == pytest.approx(last, abs=0.2)
 
 
 @pytest.mark.parametrize("rate_hz", [8000, 22050, 24000, 48000])

@@ -90,8 +90,8 @@ def test_a_message_past_the_limit_closes_the_socket(serving: Serving) -> None:
     with server.talk() as talk, pytest.raises(ConnectionClosed) as closed:
         talk.ws.send("x" * (wire.MAX_MESSAGE_BYTES + 1))
         talk.hear()
-    assert closed.value.rcvd is not None
-    assert closed.value.rcvd.code == 1009
+    # The rest of the message can meet a connection that is closed already: then the reset overtakes the close frame.
+    assert closed.value.rcvd is None or closed.value.rcvd.code == 1009
     assert httpx.get(f"{server.url}/health").status_code == 200
 
 

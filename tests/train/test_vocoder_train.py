@@ -57,7 +57,7 @@ def corpus(tmp_path: Path) -> Path:
 
 def test_pitch_targets_are_right_and_begin_with_the_voice() -> None:
     needs(find_spec("pyworld"), "pyworld (pip install pyworld)")
-    pcm = buzz(1.5, 140, onset_s=0.5).astype(np.float32) / 32768
+    pcm = buzz(1.5, 140, onset_s=0.5).astype(np.float32) / np.float32(32768)
     f0 = hop_pitch(pcm, 236, sample_rate_hz=RATE, hop_samples=150, phase=300)
     voiced = np.flatnonzero(f0)
     onset = (0.5 * RATE + 300) / 150

@@ -33,7 +33,7 @@ def test_pasted_text_is_rendered_bit_by_bit(live: LivePage) -> None:
 
 
 def test_typed_words_light_in_order_and_not_before_they_are_heard(live: LivePage) -> None:
-    live.type(TEXT, delay_ms=45)
+    live.type(TEXT, delay_ms=95)
     live.finish()
     live.wait_phase("idle")
     live.wait_lit(WORDS)

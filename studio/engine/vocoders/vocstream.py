@@ -25,8 +25,8 @@ class VocStreamConfig:
 
     Attributes:
         fine_channels, upsampling: the upsampler's output, 120 channels at four times the frame rate.
-        samples_per_step: samples that the generator makes side by side. The paper's 1; more is as much cheaper, and what
-            lets a CPU keep up.
+        samples_per_step: samples that the generator makes side by side. The paper's is 1; more is as much cheaper,
+            and what lets a CPU keep up.
         upsampler_cycle, generator_cycle: dilations are 1, 2, 4, ... over so many layers, then again.
         mel_mean, mel_scale: how log10 mels become a net's input, and its output log10 mels.
     """
@@ -86,7 +86,6 @@ class WaveNetBlock(nn.Module):
 
     def __init__(self, width: int, condition: int, kernel: int, dilation: int) -> None:
         super().__init__()
-        self.look_back = (kernel - 1) * dilation
         self.dilated = nn.Conv1d(width, 2 * width, kernel, dilation=dilation)
         self.condition = nn.Conv1d(condition, 2 * width, 1, bias=False)
         self.leave = nn.Conv1d(width, 2 * width, 1)  # the residual and the skip
@@ -110,13 +109,15 @@ class WaveNet(nn.Module):
         super().__init__()
         self.width = width
         self.enter = nn.Conv1d(inputs, width, 1)
-        self.blocks = nn.ModuleList(WaveNetBlock(width, condition, kernel, 2 ** (i % cycle)) for i in range(layers))
+        dilations = [2 ** (i % cycle) for i in range(layers)]
+        self.look_backs = [(kernel - 1) * dilation for dilation in dilations]
+        self.blocks = nn.ModuleList(WaveNetBlock(width, condition, kernel, dilation) for dilation in dilations)
         self.mix = nn.Conv1d(width, width, 1)
         self.leave = nn.Conv1d(width, outputs, 1)
 
     def init_tails(self, rows: int, device: torch.device | str) -> list[Tensor]:
         """Silence before the first sample."""
-        return [torch.zeros(rows, self.width, block.look_back, device=device) for block in self.blocks]
+        return [torch.zeros(rows, self.width, look_back, device=device) for look_back in self.look_backs]
 
     def forward(self, x: Tensor, condition: Tensor, repeat: int, tails: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
         """`x [B, inputs, T]` to [B, outputs, T], and the next tails."""

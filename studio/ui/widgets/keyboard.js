@@ -3,7 +3,10 @@
 import { Typed } from "./typed.js";
 import { now } from "./wire.js";
 
-const PIECE_CHARS = 16000; // a huge paste goes in parts
+// A huge paste: what speaks for minutes goes at once, the rest in pieces that come sooner than the keyboard's idle time.
+const AT_ONCE_CHARS = 3000;
+const PIECE_CHARS = 400;
+const PIECE_MS = 250;
 
 export class Keyboard {
   constructor(session) {
@@ -15,6 +18,15 @@ export class Keyboard {
     this.field = new Typed();
     this.base = 0; // characters that belong to earlier utterances
     this.inputMs = 0;
+    this.begin();
+  }
+
+  /** A new utterance: the server knows nothing of it yet. */
+  begin() {
+    clearTimeout(this.timer);
+    this.timer = null;
+    this.given = 0; // characters of the present utterance that the server has
+    this.isLast = false;
   }
 
   /** Everything typed so far has been given away; what comes next is a new text. */
@@ -47,19 +59,44 @@ export class Keyboard {
   open(tMs = now()) {
     const text = this.field.text(this.base);
     if (!text.trim()) return this.session.settle();
-    if (this.session.open("keyboard", "keyboard", () => this.open())) this.push(0, 0, text, tMs);
-    return undefined;
+    if (!this.session.open("keyboard", "keyboard", () => this.open())) return undefined;
+    this.begin();
+    return this.push(0, 0, text, tMs);
   }
 
+  /** Pass an edit of the present utterance's text on: at once where the server knows the text, else by and by. */
   push(at, remove, insert, tMs) {
     const u = this.session.current;
-    u.sent(tMs, insert || " ");
     u.typed.edit(at, remove, insert, tMs);
-    const chars = insert.length > PIECE_CHARS ? Array.from(insert) : null;
-    if (!chars) return this.session.say({ type: "edit", at, remove, insert });
-    for (let k = 0; k < chars.length; k += PIECE_CHARS) {
-      this.session.say({ type: "edit", at: at + k, remove: k ? 0 : remove, insert: chars.slice(k, k + PIECE_CHARS).join("") });
+    if (at < this.given) {
+      const known = Math.min(remove, this.given - at);
+      u.sent(tMs, insert || " ");
+      this.session.say({ type: "edit", at, remove: known, insert });
+      this.given += Array.from(insert).length - known;
     }
-    return undefined;
+    if (!this.timer) this.give(AT_ONCE_CHARS, tMs);
+  }
+
+  /** Give the next characters; a long text goes on at a steady pace, which no voice can outrun. */
+  give(count, tMs = now()) {
+    const { session } = this;
+    const u = session.current;
+    this.timer = null;
+    if (!u || session.phase === "stopping" || u.ended) return;
+    const piece = u.typed.text(this.given, this.given + count);
+    if (piece) {
+      u.sent(tMs, piece);
+      session.say({ type: "edit", at: this.given, remove: 0, insert: piece });
+      this.given = Math.min(u.typed.length, this.given + count);
+    }
+    if (this.given < u.typed.length) this.timer = setTimeout(() => this.give(PIECE_CHARS), PIECE_MS);
+    else if (this.isLast) session.say({ type: "end" });
+    this.isLast &&= this.timer !== null;
+  }
+
+  /** The text is complete: end the utterance when all of it has been given. */
+  end() {
+    this.isLast = this.timer !== null;
+    if (!this.isLast) this.session.say({ type: "end" });
   }
 }

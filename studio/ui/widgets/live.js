@@ -73,6 +73,7 @@ export class Live {
   }
 
   typed(change) {
+    this.gesture(); // a menu or a voice can type as well as keys
     if (!this.text.value && this.phase === "open") return void this.clear();
     this.tell({ type: "edit", ...change });
   }

@@ -92,7 +92,6 @@ class Player extends AudioWorkletProcessor {
     this.over = true;
     this.turn(frame);
     this.post(this.state(type, frame));
-    if (this.tap) this.flushTap();
   }
 
   /** Begin to move again, if there is something to say and no wait is being replayed. */
@@ -160,7 +159,7 @@ class Player extends AudioWorkletProcessor {
 
   process(_inputs, outputs) {
     const out = outputs[0][0];
-    if (this.play === 0) return true;
+    if (this.play === 0 || this.over) return this.rested(out);
     let k = 0;
     while (k < out.length) {
       const frame = currentFrame + k;
@@ -190,10 +189,16 @@ class Player extends AudioWorkletProcessor {
     return true;
   }
 
+  /** Nothing to say: let the last value die away. */
+  rested(out) {
+    this.silence(out, 0);
+    return true;
+  }
+
   record(out) {
     this.tap.pcm.set(out, this.tap.used);
     this.tap.used += out.length;
-    if (this.tap.used === this.tap.pcm.length) this.flushTap();
+    if (this.tap.used === this.tap.pcm.length || this.over) this.flushTap();
   }
 
   flushTap() {

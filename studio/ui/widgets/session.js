@@ -178,9 +178,11 @@ export class Session {
     u.closes(now(), "finish");
     u.typed.endMs = now();
     u.ending = true;
-    this.say({ type: "end" });
+    if (this.mode === "keyboard") {
+      this.keyboard.end();
+      this.keyboard.close();
+    } else this.say({ type: "end" });
     this.turn("ending");
-    if (this.mode === "keyboard") this.keyboard.close();
   }
 
   stop({ suspended = false } = {}) {

@@ -1,0 +1,54 @@
+# The targets do all their set-up in .venv with plain pip; a stamp for each set of packages.
+HOST ?= 127.0.0.1
+PORT ?= 7860
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+
+help: ## print the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:[^#]*## /\t/' | expand -t 12
+
+app: .venv/app.stamp ## open the studio at http://$(HOST):$(PORT)
+	$(BIN)/studio app --host $(HOST) --port $(PORT)
+
+test: .venv/dev.stamp ## lint, then run every test
+	$(MAKE) --no-print-directory lint
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: .venv/dev.stamp ## check style, types and the walls between rooms
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+	$(BIN)/pyright
+
+bench: .venv/dev.stamp ## measure first audio, real-time factor and the page
+	$(BIN)/studio bench latency --save
+	$(BIN)/studio bench page --save
+
+table: .venv/dev.stamp ## remake every figure of docs/results (an hour on two cores)
+	$(BIN)/studio eval vocoder --save
+	$(BIN)/studio eval wer --save
+	$(BIN)/studio eval long --save
+	$(BIN)/studio eval boundaries --save
+	$(BIN)/studio bench latency --save
+	$(BIN)/studio bench page --save
+
+clean: ## remove the environment
+	rm -rf .venv
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=python3.12"; exit 1; }
+	$(PYTHON) -m venv .venv
+
+.venv/app.stamp: .venv/bin/python pyproject.toml constraints.txt
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[app]'
+	touch $@
+
+.venv/dev.stamp: .venv/bin/python pyproject.toml constraints.txt
+	$(PIP) install --quiet --constraint constraints.txt 'setuptools<80' numpy
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $@ .venv/app.stamp
+
+.PHONY: help app test lint bench table clean

@@ -1,0 +1,5 @@
+"""``python -m studio``."""
+
+from studio.cli import main
+
+main()

@@ -1,0 +1,162 @@
+"""Speak text from a terminal as it arrives: at once, at a typist's pace, from recorded arrivals, or from a pipe."""
+
+import codecs
+import json
+import os
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from studio.core.clips import write_wav
+from studio.core.errors import BadFile, BadOption, BadText, StudioError
+from studio.core.events import Event, Failed
+from studio.core.ports import Engine, SpeakRequest, Utterance
+from studio.core.time import Clock
+from studio.core.trace import Trace, TraceWriter, collect
+
+MAX_ARRIVALS_BYTES = 16_000_000
+_CHARACTERS_PER_WORD = 6  # five letters and a space: how typing speed is counted
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """Text that arrives ``t_ms`` after the start; None comes when it comes (a pipe)."""
+
+    t_ms: float | None
+    text: str
+
+
+def at_once(text: str) -> Iterator[Arrival]:
+    """The whole text at the start. Raises BadText when there is none."""
+    if not text.strip():
+        raise BadText("the text is empty", 'give some: studio say "Good morning." -o out.wav')
+    yield Arrival(0.0, text)
+
+
+def typed(text: str, words_per_minute: float) -> Iterator[Arrival]:
+    """The text a character at a time, six characters a word."""
+    if not 1 <= words_per_minute <= 2000:
+        raise BadOption(f"nobody types {words_per_minute} words a minute", "give 1 to 2000")
+    for i, arrival in enumerate(text):
+        yield Arrival(i * 60_000.0 / (words_per_minute * _CHARACTERS_PER_WORD), arrival)
+
+
+def recorded(path: Path) -> list[Arrival]:
+    """Arrivals of a file of lines ``{"t_ms": 0, "text": "Hel"}``. Raises BadFile naming the line that is wrong."""
+    shape = 'every line must be {"t_ms": number, "text": "..."}, times from 0 and never going back'
+    try:
+        if path.stat().st_size > MAX_ARRIVALS_BYTES:
+            raise BadFile(f"{path} is larger than {MAX_ARRIVALS_BYTES:,} bytes", "split it")
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadFile(f"the arrivals {path} cannot be read: {error}", shape) from error
+    arrivals: list[Arrival] = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            value: Any = json.loads(line)
+            t_ms, text = value["t_ms"], value["text"]
+        except (ValueError, TypeError, KeyError) as error:
+            raise BadFile(f"line {number} of {path} is not an arrival", shape) from error
+        earlier = arrivals[-1].t_ms if arrivals else 0.0
+        numeric = isinstance(t_ms, int | float) and not isinstance(t_ms, bool)
+        if not numeric or not isinstance(text, str) or not t_ms >= (earlier or 0.0):
+            raise BadFile(f"line {number} of {path} is not an arrival", shape)
+        arrivals.append(Arrival(float(t_ms), text))
+    if not any(a.text.strip() for a in arrivals):
+        raise BadText(f"{path} holds no text", shape)
+    return arrivals
+
+
+def piped(descriptor: int) -> Iterator[Arrival]:
+    """Text of a pipe as it comes, decoded as UTF-8 across its chunks."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    while chunk := os.read(descriptor, 65_536):
+        if text := decoder.decode(chunk):
+            yield Arrival(None, text)
+    if rest := decoder.decode(b"", final=True):
+        yield Arrival(None, rest)
+
+
+def speak(
+    engine: Engine,
+    request: SpeakRequest,
+    arrivals: Iterable[Arrival],
+    clock: Clock,
+    meta: Mapping[str, Any],
+    trace_folder: Path | None = None,
+) -> Trace:
+    """Speak arrivals at their times; answers the trace, and writes it live where a folder is given.
+
+    Args:
+        meta: provenance for the trace.
+
+    Raises:
+        StudioError: the utterance failed, or there was no text.
+    """
+    utterance = engine.open(request)
+    about = {"sha256": dict(utterance.card.sha256), **meta}
+    writer = TraceWriter(trace_folder, about) if trace_folder else None
+    failure: list[StudioError] = []
+    sender = threading.Thread(target=_send, args=(utterance, arrivals, clock, failure), daemon=True)
+    sender.start()
+
+    def watched() -> Iterator[Event]:
+        for event in utterance.events():
+            if writer:
+                writer.write(event)
+            yield event
+
+    trace = collect(about, watched())
+    sender.join(timeout=1.0)
+    if writer:
+        writer.close()
+    last = trace.events[-1]
+    if failure:
+        raise failure[0]
+    if isinstance(last, Failed):
+        raise StudioError(last.message)
+    return trace
+
+
+def _send(utterance: Utterance, arrivals: Iterable[Arrival], clock: Clock, failure: list[StudioError]) -> None:
+    start = clock.now_ms()
+    try:
+        some = False
+        for arrival in arrivals:
+            if arrival.t_ms is not None:
+                clock.sleep_ms(start + arrival.t_ms - clock.now_ms())
+            utterance.push_text(arrival.text)
+            some = some or bool(arrival.text.strip())
+        if not some:
+            raise BadText("no text came", "pipe some into it")
+        utterance.end()
+    except StudioError as error:
+        failure.append(error)
+        utterance.cancel()
+
+
+def save(trace: Trace, wav: Path, *, as_heard: bool) -> None:
+    """Write the sound of a trace. Raises BadFile when the place cannot be written."""
+    pcm = trace.as_heard() if as_heard else trace.pcm
+    try:
+        write_wav(wav, pcm, trace.rate_hz)
+    except OSError as error:
+        raise BadFile(f"{wav} cannot be written: {error.strerror}", "give a file in a folder that exists with -o") from error
+
+
+def play(trace: Trace) -> None:
+    """Play a trace's sound on this machine's loudspeaker. Raises BadOption without the desktop group."""
+    try:
+        import sounddevice
+    except (ImportError, OSError) as error:
+        raise BadOption(
+            "there is no -o, and sound cannot be played here", "name a file with -o, or install the desktop group"
+        ) from error
+    try:
+        sounddevice.play(trace.pcm, trace.rate_hz, blocking=True)
+    except sounddevice.PortAudioError as error:
+        raise BadOption(f"sound cannot be played here: {error}", "name a file with -o") from error

@@ -1,0 +1,87 @@
+"""Weights, loss curves and a card put together: a voice's folder."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+
+from studio.core.cards import Card, sha256_of, write_card
+from studio.core.errors import BadFile
+from studio.engine import dmel
+from studio.engine.families.speakstream import OPTION_SPECS, Config, Options, SpeakStream
+from studio.engine.vocoders.registry import build_vocoder
+from studio.train.recipe import Recipe
+from studio.train.teachers import SPEAKERS
+
+MAX_BYTES = 40_000_000
+
+
+def pack_voice(recipe: Recipe, state: Path, vocoders: Path, out: Path) -> Path:
+    """Write ``out/<name>``: weights in bfloat16 where that is exact enough, the card, the curves.
+
+    Raises:
+        BadFile: weights are missing, or the whole would be larger than 40 MB.
+    """
+    assert recipe.fit is not None
+    folder = out / recipe.name
+    folder.mkdir(parents=True, exist_ok=True)
+    weights = state / "speakstream.safetensors"
+    if not weights.is_file():
+        raise BadFile(f"there is no {weights}", "run `studio train fit` first")
+    config = Config(**recipe.fit.config)
+    net = SpeakStream(config)
+    net.load_state_dict(load_file(weights))
+    files = {"speakstream.safetensors": net.state_dict()}
+    configs: dict[str, dict[str, Any]] = {}
+    parameters = {"speakstream": sum(p.numel() for p in net.parameters())}
+    for path in sorted(vocoders.glob("*.safetensors")):
+        configs[path.stem] = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))["config"]
+        vocoder = build_vocoder(path.stem, configs[path.stem])
+        vocoder.load_state_dict(load_file(path))
+        files[path.name] = vocoder.state_dict()
+        parameters[path.stem] = vocoder.parameter_count()
+    for name, tensors in files.items():
+        save_file({k: v.detach().to(torch.float32 if v.is_floating_point() else v.dtype).contiguous() for k, v in tensors.items()}, folder / name)
+    size = sum((folder / name).stat().st_size for name in files)
+    if size > MAX_BYTES:
+        raise BadFile(f"the voice would be {size / 1e6:.1f} MB", f"it may be {MAX_BYTES / 1e6:.0f} MB; choose smaller sizes")
+    curves = state / "metrics.jsonl"
+    if curves.is_file():
+        shutil.copyfile(curves, folder / "curves.jsonl")
+    write_card(folder, _card(recipe, config, configs, parameters, {name: sha256_of(folder / name) for name in files}))
+    return folder
+
+
+def _card(
+    recipe: Recipe,
+    config: Config,
+    vocoders: dict[str, dict[str, Any]],
+    parameters: dict[str, int],
+    sha256: dict[str, str],
+) -> Card:
+    base = dmel.TIME_BASE
+    teachers = "; ".join(f"{s}: {SPEAKERS[s]}" for s in recipe.corpus.speakers if s in SPEAKERS)
+    return Card(
+        name=recipe.name,
+        family="speakstream",
+        vocoder="sourcefilter" if "sourcefilter" in vocoders else next(iter(vocoders)),
+        title=recipe.title,
+        config=config.to_dict(),
+        vocoders=vocoders,
+        alphabet=dmel.ALPHABET,
+        sample_rate_hz=base.rate_hz,
+        frame_samples=base.frame_samples,
+        phase=base.phase,
+        speakers=tuple(recipe.corpus.speakers),
+        temperature=recipe.temperature,
+        look_ahead_words=Options().look_ahead_words,
+        delay_frames=0,
+        options=OPTION_SPECS,
+        licence="Apache-2.0",
+        learned_from=f"sentences of LJSpeech (public domain) spoken by free synthetic speakers: {teachers}",
+        parameters=parameters,
+        sha256=sha256,
+    )

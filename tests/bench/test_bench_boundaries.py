@@ -1,0 +1,104 @@
+"""Boundary figures where the answer is known: a net that knows the ends, and speech cut at its words."""
+
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from needs import needs
+
+from studio.bench.boundaries import teacher_forced, window_obeyed
+from studio.bench.material import TeacherSpeech
+from studio.core import events as ev
+from studio.core.clips import to_float, to_int16, write_wav
+from studio.core.trace import collect
+from studio.engine import dmel
+from studio.engine.families.speakstream import Config, Options, SpeakStream
+from studio.measure.recogniser import Recogniser
+from studio.train import teachers
+
+RATE_HZ = dmel.TIME_BASE.rate_hz
+
+
+@pytest.fixture(scope="module")
+def taught(tmp_path_factory) -> TeacherSpeech:
+    """One sentence as festival speaks it, as an evaluation keeps it."""
+    needs(shutil.which("festival"), "festival (apt-get install festival festvox-us-slt-hts)")
+    folder = tmp_path_factory.mktemp("taught")
+    (said,) = teachers.speak("slt", ["My sister sold the old brown horse at the market."], folder / "scratch")
+    assert said is not None
+    pcm = to_int16(dmel.resample(torch.from_numpy(to_float(said.pcm)), said.rate_hz, RATE_HZ).numpy())
+    write_wav(folder / "0000.wav", pcm, RATE_HZ)
+    keys = ("speaker", "text", "words", "word_ends_s", "phones")
+    label = {"wav": "0000.wav", **{key: getattr(said, key) for key in keys}}
+    return TeacherSpeech(folder, label, pcm)
+
+
+class Ending(SpeakStream):
+    """A net whose p_eos passes one half at frames that a test chooses, counted from each segment's start."""
+
+    def __init__(self, fires_at: int | None) -> None:
+        super().__init__(Config(1, 32, 2, 64, 1))
+        self.fires_at = fires_at
+
+    def heads(self, hidden):
+        levels, logits = super().heads(hidden)
+        if self.fires_at is None:
+            return levels, torch.full_like(logits, -9.0)
+        return levels, torch.full_like(logits, 9.0)
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_a_net_that_never_ends_misses_every_boundary(taught, n):
+    figures = teacher_forced(Ending(None), ["slt"], [taught], Options("S1", 5, n))
+    assert figures["misses"] == figures["boundaries"] == (9 if n == 1 else 4)
+    assert figures["median_ms"] == float("inf")
+
+
+def test_a_net_that_ends_at_once_is_a_word_too_early(taught):
+    figures = teacher_forced(Ending(0), ["slt"], [taught], Options("S1", 5, 1))
+    words_ms = 1000 * np.diff([0.0, *taught.word_ends_s])[1:]
+    assert figures["misses"] == 0
+    assert figures["median_ms"] == pytest.approx(np.median(words_ms), abs=60)
+
+
+def test_a_net_that_learned_the_ends_is_within_half_a_frame(taught, monkeypatch):
+    """The net is told the targets themselves, so what is left is the rounding of seconds to frames."""
+    from studio.bench import boundaries
+
+    real = boundaries.interleave
+    seen = []
+    monkeypatch.setattr(boundaries, "interleave", lambda *a, **k: seen.append(real(*a, **k)) or seen[-1])
+    net = Ending(0)
+    net.heads = lambda hidden: (hidden, torch.from_numpy(np.where(seen[-1].stop == 1.0, 9.0, -9.0)))
+    figures = teacher_forced(net, ["slt"], [taught], Options("S1", 5, 1))
+    assert figures["misses"] == 0
+    assert figures["p90_ms"] <= 12.6 + 12.5
+
+
+def test_segments_cut_at_words_obey_and_shifted_ones_do_not(taught):
+    words = taught.label["words"]
+    text = " ".join(words)
+    events: list[ev.Event] = [
+        ev.Ready(utterance=1, voice="v", speaker="s", family="f", rate_hz=RATE_HZ, frame_samples=600, seed=0)
+    ]
+    at = 0
+    for i, word in enumerate(words):
+        events.append(ev.Committed(i=i, word=word, written=i, char_start=at, char_end=at + len(word)))
+        at += len(word) + 1
+    starts = [0, *(round(end * RATE_HZ) for end in taught.word_ends_s[:-1])]
+    events.append(ev.Audio(sample=0, pcm=taught.pcm))
+
+    def trace(shift: int):
+        found = [
+            ev.Segment(index=i, words=[i], seen=[i], sample=start + shift * (i > 0), frame=0)
+            for i, start in enumerate(starts)
+        ]
+        return collect({}, [*events, *found, ev.Eos(segment=0, frame=0, p=0.1, forced=True)])
+
+    aligned = [Recogniser().align(taught.pcm, RATE_HZ, text)]
+    good = window_obeyed([trace(0)], aligned)
+    assert good["obeyed"] >= 0.8
+    assert good["forced"] == pytest.approx(1 / len(words))
+    assert window_obeyed([trace(RATE_HZ // 3)], aligned)["obeyed"] <= 0.4
+    assert window_obeyed([trace(0)], [None]) == good | {"obeyed": 0.0, "unaligned_texts": 1}
