@@ -93,7 +93,9 @@ def say(
     seed: Annotated[int, typer.Option(help="The same seed gives the same samples.")] = 0,
     trace: Annotated[Path | None, typer.Option(help="Also write the trace: events, frames, p_eos, sound.")] = None,
     typing_wpm: Annotated[float | None, typer.Option(help="Type the text at so many words a minute.")] = None,
-    arrivals: Annotated[Path | None, typer.Option(help='Lines {"t_ms": 0, "text": "Hel"}, sent at their times.')] = None,
+    arrivals: Annotated[
+        Path | None, typer.Option(help='Lines {"t_ms": 0, "text": "Hel"}, sent at their times.')
+    ] = None,
     as_heard: Annotated[bool, typer.Option("--as-heard", help="Put the pauses for text into the WAV.")] = False,
     voices: Voices = VOICES,
     device: Device = "auto",
@@ -341,7 +343,5 @@ def latency(
     """First audio and real-time factor of a warm engine, by the ladder t0a .. t5."""
     from studio.bench.latency import LatencySetting, bench_latency
 
-    setting = LatencySetting(
-        voices=voices, voice=voice, device=device, quiet=as_json, texts=texts, count=count, m=m
-    )
+    setting = LatencySetting(voices=voices, voice=voice, device=device, quiet=as_json, texts=texts, count=count, m=m)
     _show("latency", bench_latency(setting), as_json, save)

@@ -145,7 +145,9 @@ def save(trace: Trace, wav: Path, *, as_heard: bool) -> None:
     try:
         write_wav(wav, pcm, trace.rate_hz)
     except OSError as error:
-        raise BadFile(f"{wav} cannot be written: {error.strerror}", "give a file in a folder that exists with -o") from error
+        raise BadFile(
+            f"{wav} cannot be written: {error.strerror}", "give a file in a folder that exists with -o"
+        ) from error
 
 
 def play(trace: Trace) -> None:

@@ -12,7 +12,13 @@ from studio.engine.vocoders.registry import build_vocoder
 
 VOCODERS: dict[str, dict[str, int]] = {
     "sourcefilter": {"width": 32, "blocks": 2, "fine_width": 16, "fine_blocks": 1},
-    "vocstream": {"upsampler_width": 8, "upsampler_layers": 2, "generator_width": 8, "generator_layers": 2, "samples_per_step": 10},
+    "vocstream": {
+        "upsampler_width": 8,
+        "upsampler_layers": 2,
+        "generator_width": 8,
+        "generator_layers": 2,
+        "samples_per_step": 10,
+    },
 }
 
 
@@ -59,4 +65,3 @@ def write_tiny_voice(root: Path, name: str = "tiny", vocoder: str = "sourcefilte
     )
     write_card(folder, card)
     return folder
-

@@ -1,7 +1,8 @@
 """What every evaluation needs: texts, the voice's speech, the teacher's speech, transcripts; each kept where asked.
 
 Under the cache folder stand ``speech/<sha>.trace``, ``teacher/<speaker>-<sha>/`` (WAV files and labels.jsonl, as in
-a corpus) and ``transcripts.jsonl``, so that a stopped evaluation goes on where it was.
+a corpus) and ``transcripts.jsonl``, so that a stopped evaluation goes on where it was. Kept speech keeps the times it
+took when it was made: a figure of speed is taken without a cache.
 """
 
 import hashlib
@@ -29,6 +30,7 @@ from studio.engine.loop import LocalEngine, open_engine
 from studio.engine.vocoders.base import Vocoder
 from studio.engine.voices import load_vocoder, pick_device
 from studio.measure.recogniser import Sound, transcribe_all
+from studio.measure.report import git_sha
 from studio.text.normalise import best
 from studio.train import teachers
 from studio.train.recipe import read_recipe
@@ -69,6 +71,7 @@ class Desk:
             parse_voice(f"{self.card.name}:{speaker}", cards)
         self.speakers = setting.speakers or self.card.speakers
         self._engine: LocalEngine | None = None
+        self._sources = git_sha()  # speech of other sources is made anew
 
     @property
     def engine(self) -> LocalEngine:
@@ -105,7 +108,7 @@ class Desk:
 
     def _speak_one(self, speaker: str, text: str, options: dict[str, Any]) -> Trace:
         voice, seed = f"{self.card.name}:{speaker}", self.setting.seed
-        key = [voice, self.card.sha256, self.card.temperature, seed, self.setting.device, options, text]
+        key = [voice, self.card.sha256, self.card.temperature, seed, self.setting.device, options, text, self._sources]
         folder = self.folder / "speech" / _sha(key)
         path = folder.with_name(folder.name + ".trace")
         if path.is_file():
@@ -159,9 +162,7 @@ class Desk:
     def transcribe(self, name: str, sounds: Sequence[Sound]) -> list[str]:
         """What the recogniser hears in each sound."""
         path = self.folder / "transcripts.jsonl"
-        known: dict[str, str] = {}
-        if path.is_file():
-            known = dict(json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line[-1:] == "]")
+        known = _whole_pairs(path)
         keys = [clip_id(*sound) for sound in sounds]
         todo = [place for place, key in enumerate(keys) if key not in known]
         bar = self.progress.add_task(f"recognise {name}", total=len(sounds), completed=len(sounds) - len(todo))
@@ -229,6 +230,17 @@ def read_texts(path: Path, count: int | None = None) -> list[str]:
     if not lines or len(lines) < (count or 0):
         raise BadFile(f"{path} holds {len(lines)} texts", f"{count or 1} are asked for")
     return lines[:count]
+
+
+def _whole_pairs(path: Path) -> dict[str, str]:
+    """The [key, text] lines of a file; a line that a stop cut short is taken off, so that lines can be added."""
+    if not path.is_file():
+        return {}
+    text = path.read_text(encoding="utf-8")
+    whole = text[: text.rfind("\n") + 1]
+    if whole != text:
+        path.write_text(whole, encoding="utf-8")
+    return dict(json.loads(line) for line in whole.splitlines())
 
 
 def _sha(key: object) -> str:

@@ -93,7 +93,9 @@ def read_card(folder: Path) -> Card:
     try:
         return Card.from_dict(json.loads(path.read_text(encoding="utf-8")))
     except FileNotFoundError as error:
-        raise BadVoice(f"there is no card.json in {folder}", "a voice is a folder of card.json and *.safetensors") from error
+        raise BadVoice(
+            f"there is no card.json in {folder}", "a voice is a folder of card.json and *.safetensors"
+        ) from error
     except ValueError as error:
         raise BadVoice(f"{path} is not valid JSON: {error}", "restore it from the repository") from error
 

@@ -167,7 +167,12 @@ class Audio(Event):
     pcm: np.ndarray = field(repr=False, compare=False)
 
     def to_dict(self) -> dict[str, Any]:
-        return {"type": self.type, "t_ms": round(self.t_ms, 3), "sample": self.sample, "samples": int(self.pcm.shape[0])}
+        return {
+            "type": self.type,
+            "t_ms": round(self.t_ms, 3),
+            "sample": self.sample,
+            "samples": int(self.pcm.shape[0]),
+        }
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -84,6 +84,10 @@ class Engine(Protocol):
         """Begin an utterance. Raises BadVoice, BadOption, Busy."""
         ...
 
+    def places_free(self) -> int:
+        """How many more utterances can begin now."""
+        ...
+
     def close(self) -> None:
         """Stop everything and free what is held."""
         ...
@@ -93,8 +97,7 @@ class Normaliser(Protocol):
     """Turns written tokens into spoken words; a pure function of the tokens.
 
     Given the tokens of one held group (no white space inside a token), it answers, for each spoken word,
-    the word (lower case letters and apostrophes, with trailing punctuation among ``,.?!;:`` kept on the word it follows)
-    and the index of the written token that it came from. A token it cannot say yields no word.
+    the word (lower case letters and apostrophes, with at most one trailing mark of ``,.?!;:``) and the index of the written token that it came from. A token it cannot say yields no word.
     """
 
     def __call__(self, tokens: Sequence[str]) -> list[tuple[str, int]]: ...

@@ -114,7 +114,7 @@ def _build(meta: bytes, lines: bytes, wav: bytes, frames: np.ndarray, p_eos: np.
     except (ValueError, RecursionError) as error:
         raise BadFile(f"meta.json is not JSON: {error}", "the trace is damaged") from error
     pcm, rate_hz = read_wav(wav)
-    about = cast(dict[str, Any], loaded) if isinstance(loaded, dict) else {"rate_hz": None}
+    about = cast(dict[str, Any], loaded if isinstance(loaded, dict) else {"rate_hz": None})
     if about.setdefault("rate_hz", rate_hz) != rate_hz:
         raise BadFile("meta.json and audio.wav do not belong together", "the trace is damaged")
     events = [_event(line, number, pcm) for number, line in enumerate(lines.splitlines(), 1)]

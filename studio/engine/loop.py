@@ -24,7 +24,12 @@ class LocalEngine:
     """Speaks utterances in turn, one frame each; see ``studio.core.ports.Engine``."""
 
     def __init__(
-        self, voices: dict[str, tuple[Card, Path]], device: torch.device, places: int, normalise: Normaliser, clock: Clock
+        self,
+        voices: dict[str, tuple[Card, Path]],
+        device: torch.device,
+        places: int,
+        normalise: Normaliser,
+        clock: Clock,
     ) -> None:
         self._cards = {name: card for name, (card, _) in voices.items()}
         self._folders = {name: folder for name, (_, folder) in voices.items()}
@@ -81,6 +86,11 @@ class LocalEngine:
             self._wake.notify_all()
             return utterance
 
+    def places_free(self) -> int:
+        """How many more utterances can begin now."""
+        with self._wake:
+            return self._places - len(self._active)
+
     def close(self) -> None:
         """End every utterance and the thread."""
         with self._wake:
@@ -110,7 +120,7 @@ class LocalEngine:
             return utterance.turn()
         except StudioError as error:
             utterance.fail(error.code, str(error))
-        except Exception as error:  # the engine must go on for the others
+        except Exception as error:  # noqa: BLE001 - the engine must go on for the others
             _log.exception("an utterance failed")
             utterance.fail("internal", f"{type(error).__name__} in the engine; the log has the details")
         return True

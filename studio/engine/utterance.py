@@ -70,7 +70,7 @@ class LocalUtterance:
         self._inbox: deque[_Push | _Flush | _End | _SetOptions] = deque()
         self._pending_chars = self._sent_chars = self._said_words = 0
         self._closing: int | None = None  # the played sample of a cancel
-        self._input_over = False
+        self._input_over = self._over = False
         self._granted = credit_samples
         self._samples = 0
         self._word_ends: list[tuple[int, int]] = []  # (sample, word) not yet known to be heard
@@ -270,5 +270,8 @@ class LocalUtterance:
     def _emit(self, event: ev.Event) -> None:
         if isinstance(event, ev.WordEnd):
             self._word_ends.append((event.sample, event.i))
-        with self._wake:  # one order for all threads
+        with self._wake:  # one order for all threads; nothing comes after the last event
+            if self._over:
+                return
+            self._over = ev.is_last(event)
             self._out.put(replace(event, t_ms=self._clock.now_ms() - self._start_ms))

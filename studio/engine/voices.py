@@ -35,7 +35,9 @@ class Voice:
     def vocoder_state(self, speaker: int, seed: int) -> State:
         """The vocoder after the silence prompt: made once for each speaker, then copied."""
         if speaker not in self.warm:
-            _, state = self.vocoder.step(self.mels(self.family.prompt(speaker)), self.vocoder.init_state(1, self.device))
+            _, state = self.vocoder.step(
+                self.mels(self.family.prompt(speaker)), self.vocoder.init_state(1, self.device)
+            )
             self.warm[speaker] = state
         state = self.warm[speaker].clone()
         state.seed.fill_(seed)

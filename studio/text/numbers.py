@@ -20,7 +20,7 @@ NUMBER = re.compile(rf"[-+~]?(?:{_NUM})")
 @lru_cache(maxsize=2048)
 def _spell(number: int, to: str) -> str:
     """num2words' reading, in plain words. Imported here: text without numbers never loads it."""
-    from num2words import num2words  # noqa: PLC0415
+    from num2words import num2words
 
     return num2words(number, to=to).replace("-", " ").replace(",", "")
 

@@ -5,7 +5,6 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors.torch import load_file, save_file
 
 from studio.core.cards import Card, sha256_of, write_card
@@ -20,7 +19,7 @@ MAX_BYTES = 40_000_000
 
 
 def pack_voice(recipe: Recipe, state: Path, vocoders: Path, out: Path) -> Path:
-    """Write ``out/<name>``: weights in bfloat16 where that is exact enough, the card, the curves.
+    """Write ``out/<name>``: weights, the card, the curves.
 
     Raises:
         BadFile: weights are missing, or the whole would be larger than 40 MB.
@@ -44,10 +43,12 @@ def pack_voice(recipe: Recipe, state: Path, vocoders: Path, out: Path) -> Path:
         files[path.name] = vocoder.state_dict()
         parameters[path.stem] = vocoder.parameter_count()
     for name, tensors in files.items():
-        save_file({k: v.detach().to(torch.float32 if v.is_floating_point() else v.dtype).contiguous() for k, v in tensors.items()}, folder / name)
+        save_file({k: v.detach().contiguous() for k, v in tensors.items()}, folder / name)
     size = sum((folder / name).stat().st_size for name in files)
     if size > MAX_BYTES:
-        raise BadFile(f"the voice would be {size / 1e6:.1f} MB", f"it may be {MAX_BYTES / 1e6:.0f} MB; choose smaller sizes")
+        raise BadFile(
+            f"the voice would be {size / 1e6:.1f} MB", f"it may be {MAX_BYTES / 1e6:.0f} MB; choose smaller sizes"
+        )
     curves = state / "metrics.jsonl"
     if curves.is_file():
         shutil.copyfile(curves, folder / "curves.jsonl")

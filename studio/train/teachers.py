@@ -114,7 +114,7 @@ def _festival(batch: list[list[str]], folder: Path, *, wave: bool) -> list[_Anal
         text = " ".join(words)
         if wave:
             script.append(f"(set! u (eval (list 'Utterance 'Text \"{text}\"))) (utt.synth u) (dump u)")
-            script.append(f"(utt.save.wave u \"{path}\" 'riff)")
+            script.append(f'(utt.save.wave u "{path}" \'riff)')
         else:
             script.append(f'(dump (front "{text}"))')
     source = folder / "batch.scm"

@@ -28,7 +28,9 @@ def engine(request, tmp_path_factory):
     engine.close()
 
 
-def speak(engine: LocalEngine, pieces: list[str], window=("S1", 3, 1), seed: int = 3, ended: bool = True) -> list[ev.Event]:
+def speak(
+    engine: LocalEngine, pieces: list[str], window=("S1", 3, 1), seed: int = 3, ended: bool = True
+) -> list[ev.Event]:
     """Events of a text pushed in pieces."""
     scheme, m, n = window
     utterance = engine.open(SpeakRequest(seed=seed, options={"scheme": scheme, "m": m, "n": n}))

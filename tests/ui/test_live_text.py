@@ -42,7 +42,7 @@ def test_composition_is_sent_when_it_is_done(live: LivePage) -> None:
     cdp.send("Input.insertText", {"text": "nihao"})
     live.type(" today ")
     live.finish()
-    live.wait_phase("idle")
+    live.wait_said()
     assert [event["word"] for event in live.events("committed")] == ["we", "say", "nihao", "today"]
     assert live.events("edited") == []
 
@@ -66,7 +66,7 @@ def test_an_autocorrected_word_is_struck_through(live: LivePage) -> None:
 def test_emoji_are_shown_as_left_out_with_the_reason(live: LivePage) -> None:
     live.type("so \U0001f600 happy today ")
     live.finish()
-    live.wait_phase("idle")
+    live.wait_said()
     assert live.classes("unsupported") == ["\U0001f600"]
     assert "letters and digits" in live.page.locator(".leftout").text_content()
     assert [event["word"] for event in live.events("committed")] == ["so", "happy", "today"]
@@ -75,7 +75,7 @@ def test_emoji_are_shown_as_left_out_with_the_reason(live: LivePage) -> None:
 def test_nothing_typed_becomes_markup(live: LivePage) -> None:
     live.type("<img src=x onerror=boom()> ok then ")
     live.finish()
-    live.wait_phase("idle")
+    live.wait_said()
     assert live.page.locator(".live img").count() == 0
     assert "<img" in live.page.locator(".words").text_content()
 
@@ -99,5 +99,5 @@ def test_a_huge_paste_stays_smooth_and_starts_at_its_start(live: LivePage, chara
     later = live.page.evaluate("window.gaps.slice(-40)")
     assert max(later) < 150.0
     live.press("stop")
-    live.wait_phase("idle")
+    live.wait_said()
     live.wait_status("Stopped. You heard")

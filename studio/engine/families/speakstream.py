@@ -48,7 +48,9 @@ class Options:
 
 
 OPTION_SPECS = (
-    OptionSpec("scheme", "choice", "S1", "Scheme", "S1 repeats the look-ahead words, S2 feeds each once", choices=SCHEMES),
+    OptionSpec(
+        "scheme", "choice", "S1", "Scheme", "S1 repeats the look-ahead words, S2 feeds each once", choices=SCHEMES
+    ),
     OptionSpec("m", "int", 3, "Window m", "words seen per segment", low=1, high=LARGEST_WINDOW),
     OptionSpec("n", "int", 1, "Hop n", "words spoken per segment, at most m", low=1, high=LARGEST_WINDOW),
 )
@@ -102,7 +104,9 @@ class FeedingRule:
         close = ended and s + options.m > t and (options.scheme == "S1" or not self.closed)
         spoken_now = min(options.n, last - s)
         fed = max(self.fed, last)
-        plan = Plan(options.scheme, range(start, max(start, last)), close, range(s, s + spoken_now), fed - s - spoken_now)
+        plan = Plan(
+            options.scheme, range(start, max(start, last)), close, range(s, s + spoken_now), fed - s - spoken_now
+        )
         self.spoken, self.fed = s + spoken_now, fed
         self.closed = self.closed or close
         return plan

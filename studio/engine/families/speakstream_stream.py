@@ -153,9 +153,7 @@ class SpeakStreamStream:
     def turn(self) -> Turn | None:
         """A segment's text and first frame, or its next frame, or its end."""
         if self._segment is None:
-            plan = self._rule.next(
-                len(self._words), self._options, ended=self._ended, flushed=self._flushed
-            )
+            plan = self._rule.next(len(self._words), self._options, ended=self._ended, flushed=self._flushed)
             if plan is None:
                 return None
             return self._begin(plan)

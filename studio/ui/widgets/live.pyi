@@ -13,7 +13,6 @@ const base = location.origin + root + props.assets;
 import(base + '/live.js').then((live) => live.start(element, props, base, location.origin + root + '/'));
 """
 
-from gradio.events import Dependency
 
 class LivePlayer(gr.HTML):
     """Speaks what is typed into it while it is being typed.
@@ -33,7 +32,9 @@ class LivePlayer(gr.HTML):
             examples=examples,
             **kwargs,
         )
-    from typing import Callable, Literal, Sequence, Any, TYPE_CHECKING
+    from collections.abc import Callable, Sequence
+    from typing import TYPE_CHECKING, Any, Literal
+
     from gradio.blocks import Block
     if TYPE_CHECKING:
         from gradio.components import Timer

@@ -141,12 +141,13 @@ class Player extends AudioWorkletProcessor {
     const step = 1 / this.fade;
     let k = from;
     for (; k < stop; k++) {
-      let value = this.ring[this.read++ & this.mask];
       if (this.stopping) {
         this.gain = Math.max(0, this.gain - step);
-        value *= this.gain;
         if (this.gain === 0) break;
-      } else if (this.gain < 1) {
+      }
+      let value = this.ring[this.read++ & this.mask];
+      if (this.stopping) value *= this.gain;
+      else if (this.gain < 1) {
         value *= this.gain;
         this.gain = Math.min(1, this.gain + step);
       }

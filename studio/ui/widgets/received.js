@@ -27,7 +27,10 @@ export const RECEIVED = {
   phase(page, m) {
     page.phase = m.phase;
     page.mode = m.mode;
-    if (m.finished) page.hasSpoken = true;
+    if (m.finished) {
+      page.hasSpoken = true;
+      page.root.dataset.said = Number(page.root.dataset.said ?? 0) + 1;
+    }
     if (m.phase === "open" && m.mode !== "old") page.canCompare = true;
     if (m.phase === "idle" || m.mode !== "old") page.caption.setHeld("");
     if (m.phase === "open") page.status.drop("busy");

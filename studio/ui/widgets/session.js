@@ -319,8 +319,8 @@ export class Session {
   beat() {
     if (this.phase === "idle") return;
     this.figures();
-    const isIdle = now() - this.keyboard.inputMs > IDLE_END_MS && this.mode === "keyboard" && this.phase === "open";
-    if (isIdle) {
+    const isQuiet = this.phase === "open" && this.mode === "keyboard" && !(this.current.bufferedMs > 0);
+    if (isQuiet && now() - this.keyboard.inputMs > IDLE_END_MS) {
       this.finish();
       this.post({ type: "note", code: "idle_end" });
     }

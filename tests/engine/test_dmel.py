@@ -1,0 +1,60 @@
+"""dMel against its authors' own package, on real recordings."""
+
+import numpy as np
+import soundfile
+import torch
+from dmel.dmel import DiscretizedLogMelFbank, LogMelFbank
+from needs import data_folder
+
+from studio.engine import dmel
+
+
+def test_equals_the_authors_package_on_real_recordings():
+    clips = sorted((data_folder() / "ljspeech_clips").glob("*.flac"))
+    assert len(clips) == 32
+    theirs = DiscretizedLogMelFbank(LogMelFbank(), n_bits=4)
+    same = total = 0
+    for clip in clips:
+        pcm, rate_hz = soundfile.read(clip, dtype="float32")
+        sound = dmel.resample(torch.from_numpy(pcm), rate_hz, 16_000)
+        ours = dmel.quantise(dmel.log_mel_16k(sound))
+        wanted = theirs.discretize_func(theirs.logmelfbank(sound.unsqueeze(0))[0])[0]
+        assert wanted.shape == ours.shape
+        same += int((ours == wanted).sum())
+        total += ours.numel()
+    assert same / total >= 0.999, f"{same / total:.5f} of the bins are identical"
+
+
+def test_frames_own_their_samples():
+    base = dmel.TIME_BASE
+    assert (base.rate_hz, base.frame_samples, base.phase) == (24_000, 600, 300)
+    for samples, frames in [(899, 1), (900, 2), (1499, 2), (1500, 3), (24_000, 40), (24_300, 41)]:
+        assert dmel.log_mel(torch.zeros(samples)).shape == (frames, dmel.CHANNELS)
+
+
+def test_a_click_lands_in_the_frame_that_owns_it():
+    pcm = torch.zeros(24_000)
+    at = 10_000
+    pcm[at] = 1.0
+    energy = dmel.log_mel(pcm).mean(-1)
+    owner = (at + dmel.TIME_BASE.phase) // dmel.TIME_BASE.frame_samples
+    assert abs(int(energy.argmax()) - owner) <= 1
+    assert energy[: owner - 1].max() < energy[owner] and energy[owner + 2 :].max() < energy[owner]
+
+
+def test_levels_are_nearest_and_come_back():
+    values = torch.linspace(-8, 3, 1000)
+    levels = dmel.quantise(values)
+    assert levels.dtype == torch.uint8 and int(levels.min()) == 0 and int(levels.max()) == 15
+    inside = (values >= -7) & (values <= 2)
+    assert float((dmel.dequantise(levels) - values).abs()[inside].max()) <= 0.3 + 1e-5
+    assert torch.equal(dmel.quantise(dmel.dequantise(levels)), levels)
+
+
+def test_the_resampler_keeps_tones_and_removes_what_does_not_fit():
+    time_s = np.arange(24_000) / 24_000
+    low = torch.from_numpy(np.sin(2 * np.pi * 1000 * time_s)).float()
+    high = torch.from_numpy(np.sin(2 * np.pi * 11_000 * time_s)).float()
+    kept, gone = dmel.resample(low, 24_000, 16_000), dmel.resample(high, 24_000, 16_000)
+    assert abs(float(kept[1000:-1000].std()) - 0.7071) < 1e-3
+    assert float(gone[1000:-1000].std()) < 1e-3

@@ -1,0 +1,154 @@
+"""SpeakStream's net: sizes, streaming against whole sequences, batches, dropping, forced ends."""
+
+import pytest
+import torch
+from tinyvoice import write_tiny_voice
+
+from studio.core import events as ev
+from studio.core.ports import SpeakRequest
+from studio.engine.families.speakstream import Config, SpeakStream
+from studio.engine.loop import open_engine
+from studio.engine.sampling import sample_levels, uniform
+from studio.engine.state import ContextFull, KeyValueCache
+from studio.text.normalise import best
+
+
+def net(layers: int = 3, width: int = 64) -> SpeakStream:
+    torch.manual_seed(1)
+    made = SpeakStream(Config(layers, width, 4, 2 * width, 2)).eval()
+    with torch.no_grad():
+        for p in made.decoder.parameters():
+            if p.ndim == 2:
+                p.normal_(std=0.1)
+        made.levels_out.weight.normal_(std=0.2)
+    return made
+
+
+def cache_of(made: SpeakStream, slots: int, capacity: int = 256) -> KeyValueCache:
+    c = made.decoder.config
+    return KeyValueCache(c.layers, slots, c.heads, capacity, c.head_width)
+
+
+def test_the_papers_size():
+    with torch.device("meta"):
+        count = sum(p.numel() for p in SpeakStream(Config.named("paper")).parameters())
+    assert abs(count / 258e6 - 1) < 0.02 and Config.named("paper").layers == 36
+
+
+@torch.inference_mode()
+def test_streaming_equals_whole():
+    made = net()
+    x = torch.randn(1, 40, 64)
+    whole = made.decoder(x)
+    cache = cache_of(made, 2)
+    pieces = [made.decoder.extend(x[:, a:b], cache, [1]) for a, b in [(0, 7), (7, 8), (8, 9), (9, 25), (25, 40)]]
+    torch.testing.assert_close(torch.cat(pieces, 1), whole, rtol=1e-4, atol=1e-5)
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("size", [4, 8])
+def test_law_3_a_row_does_not_know_its_neighbours(size):
+    made = net()
+    torch.manual_seed(3)
+    rows = torch.randn(8, 12, 64)
+
+    def run(slots: list[int], order: list[int]) -> torch.Tensor:
+        cache = cache_of(made, 8)
+        for slot, length in zip(slots, [3, 9, 5, 12, 7, 1, 11, 2], strict=False):
+            if slot >= 0:
+                made.decoder.extend(rows[slot : slot + 1, :length], cache, [slot])
+        x = torch.stack([rows[max(o, 0), :1] for o in order])
+        return made.heads(made.decoder.extend(x, cache, order))[0]
+
+    alone = run([0, -1, -1, -1], [0, -1, -1, -1])[0]
+    together = run([*range(size)], [*range(size)])[0]
+    moved = run([*range(size)], [*range(1, size), 0])[-1]
+    assert torch.equal(alone, together) and torch.equal(alone, moved)
+
+
+@torch.inference_mode()
+def test_unwritten_memory_is_loud_and_never_read():
+    made = net()
+    cache = cache_of(made, 2)
+    out = made.decoder.extend(torch.randn(1, 5, 64), cache, [0])
+    assert torch.isfinite(out).all()
+    assert cache.keys[:, 0, :, 5:].isnan().all() and cache.keys[:, 1].isnan().all()
+    cache.held[0] = 6  # a slot that claims more than it wrote
+    assert made.decoder.extend(torch.randn(1, 1, 64), cache, [0]).isnan().any()
+    cache.reset(0)
+    assert cache.keys[:, 0].isnan().all() and cache.held[0] == 0
+
+
+@torch.inference_mode()
+def test_dropping_the_oldest_keeps_the_rest_where_it_was():
+    made = net(layers=1)  # one layer: what is kept does not remember what was dropped
+    x = torch.randn(1, 20, 64)
+    full, cut = cache_of(made, 1), cache_of(made, 1)
+    made.decoder.extend(x[:, :19], full, [0])
+    full.drop(0, 8)
+    made.decoder.extend(x[:, 8:19], cut, [0])
+    after_drop = made.decoder.extend(x[:, 19:], full, [0])
+    fresh = made.decoder.extend(x[:, 19:], cut, [0])
+    torch.testing.assert_close(after_drop, fresh, rtol=1e-4, atol=1e-5)
+    assert full.held[0] == 12 and full.position[0] == 20
+
+
+def test_a_full_slot_says_so():
+    cache = KeyValueCache(1, 1, 1, 4, 2)
+    with pytest.raises(ContextFull, match="4 tokens"):
+        cache.write(0, 0, torch.zeros(1, 5, 2), torch.zeros(1, 5, 2))
+
+
+def test_noise_is_a_function_of_seed_frame_and_channel():
+    seeds, frames = torch.tensor([5, 5, 6, 2**62]), torch.tensor([0, 1, 0, 0])
+    noise = uniform(seeds, frames, 80)
+    assert torch.equal(noise[1], uniform(seeds[1:2], frames[1:2], 80)[0])
+    assert len({tuple(row.tolist()) for row in noise}) == 4
+    many = uniform(torch.zeros(4000, dtype=torch.int64), torch.arange(4000), 80)
+    assert abs(float(many.mean()) - 0.5) < 2e-3 and abs(float(many.var()) - 1 / 12) < 1e-3
+    assert float(torch.corrcoef(many[:, :8].T).fill_diagonal_(0).abs().max()) < 0.06
+    assert float(many.min()) > 0 and float(many.max()) < 1
+
+
+def test_sampling_follows_its_distribution_and_zero_is_greedy():
+    logits = torch.log(torch.tensor([0.1, 0.6, 0.3])).expand(5000, 2, 3)
+    seeds, frames = torch.zeros(5000, dtype=torch.int64), torch.arange(5000)
+    drawn = sample_levels(logits, torch.ones(5000), seeds, frames)
+    shares = torch.bincount(drawn.flatten().long(), minlength=3) / 10_000
+    assert torch.allclose(shares, torch.tensor([0.1, 0.6, 0.3]), atol=0.02)
+    assert (sample_levels(logits, torch.zeros(5000), seeds, frames) == 1).all()
+
+
+@pytest.fixture(scope="module")
+def endless(tmp_path_factory):
+    """A voice that never ends a segment by itself, with a short memory."""
+    root = tmp_path_factory.mktemp("voices")
+    write_tiny_voice(root, eos_bias=-50.0)
+    engine = open_engine(root, best(), device="cpu", threads=1)
+    yield engine
+    engine.close()
+
+
+def test_a_segment_without_eos_is_cut_and_says_so(endless):
+    utterance = endless.open(SpeakRequest(options={"m": 2, "n": 2}))
+    utterance.push_text("one two three four")
+    utterance.end()
+    ends = [e for e in utterance.events() if isinstance(e, ev.Eos)]
+    assert [e.forced for e in ends] == [True, True] and [e.frame for e in ends] == [24, 48]
+
+
+def test_a_long_text_outlives_its_context(endless):
+    utterance = endless.open(SpeakRequest(options={"m": 3, "n": 1}))
+    utterance.push_text("word " * 40)
+    utterance.end()
+    last = list(utterance.events())[-1]
+    assert isinstance(last, ev.Ended) and last.samples == 40 * 12 * 600
+
+
+def test_p_eos_is_kept_for_every_frame(endless):
+    utterance = endless.open(SpeakRequest(options={"m": 1, "n": 1}))
+    utterance.push_text("one two")
+    utterance.end()
+    frames = [e for e in utterance.events() if isinstance(e, ev.Frames)]
+    assert [e.first_frame for e in frames] == [*range(24)]
+    assert all(len(e.p_eos) == 1 and 0 <= e.p_eos[0] <= 1 for e in frames)

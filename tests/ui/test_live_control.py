@@ -1,0 +1,163 @@
+"""Stop, clear, replay, the old way, settings, the language model's box, downloads."""
+
+import json
+import urllib.request
+import zipfile
+from collections.abc import Callable
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+from ui.live_page import LivePage, without_fades
+
+TEXT = "Speech flows from words as they arrive. Nobody waits for it. "
+WORDS = 11
+
+
+def _events(live: LivePage) -> list[dict[str, Any]]:
+    """The events of the trace that the page offers."""
+    live.page.wait_for_selector('[data-get="trace"]:not([hidden])')
+    address = live.page.locator('[data-get="trace"]').get_attribute("href")
+    with urllib.request.urlopen(address, timeout=10.0) as answer, zipfile.ZipFile(BytesIO(answer.read())) as trace:
+        return [json.loads(line) for line in trace.read("events.jsonl").splitlines()]
+
+
+def test_stop_says_which_words_were_heard(live: LivePage) -> None:
+    live.paste(TEXT)
+    live.wait_lit(3)
+    live.press("stop")
+    live.wait_said()
+    message = live.wait_status("Stopped. You heard")
+    (cancelled,) = live.events("cancelled")
+    heard = len(cancelled["heard"])
+    assert heard < WORDS
+    assert f"{heard} word" in message
+    assert len(live.rendered()) == cancelled["sample"]
+    lit = len(live.lit)
+    live.page.wait_for_timeout(400)
+    assert len(live.lit) == lit
+    assert [event["type"] for event in _events(live)][-2:] == ["cancelled", "ended"]
+
+
+def test_typing_after_the_end_begins_a_new_utterance(live: LivePage) -> None:
+    live.type("first text ")
+    live.finish()
+    live.wait_said(1)
+    live.type("second one ")  # Finish has selected the old text, so this replaces it
+    live.finish()
+    live.wait_said(2)
+    assert live.page.locator("#live-text").input_value() == "second one "
+    assert [event["word"] for event in live.events("committed")] == ["first", "text", "second", "one"]
+    live.page.keyboard.press("End")
+    live.type("and more ")
+    live.finish()
+    live.wait_said(3)
+    assert [event["word"] for event in live.events("committed")][4:] == ["and", "more"]
+
+
+def test_clear_forgets_text_and_speech(live: LivePage) -> None:
+    live.paste(TEXT)
+    live.wait_lit(2)
+    live.press("clear")
+    live.wait_said()
+    assert live.page.locator("#live-text").input_value() == ""
+    live.type("fresh start ")
+    live.finish()
+    live.wait_said(2)
+    live.page.wait_for_function("document.querySelectorAll('.words .was').length === 2")
+    assert live.classes("was") == ["fresh", "start"]
+
+
+def test_replay_repeats_what_was_heard_with_its_waits(live: LivePage) -> None:
+    live.type("one small word ", delay_ms=110)
+    live.page.wait_for_timeout(400)
+    live.type("after another ", delay_ms=110)
+    live.finish()
+    live.wait_said(1)
+    once = live.rendered(1)
+    live.press("replay")
+    live.wait_said(2)
+    again = live.rendered(2)
+    resumes = sorted({*live.resumes(1), *live.resumes(2)})
+    np.testing.assert_array_equal(without_fades(again, resumes), without_fades(once, resumes))
+    gaps = {play: [(t["sample"], t["gap"]) for t in live.turns if t["play"] == play and t["gap"] > 0] for play in (1, 2)}
+    assert gaps[1]
+    assert gaps[2] == gaps[1]
+    assert [word["i"] for word in live.lit] == [0, 1, 2, 3, 4] * 2
+
+
+def test_the_old_way_says_the_same_later(live: LivePage) -> None:
+    live.type("It speaks while the words are still on their way. Then again it does. ", delay_ms=60)
+    live.finish()
+    live.wait_said(1)
+    said = [event["word"] for event in live.events("committed")]
+    live.press("old")
+    live.wait_said(2)
+    assert [event["word"] for event in live.events("committed")] == said * 2
+    early, late = (live.page.locator(f'[data-time="{way}"]').text_content() for way in ("live", "old"))
+    assert float(late.split()[0]) > float(early.split()[0]) > 0.0
+    arrivals = [event for event in _events(live) if event["type"] == "text"]
+    assert [event["text"] for event in arrivals] == ["It speaks while the words are still on their way. ", "Then again it does. "]
+
+
+def test_a_language_model_types_at_its_rate(live: LivePage) -> None:
+    live.page.locator("#live-llm").fill("Tokens come one by one and are spoken at once.")
+    live.page.locator("#live-rate").fill("20")
+    live.press("llm")
+    live.wait_said()
+    arrivals = [event for event in _events(live) if event["type"] == "text"]
+    assert "".join(event["text"] for event in arrivals) == "Tokens come one by one and are spoken at once."
+    assert len(arrivals) >= 10
+    span_ms = arrivals[-1]["t_ms"] - arrivals[0]["t_ms"]
+    assert abs(span_ms - (len(arrivals) - 1) * 50.0) < 120.0
+    assert len({word["i"] for word in live.lit}) == 10
+
+
+def test_a_hop_is_at_most_its_window(live: LivePage) -> None:
+    live.page.locator('[data-option="n"]').fill("5")
+    assert live.page.locator('[data-option="n"]').input_value() == "3"
+    assert "at most the window m" in live.page.locator(".settings-note").text_content()
+    live.page.locator('[data-option="m"]').fill("2")
+    assert live.page.locator('[data-option="n"]').input_value() == "2"
+
+
+def test_options_change_at_the_next_segment(live: LivePage) -> None:
+    live.type("one two three four ")
+    live.wait_lit(1)
+    live.page.locator('[data-option="m"]').fill("1")
+    live.page.wait_for_function("document.querySelector('.settings-note').textContent.includes('m = 1')")
+    live.type("five six ")
+    live.finish()
+    live.wait_said()
+    assert [event["options"]["m"] for event in live.events("options")] == [1]
+    assert len(live.events("segment")[-1]["seen"]) == 1
+
+
+def test_voice_speaker_and_seed_reach_the_server(live: LivePage) -> None:
+    live.page.locator('[data-set="speaker"]').select_option("high")
+    live.page.locator('[data-set="seed"]').fill("42")
+    live.page.locator('[data-set="seed"]').press("Tab")
+    live.page.wait_for_timeout(250)
+    live.type("hello ")
+    live.finish()
+    live.wait_said()
+    (ready,) = live.events("ready")
+    assert (ready["voice"], ready["speaker"], ready["seed"]) == ("tone", "high", 42)
+
+
+def test_an_example_speaks_with_one_click(live: LivePage) -> None:
+    live.page.locator(".examples button").first.click()
+    live.wait_lit(4)
+    assert live.page.locator("#live-text").input_value().startswith("Hello there")
+    live.press("stop")
+    live.wait_said()
+
+
+def test_everything_can_be_reached_by_keyboard(visit: Callable[..., LivePage]) -> None:
+    live = visit()
+    live.page.locator("#live-text").focus()
+    seen = set()
+    for _ in range(40):
+        live.page.keyboard.press("Tab")
+        seen.add(live.page.evaluate("document.activeElement.dataset.do ?? document.activeElement.dataset.option ?? document.activeElement.dataset.set ?? document.activeElement.id"))
+    assert {"speak", "clear", "m", "n", "voice", "temperature", "seed", "reseed", "llm", "live-llm", "live-rate"} <= seen

@@ -1,0 +1,96 @@
+"""Narrow and wide, light and dark, still where motion is unwelcome."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+from ui.live_page import LivePage
+
+TEXT = "Speech flows from words as they arrive. "
+AA = 4.5
+ON_PANEL = ("ink", "muted", "accent", "stall", "warn", "good")
+
+
+@pytest.mark.parametrize("width", [390, 768, 1280])
+def test_no_width_scrolls_sideways(visit: Callable[..., LivePage], width: int) -> None:
+    live = visit(viewport={"width": width, "height": 844})
+    live.paste(f"{TEXT}{'w' * 90} end ")
+    live.wait_lit(1)
+    assert live.page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def _luminance(colour: str) -> float:
+    channels = [int(part, 16) / 255.0 for part in re.findall("..", colour.lstrip("#"))]
+    red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def _contrast(one: str, other: str) -> float:
+    low, high = sorted((_luminance(one), _luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_colours_can_be_read(visit: Callable[..., LivePage], theme: str) -> None:
+    live = visit(color_scheme=theme)
+    assert live.page.evaluate("document.body.classList.contains('dark')") == (theme == "dark")
+    script = "name => getComputedStyle(document.body).getPropertyValue('--' + name).trim()"
+    colour = {name: live.page.evaluate(script, name) for name in (*ON_PANEL, "panel", "paper", "faint", "accent-ink", "accent-soft")}
+    pairs = [(name, "panel") for name in ON_PANEL]
+    pairs += [("ink", "paper"), ("muted", "paper"), ("muted", "faint"), ("accent-ink", "accent"), ("ink", "accent-soft")]
+    for front, back in pairs:
+        assert _contrast(colour[front], colour[back]) >= AA, (front, back)
+
+
+def test_the_spectrogram_changes_with_the_theme(live: LivePage) -> None:
+    live.paste(TEXT)
+    live.wait_lit(2)
+    # A point near the upper right edge, where no sound has been drawn.
+    script = """() => {
+      const canvas = document.querySelector('.scope');
+      const [r, g, b] = canvas.getContext('2d').getImageData(canvas.width - 3, 45, 1, 1).data;
+      return r + g + b;
+    }"""
+    before = live.page.evaluate(script)
+    live.page.locator(".theme").click()
+    live.page.wait_for_timeout(300)
+    after = live.page.evaluate(script)
+    assert before > 600
+    assert after < 150
+    live.page.reload()
+    live.page.wait_for_selector("body.dark", state="attached")
+
+
+def test_the_spectrogram_shows_the_sound(live: LivePage) -> None:
+    live.paste(TEXT)
+    live.finish()
+    live.wait_said()
+    live.page.wait_for_timeout(200)
+    # The tone of the low speaker, 220 Hz, is near the bottom; nothing is at the top.
+    script = """() => {
+      const canvas = document.querySelector('.scope');
+      const paint = canvas.getContext('2d');
+      const at = (share) => paint.getImageData(60, Math.round(30 + share * (canvas.height - 58)), 1, 1).data[0];
+      return [at(0.25), Math.min(...Array.from({ length: 40 }, (_, k) => at(0.8 + k / 200)))];
+    }"""
+    top, tone = live.page.evaluate(script)
+    assert top > 240
+    assert tone < 90
+
+
+def test_without_motion_the_view_turns_pages(visit: Callable[..., LivePage]) -> None:
+    live = visit(reduced_motion="reduce")
+    live.paste(TEXT)
+    live.wait_lit(3)
+    starts = live.page.evaluate(
+        """async () => {
+          const { scope } = document.querySelector('.live').tap.page;
+          const seen = new Set();
+          for (let k = 0; k < 10; k++) {
+            seen.add(scope.startS());
+            await new Promise((done) => setTimeout(done, 50));
+          }
+          return [...seen];
+        }"""
+    )
+    assert starts == [0]

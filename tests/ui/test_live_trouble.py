@@ -1,0 +1,92 @@
+"""Busy, a second tab, a lost connection, a failing engine, a reload: each with a clear message."""
+
+import json
+import time
+import urllib.request
+from collections.abc import Callable
+from typing import Any
+
+from ui.live_page import LivePage
+from websockets.sync.client import connect
+
+TEXT = "Speech flows from words as they arrive. "
+
+
+def _free(url: str) -> int:
+    with urllib.request.urlopen(url + "health", timeout=5.0) as answer:
+        return json.load(answer)["places_free"]
+
+
+def _wait_free(url: str, count: int) -> None:
+    until_s = time.monotonic() + 10.0
+    while _free(url) != count:
+        assert time.monotonic() < until_s, f"{_free(url)} places are free, not {count}"
+        time.sleep(0.05)
+
+
+def test_a_fifth_utterance_hears_busy_and_is_spoken_when_there_is_a_place(visit: Callable[..., LivePage]) -> None:
+    live = visit()
+    _wait_free(live.url, 4)
+    with connect(live.url.replace("http", "ws") + "ws/speak") as others:
+        for number in range(4):
+            others.send(json.dumps({"type": "open", "utterance": number, "source": "stream"}))
+        _wait_free(live.url, 0)
+        live.type(TEXT)
+        live.wait_status("Your text is kept")
+        assert live.page.locator(".chip").text_content() == "Waiting for a place"
+    live.finish()
+    live.wait_lit(7)
+    assert [event["word"] for event in live.events("committed")][-1] == "arrive."
+
+
+def test_a_second_tab_speaks_beside_the_first(visit: Callable[..., LivePage]) -> None:
+    tabs = [visit(), visit()]
+    for tab in tabs:
+        tab.paste(TEXT)
+    for tab in tabs:
+        tab.finish()
+        tab.wait_said()
+        assert [word["i"] for word in tab.lit] == list(range(7))
+
+
+def test_a_reload_in_mid_word_frees_the_place(visit: Callable[..., LivePage]) -> None:
+    live = visit()
+    live.paste(TEXT * 3)
+    live.wait_lit(2)
+    live.open()
+    _wait_free(live.url, 4)
+    live.paste("Back again and speaking. ")
+    live.finish()
+    live.wait_said()
+    assert len(live.lit) == 4
+
+
+def test_a_failing_engine_and_a_lost_server(visit: Callable[..., LivePage], start_server: Callable[..., Any]) -> None:
+    server = start_server("--fail-at-word", "2")
+    live = visit(url=server.url)
+    live.paste("these words fail soon ")
+    live.finish()
+    live.wait_said(1)
+    live.wait_status("the script fails at word 2")
+    server.stop()
+    live.wait_status("connection to the server is lost")
+    assert live.page.locator(".chip").text_content() == "Not connected"
+    live.press("clear")
+    live.type("typed while it was away ")
+    server = start_server("--speed", "8", port=server.port)
+    live.wait_status("Connected again")
+    live.finish()
+    live.wait_said(2)
+    assert [event["word"] for event in live.events("committed")][-5:] == ["typed", "while", "it", "was", "away"]
+
+
+def test_sound_survives_the_loss_of_the_server_until_it_is_used_up(visit: Callable[..., LivePage], start_server: Callable[..., Any]) -> None:
+    server = start_server("--speed", "8")
+    live = visit(url=server.url)
+    live.paste(TEXT * 3)
+    live.wait_lit(2)
+    made = live.page.evaluate("document.querySelector('.live').figures.audio_ms")
+    server.stop()
+    live.wait_status("connection to the server is lost")
+    live.wait_said()
+    assert len(live.rendered()) / 24.0 >= made
