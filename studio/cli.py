@@ -108,7 +108,7 @@ def say(
     from studio.engine.loop import open_engine
     from studio.text.normalise import best
 
-    if arrivals and (text or typing_wpm):
+    if arrivals and (text or typing_wpm is not None):
         raise BadOption("--arrivals brings its own text and times", "leave out the text and --typing-wpm")
     if trace and trace.suffix != ".trace":
         raise BadOption(f"{trace} does not end in .trace", "name it like out.trace")
@@ -117,7 +117,7 @@ def say(
     elif text == "-":
         source = saying.piped(sys.stdin.fileno())
     else:
-        source = list(saying.typed(text, typing_wpm) if typing_wpm else saying.at_once(text))
+        source = list(saying.at_once(text) if typing_wpm is None else saying.typed(text, typing_wpm))
     options = {"scheme": scheme, "m": window, "n": hop}
     engine = open_engine(voices, best(), device)
     try:

@@ -168,10 +168,10 @@ class LocalUtterance:
                 return True
             self._blocked = self._blocked or "text"
             return read
+        for event in made.before:  # stamped when the frame is there: the ladder's t1
+            self._emit(event)
         pcm = self._vocode(made.levels) if len(made.levels) else None
         self._compute_ms += self._clock.now_ms() - begun
-        for event in made.before:
-            self._emit(event)
         if pcm is not None:
             self._send_audio(pcm)
         for event in made.after:

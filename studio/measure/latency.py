@@ -42,15 +42,14 @@ class Ladder:
 def ladder(trace: Trace, speech_db: float | None = None) -> Ladder:
     """The ladder of an utterance.
 
-    The first window is complete with the last word that the first segment was fed. Some engines report a frame only
-    when they know its p_eos, after its samples: then t1 is not known.
+    The first window is complete with the last word that the first segment was fed. A segment is reported when its
+    first frame is made and not yet sound: that is t1 (a frame is reported a turn later, when its p_eos is known).
 
     Args:
         speech_db: the voice's active speech level; this utterance's own when None.
     """
     arrived = _arrivals(trace.events)
     first = next((one for one in trace.events if isinstance(one, ev.Segment)), None)
-    frames = [one.t_ms for one in trace.events if isinstance(one, ev.Frames)]
     chunks = [one for one in trace.events if isinstance(one, ev.Audio)]
     ended = next((one for one in trace.events if isinstance(one, ev.Ended)), None)
     stalls = [one for one in trace.waits() if one.reason in ev.STALL_REASONS]
@@ -61,7 +60,7 @@ def ladder(trace: Trace, speech_db: float | None = None) -> Ladder:
     return Ladder(
         t0a_ms=arrived.get(0),
         t0_ms=max((arrived[i] for i in first.seen if i in arrived), default=None) if first else None,
-        t1_ms=frames[0] if frames and frames[0] <= min(times_ms, default=0.0) else None,
+        t1_ms=first.t_ms if first else None,
         t2_ms=times_ms[0] if times_ms else None,
         t5_ms=heard[0] if heard else None,
         compute_ms=ended.compute_ms if ended else 0.0,

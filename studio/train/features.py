@@ -19,7 +19,7 @@ from studio.train.teachers import PAUSES
 
 PHONES = (
     "pau aa ae ah ao aw ax ay b ch d dh eh er ey f g hh ih iy jh k l m n ng ow oy p r s sh t th uh uw v w y z zh other"
-).split()  # noqa: SIM905 - a list of forty strings hides what it is
+).split()
 _PHONE_ID = {p: i for i, p in enumerate(PHONES)}
 _LEAD_FRAMES = 1  # kept before the first phone: the silence prompt ends there
 _TAIL_FRAMES = 4  # kept after the last word, where the text's end token closes the window

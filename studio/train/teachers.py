@@ -95,14 +95,16 @@ class _Analysis:
 _SCHEME = """
 (define (front text)
  (let ((u (eval (list 'Utterance 'Text text))))
-  (Initialize u) (Text u) (Token_POS u) (Token u) (POS u) (Phrasify u) (Word u) (Pauses u) (Intonation u) (PostLex u) u))
+  (Initialize u) (Text u) (Token_POS u) (Token u) (POS u) (Phrasify u) (Word u)
+  (Pauses u) (Intonation u) (PostLex u) u))
 (define (dump u)
  (format t "U\\n")
  (mapcar (lambda (w) (format t "W %s\\n" (item.name w))
    (mapcar (lambda (s) (mapcar (lambda (p) (format t "P %s %s\\n" (item.name p) (item.feat p "segment_end")))
       (item.relation.daughters s 'SylStructure))) (item.relation.daughters w 'SylStructure)))
   (utt.relation.items u 'Word))
- (mapcar (lambda (p) (format t "S %s %s\\n" (item.name p) (item.feat p "segment_end"))) (utt.relation.items u 'Segment)))
+ (mapcar (lambda (p) (format t "S %s %s\\n" (item.name p) (item.feat p "segment_end")))
+  (utt.relation.items u 'Segment)))
 (voice_cmu_us_slt_arctic_hts)
 """
 

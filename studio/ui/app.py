@@ -28,7 +28,8 @@ _MOON = (
 # The choice is kept in the browser; without one the system's preference holds, as Gradio sets it.
 _THEME_JS = """
 const kept = localStorage.getItem('studio-theme');
-if (kept && !new URLSearchParams(location.search).has('__theme')) document.body.classList.toggle('dark', kept === 'dark');
+const isAsked = new URLSearchParams(location.search).has('__theme');
+if (kept && !isAsked) document.body.classList.toggle('dark', kept === 'dark');
 element.querySelector('.theme').addEventListener('click', () => {
   localStorage.setItem('studio-theme', document.body.classList.toggle('dark') ? 'dark' : 'light');
 });
@@ -63,7 +64,8 @@ def _masthead(current: Page) -> gr.HTML:
         for page in PAGES
     )
     switch = f'<button type="button" class="theme" aria-label="Switch between light and dark">{_MOON}</button>'
-    html = f'<header class="masthead"><a class="brand" href="./">{_MARK}{TITLE}</a><nav aria-label="Pages">{links}</nav>{switch}</header>'
+    brand = f'<a class="brand" href="./">{_MARK}{TITLE}</a>'
+    html = f'<header class="masthead">{brand}<nav aria-label="Pages">{links}</nav>{switch}</header>'
     return gr.HTML(value="", html_template=html, js_on_load=_THEME_JS, apply_default_css=False)
 
 

@@ -20,10 +20,10 @@ def story(late_ms: float = 0.0) -> Trace:
         ev.Committed(i=0, word="one", written=0, char_start=0, char_end=3, t_ms=10.2),
         ev.Text(char_start=4, text="two ", t_ms=20),
         ev.Committed(i=1, word="two", written=1, char_start=4, char_end=7, t_ms=20.2),
-        ev.Segment(index=0, words=[0], seen=[0, 1], sample=0, frame=0, t_ms=21),
         ev.Text(char_start=8, text="three ", t_ms=30),
         ev.Committed(i=2, word="three", written=2, char_start=8, char_end=13, t_ms=30.2),
     ]
+    events.append(ev.Segment(index=0, words=[0], seen=[0, 1], sample=0, frame=0, t_ms=50.0 + late_ms))
     for k in range(6):
         t_ms = 50.0 + 10 * k + late_ms
         events.append(ev.Frames(first_frame=k, p_eos=[0.0], levels=np.zeros((1, 80), np.uint8), t_ms=t_ms))

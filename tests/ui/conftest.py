@@ -87,7 +87,9 @@ def server(start_server: Callable[..., Server]) -> Server:
 def launch() -> Iterator[Callable[..., Any]]:
     """Starts Chromium; ``any_time`` lets it sound without a gesture."""
     needs(find_spec("playwright"), "the package playwright")
-    chromium = next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None)
+    chromium = next(
+        (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
+    )
     needs(chromium, "the system package chromium")
     from playwright.sync_api import sync_playwright
 

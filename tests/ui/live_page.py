@@ -68,7 +68,9 @@ class LivePage:
 
     def wait_said(self, count: int = 1) -> None:
         """Wait until so many utterances (or replays) have been heard to their end."""
-        self.page.wait_for_function("count => Number(document.querySelector('.live').dataset.said ?? 0) >= count", arg=count)
+        self.page.wait_for_function(
+            "count => Number(document.querySelector('.live').dataset.said ?? 0) >= count", arg=count
+        )
 
     def wait_lit(self, count: int) -> None:
         """Wait until so many words have lit up since the page was opened."""

@@ -80,7 +80,9 @@ def test_replay_repeats_what_was_heard_with_its_waits(live: LivePage) -> None:
     again = live.rendered(2)
     resumes = sorted({*live.resumes(1), *live.resumes(2)})
     np.testing.assert_array_equal(without_fades(again, resumes), without_fades(once, resumes))
-    gaps = {play: [(t["sample"], t["gap"]) for t in live.turns if t["play"] == play and t["gap"] > 0] for play in (1, 2)}
+    gaps = {
+        play: [(t["sample"], t["gap"]) for t in live.turns if t["play"] == play and t["gap"] > 0] for play in (1, 2)
+    }
     assert gaps[1]
     assert gaps[2] == gaps[1]
     assert [word["i"] for word in live.lit] == [0, 1, 2, 3, 4] * 2
@@ -97,19 +99,22 @@ def test_the_old_way_says_the_same_later(live: LivePage) -> None:
     early, late = (live.page.locator(f'[data-time="{way}"]').text_content() for way in ("live", "old"))
     assert float(late.split()[0]) > float(early.split()[0]) > 0.0
     arrivals = [event for event in _events(live) if event["type"] == "text"]
-    assert [event["text"] for event in arrivals] == ["It speaks while the words are still on their way. ", "Then again it does. "]
+    assert [event["text"] for event in arrivals] == [
+        "It speaks while the words are still on their way. ",
+        "Then again it does. ",
+    ]
 
 
 def test_a_language_model_types_at_its_rate(live: LivePage) -> None:
     live.page.locator("#live-llm").fill("Tokens come one by one and are spoken at once.")
-    live.page.locator("#live-rate").fill("20")
+    live.page.locator("#live-rate").fill("10")
     live.press("llm")
     live.wait_said()
     arrivals = [event for event in _events(live) if event["type"] == "text"]
     assert "".join(event["text"] for event in arrivals) == "Tokens come one by one and are spoken at once."
     assert len(arrivals) >= 10
     span_ms = arrivals[-1]["t_ms"] - arrivals[0]["t_ms"]
-    assert abs(span_ms - (len(arrivals) - 1) * 50.0) < 120.0
+    assert abs(span_ms - (len(arrivals) - 1) * 100.0) < 400.0
     assert len({word["i"] for word in live.lit}) == 10
 
 
@@ -156,8 +161,13 @@ def test_an_example_speaks_with_one_click(live: LivePage) -> None:
 def test_everything_can_be_reached_by_keyboard(visit: Callable[..., LivePage]) -> None:
     live = visit()
     live.page.locator("#live-text").focus()
+    script = """() => {
+      const { dataset, id } = document.activeElement;
+      return dataset.do ?? dataset.option ?? dataset.set ?? id;
+    }"""
     seen = set()
     for _ in range(40):
         live.page.keyboard.press("Tab")
-        seen.add(live.page.evaluate("document.activeElement.dataset.do ?? document.activeElement.dataset.option ?? document.activeElement.dataset.set ?? document.activeElement.id"))
-    assert {"speak", "clear", "m", "n", "voice", "temperature", "seed", "reseed", "llm", "live-llm", "live-rate"} <= seen
+        seen.add(live.page.evaluate(script))
+    wanted = {"speak", "clear", "m", "n", "voice", "temperature", "seed", "reseed", "llm", "live-llm", "live-rate"}
+    assert wanted <= seen

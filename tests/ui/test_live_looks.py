@@ -35,9 +35,18 @@ def test_colours_can_be_read(visit: Callable[..., LivePage], theme: str) -> None
     live = visit(color_scheme=theme)
     assert live.page.evaluate("document.body.classList.contains('dark')") == (theme == "dark")
     script = "name => getComputedStyle(document.body).getPropertyValue('--' + name).trim()"
-    colour = {name: live.page.evaluate(script, name) for name in (*ON_PANEL, "panel", "paper", "faint", "accent-ink", "accent-soft")}
+    colour = {
+        name: live.page.evaluate(script, name)
+        for name in (*ON_PANEL, "panel", "paper", "faint", "accent-ink", "accent-soft")
+    }
     pairs = [(name, "panel") for name in ON_PANEL]
-    pairs += [("ink", "paper"), ("muted", "paper"), ("muted", "faint"), ("accent-ink", "accent"), ("ink", "accent-soft")]
+    pairs += [
+        ("ink", "paper"),
+        ("muted", "paper"),
+        ("muted", "faint"),
+        ("accent-ink", "accent"),
+        ("ink", "accent-soft"),
+    ]
     for front, back in pairs:
         assert _contrast(colour[front], colour[back]) >= AA, (front, back)
 

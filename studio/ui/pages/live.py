@@ -4,7 +4,9 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from studio.ui.widgets.live import LivePlayer
+import gradio as gr
+
+from studio.ui.widgets.live import live_player
 
 EXAMPLES = Path(__file__).parents[3] / "assets" / "texts" / "examples.json"
 
@@ -23,6 +25,6 @@ def read_examples(path: Path) -> list[dict[str, str]]:
     return [{"title": one["title"], "text": one["text"]} for one in json.loads(path.read_text(encoding="utf-8"))]
 
 
-def build(context: LiveContext) -> LivePlayer:
+def build(context: LiveContext) -> gr.HTML:
     """Put the page into the surrounding Blocks."""
-    return LivePlayer(read_examples(context.examples), show_label=False)
+    return live_player(read_examples(context.examples))

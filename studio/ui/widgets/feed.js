@@ -1,6 +1,7 @@
 // The Worker's end of the player: what goes into the ring, and when.
 
 const REPLAY_AHEAD_S = 2;
+const FIRST_PREBUFFER_S = 0.03; // a frame and a little: a server at twice real time or more has sent the next by then
 const LONGEST_PREBUFFER_S = 0.12;
 
 export class Feed {
@@ -11,7 +12,7 @@ export class Feed {
     this.queue = [];
     this.play = 0;
     this.replaying = null;
-    this.prebufferS = 0;
+    this.prebufferS = FIRST_PREBUFFER_S;
     this.read = 0;
   }
 
@@ -69,8 +70,9 @@ export class Feed {
     if (!r) return;
     while (r.next < r.chunks.length && r.fed < this.read + REPLAY_AHEAD_S * this.rateHz) {
       const data = r.chunks[r.next++].data.slice();
-      this.post({ type: "pcm", first: r.fed, buffer: data.buffer, offset: 0, mark: -1 }, [data.buffer]);
-      r.fed += data.length;
+      const first = r.fed;
+      r.fed += data.length; // before the buffer is handed over and its length is gone
+      this.post({ type: "pcm", first, buffer: data.buffer, offset: 0, mark: -1 }, [data.buffer]);
     }
     if (r.next === r.chunks.length) {
       this.final();

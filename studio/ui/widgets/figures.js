@@ -37,8 +37,8 @@ export class Figures {
     const cause = f.first_audio_cause === "key" ? "" : CAUSES[f.first_audio_cause];
     this.write("first", ms(f.first_audio_ms), [server, cause].filter(Boolean).join(", ") || CAUSES.key);
     this.write("rtf", f.rtf === null ? "–" : f.rtf.toFixed(2), f.rtf_final ? "compute over audio" : "so far, by arrival");
-    const parts = ["compute", "network"].filter((r) => f[r].count).map((r) => `${r} ${f[r].count} (${ms(f[r].ms)})`);
-    this.write("stalls", f.stalls.count ? `${f.stalls.count} · ${ms(f.stalls.ms)}` : "0", parts.join(", ") || "compute and network");
+    const parts = ["compute", "network"].filter((r) => f[r].count).map((r) => `${r} ${f[r].count}`);
+    this.write("stalls", f.stalls.count ? `${f.stalls.count} · ${seconds(f.stalls.ms)}` : "0", parts.join(", ") || "compute and network");
     this.root.querySelector('[data-figure="stalls"]').classList.toggle("bad", f.stalls.count > 0);
     this.write("text", f.text.count ? `${f.text.count} · ${seconds(f.text.ms)}` : "0", f.credit.count ? `and ${seconds(f.credit.ms)} for the listener` : "ahead of the writer");
     this.write("buffered", ms(f.buffered_ms), `${seconds(f.audio_ms)} made`);

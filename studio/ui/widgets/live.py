@@ -1,7 +1,5 @@
 """The Live component: one ``gr.HTML`` that owns a socket in a Worker, a player in an audio worklet, and a canvas."""
 
-from typing import Any
-
 import gradio as gr
 
 from studio.ui.assets import WIDGETS, asset_path
@@ -14,21 +12,21 @@ import(base + '/live.js').then((live) => live.start(element, props, base, locati
 """
 
 
-class LivePlayer(gr.HTML):
-    """Speaks what is typed into it while it is being typed.
+def live_player(examples: list[dict[str, str]]) -> gr.HTML:
+    """The component that speaks what is typed into it, while it is being typed.
+
+    It is no subclass of ``gr.HTML``: Gradio writes a stub file beside the source of every subclass.
 
     Args:
         examples: texts to choose from, each with ``title`` and ``text``.
     """
-
-    def __init__(self, examples: list[dict[str, str]], **kwargs: Any) -> None:
-        super().__init__(
-            value="",
-            html_template=(WIDGETS / "live.html").read_text(encoding="utf-8"),
-            js_on_load=_ON_LOAD,
-            apply_default_css=False,
-            elem_id="live",
-            assets=asset_path(),
-            examples=examples,
-            **kwargs,
-        )
+    return gr.HTML(
+        value="",
+        html_template=(WIDGETS / "live.html").read_text(encoding="utf-8"),
+        js_on_load=_ON_LOAD,
+        apply_default_css=False,
+        show_label=False,
+        elem_id="live",
+        assets=asset_path(),
+        examples=examples,
+    )

@@ -12,6 +12,7 @@ export class Player {
     this.tap = tap;
     this.context = this.clock = this.ready = null;
     this.isPaused = false;
+    fetch(`${base}/player.worklet.js`); // in the cache before the first gesture asks for it
   }
 
   /** Called at every gesture: makes the context the first time, wakes it when the browser had put it to sleep. */

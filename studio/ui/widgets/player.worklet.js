@@ -31,7 +31,7 @@ class Player extends AudioWorkletProcessor {
     this.hold = this.holdLeft = 0;
     this.gaps = gaps;
     this.resumeAt = -1;
-    this.gapFrom = 0;
+    this.gapFrom = this.since = 0;
     this.underruns = 0;
     this.prebuffer = prebuffer;
     this.mark = -1;
@@ -61,6 +61,7 @@ class Player extends AudioWorkletProcessor {
       return;
     }
     if (m.mark >= 0) this.mark = m.mark;
+    if (this.write === this.read) this.since = currentFrame;
     for (let k = 0; k < pcm.length; k++) this.ring[(this.write + k) & this.mask] = pcm[k] / 32768;
     this.write += pcm.length;
   }
@@ -98,7 +99,8 @@ class Player extends AudioWorkletProcessor {
   resume(frame) {
     const ready = this.write - this.read;
     if (this.over || frame < this.resumeAt || ready === 0) return false;
-    if (ready < this.prebuffer && !this.final) return false;
+    // A little is held back so that the second frame is there when the first has gone, but never for longer than it lasts.
+    if (ready < this.prebuffer && !this.final && frame - this.since < this.prebuffer) return false;
     const gap = this.begun ? frame - this.gapFrom : 0;
     if (this.begun) {
       this.gain = 0;
@@ -125,12 +127,14 @@ class Player extends AudioWorkletProcessor {
     }
   }
 
-  /** The last value, dying away, in place of a click. */
+  /** The last value, dying away, in place of a click; until a replayed wait is over or the block ends. */
   silence(out, from) {
-    for (let k = from; k < out.length; k++) {
+    const wait = this.resumeAt - (currentFrame + from);
+    const to = wait > 0 ? Math.min(out.length, from + wait) : out.length;
+    for (let k = from; k < to; k++) {
       out[k] = this.holdLeft > 0 ? (this.hold * this.holdLeft--) / this.fade : 0;
     }
-    return out.length;
+    return to;
   }
 
   /** Copy voice samples to `out[from..]`; answers where it stopped. */

@@ -117,16 +117,21 @@ export class Utterance {
       stalls: this.waits(...STALL_REASONS),
       credit: { count: credit.length, ms: Math.round(credit.reduce((sum, w) => sum + w.ms, 0)) },
       audio_ms: audioMs,
+      audible_ms: ready ? (this.audible * 1000) / this.rateHz : null, // silence that the voice itself began with
     };
   }
 }
 
 /** What each event of the server's changes. */
 const EVENTS = {
+  text(u) {
+    u.textMs = now();
+  },
   committed(u, e) {
     const at = now();
     const key = u.closing ?? { tMs: at, cause: "" };
-    u.words[e.i] = { word: e.word, keyMs: key.tMs, cause: key.cause, committedMs: at };
+    // The text that committed it came before: an engine may read its inbox later.
+    u.words[e.i] = { word: e.word, keyMs: key.tMs, cause: key.cause, committedMs: u.textMs ?? at };
     u.first.wordMs ||= key.tMs;
   },
   flushed(u) {

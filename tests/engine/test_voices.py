@@ -1,0 +1,136 @@
+"""Voice folders that are missing, damaged or of another kind: each says what failed and what to do."""
+
+import json
+
+import pytest
+from tinyvoice import write_tiny_voice
+
+from studio.core.errors import BadOption, BadVoice, Busy, Closed
+from studio.core.events import Ended, Failed
+from studio.core.ports import SpeakRequest
+from studio.engine.loop import open_engine
+from studio.text.normalise import best
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A tiny voice that a test may damage."""
+    return write_tiny_voice(tmp_path)
+
+
+def opened(folder, device="cpu", **options):
+    return open_engine(folder.parent, best(), device=device, threads=1, **options)
+
+
+def test_a_changed_weight_file_is_refused(folder):
+    path = folder / "speakstream.safetensors"
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(BadVoice, match="sha256 differs"):
+        opened(folder)
+
+
+def test_a_missing_weight_file_is_named(folder):
+    (folder / "sourcefilter.safetensors").unlink()
+    with pytest.raises(BadVoice, match=r"no file sourcefilter\.safetensors"):
+        opened(folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"unheard_of": 1}, "unknown keys: unheard_of"),
+        ({"family": "whisper"}, "no family is called 'whisper'"),
+        ({"vocoder": "griffin-lim"}, "has no vocoder 'griffin-lim'"),
+    ],
+)
+def test_a_card_that_does_not_fit(folder, change, message):
+    card = json.loads((folder / "card.json").read_text())
+    (folder / "card.json").write_text(json.dumps(card | change))
+    with pytest.raises(BadVoice, match=message):
+        opened(folder)
+
+
+def test_weights_of_another_size_do_not_load(folder):
+    card = json.loads((folder / "card.json").read_text())
+    card["config"]["width"] = 32
+    (folder / "card.json").write_text(json.dumps(card))
+    with pytest.raises(BadVoice, match="does not fit"):
+        opened(folder)
+
+
+def test_a_card_that_is_no_json(folder):
+    (folder / "card.json").write_text("{")
+    with pytest.raises(BadVoice, match="not valid JSON"):
+        opened(folder)
+
+
+def test_an_empty_folder_says_where_voices_are(tmp_path):
+    with pytest.raises(BadVoice, match="no voices"):
+        open_engine(tmp_path, best())
+
+
+def test_requests_that_cannot_be_met(folder):
+    engine = opened(folder, places=1)
+    try:
+        with pytest.raises(BadVoice, match="no voice 'lark'"):
+            engine.open(SpeakRequest(voice="lark"))
+        with pytest.raises(BadVoice, match="no speaker 'three'"):
+            engine.open(SpeakRequest(voice="tiny:three"))
+        with pytest.raises(BadOption, match="1 <= n <= m"):
+            engine.open(SpeakRequest(options={"m": 1, "n": 2}))
+        with pytest.raises(BadOption, match="no option speed"):
+            engine.open(SpeakRequest(options={"speed": 2}))
+        with pytest.raises(BadOption, match="temperature"):
+            engine.open(SpeakRequest(temperature=9.0))
+        with pytest.raises(BadOption, match="temperature"):
+            engine.open(SpeakRequest(temperature=float("nan")))
+        with pytest.raises(BadOption, match="seed"):
+            engine.open(SpeakRequest(seed=-1))
+        first = engine.open(SpeakRequest())
+        assert engine.places_free() == 0
+        with pytest.raises(Busy, match="places are taken"):
+            engine.open(SpeakRequest())
+        with pytest.raises(BadOption, match="1 <= n <= m"):
+            first.set_options({"n": 4})
+        first.cancel()
+        assert isinstance(list(first.events())[-1], Ended)
+        with pytest.raises(Closed, match="takes no more text"):
+            first.push_text("late ")
+        with pytest.raises(BadOption, match="no device"):
+            opened(folder, device="tpu")
+    finally:
+        engine.close()
+
+
+def test_an_error_in_one_utterance_leaves_the_others_alone(folder, monkeypatch):
+    engine = opened(folder)
+    try:
+        broken, sound = engine.open(SpeakRequest()), engine.open(SpeakRequest())
+        monkeypatch.setattr(broken, "turn", lambda: 1 / 0)
+        for utterance in (broken, sound):
+            utterance.push_text("one two three")
+            utterance.end()
+        assert isinstance(list(sound.events())[-1], Ended)
+        last = list(broken.events())[-1]
+        assert isinstance(last, Failed) and last.code == "internal" and "ZeroDivisionError" in last.message
+        assert len(voice_slots(engine)) == 4
+    finally:
+        engine.close()
+
+
+def voice_slots(engine) -> list[int]:
+    """Free slots of the voice, once the engine's thread has seen the ends."""
+    return engine.voice("tiny").family.free
+
+
+def test_a_closed_engine_fails_what_still_speaks(folder):
+    engine = opened(folder)
+    utterance = engine.open(SpeakRequest())
+    utterance.push_text("one two ")
+    engine.close()
+    last = list(utterance.events())[-1]
+    assert isinstance(last, Failed) and last.code == "closed"
+    with pytest.raises(Busy):
+        engine.open(SpeakRequest())

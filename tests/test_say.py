@@ -1,0 +1,129 @@
+"""`studio say` and its kin, as a user calls them, on a tiny voice."""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tinyvoice import write_tiny_voice
+
+import studio
+from studio.core.clips import read_wav
+from studio.core.errors import BadFile, BadText
+from studio.say import Arrival, recorded, typed
+
+TEXT = "one two three four five six"
+
+
+@pytest.fixture(scope="module")
+def voices(tmp_path_factory):
+    root = tmp_path_factory.mktemp("voices")
+    write_tiny_voice(root)
+    return root
+
+
+def say(voices, *args, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+    """Run the command as a user would."""
+    command = [sys.executable, "-m", "studio", "say", *map(str, args), "--voices", str(voices), "--device", "cpu"]
+    return subprocess.run(command, capture_output=True, text=True, input=stdin, timeout=60)
+
+
+def test_a_wav_and_a_trace(voices, tmp_path):
+    wav, trace = tmp_path / "a.wav", tmp_path / "a.trace"
+    done = say(voices, TEXT, "-o", wav, "--trace", trace, "--window", 4, "--hop", 2, "--seed", 5)
+    assert done.returncode == 0, done.stderr
+    pcm, rate_hz = read_wav(wav)
+    kept = studio.open_trace(trace)
+    assert rate_hz == 24_000 and np.array_equal(pcm, kept.pcm) and len(kept.frames) * 600 == len(pcm)
+    assert kept.meta["options"]["m"] == 4 and kept.meta["seed"] == 5 and kept.meta["dtype"] == "float32"
+    assert [w.text for w in kept.words()] == TEXT.split()
+    spoken = studio.synthesize(TEXT, voices=voices, device="cpu", seed=5, m=4, n=2)
+    assert len(spoken.pcm) == len(pcm)
+    assert np.abs(spoken.pcm.astype(int) - pcm).max() <= 3  # another number of threads adds in another order
+
+
+def test_typed_and_recorded_arrivals_make_the_same_samples_later(voices, tmp_path):
+    at_once, slow, replayed = (tmp_path / f"{name}.wav" for name in ("once", "slow", "replayed"))
+    assert say(voices, TEXT, "-o", at_once).returncode == 0
+    trace = tmp_path / "slow.trace"
+    done = say(voices, TEXT, "-o", slow, "--typing-wpm", 300, "--trace", trace)
+    assert done.returncode == 0, done.stderr
+    texts = [e for e in studio.open_trace(trace).events if e.type == "text"]
+    assert len(texts) == len(TEXT) and texts[-1].t_ms >= (len(TEXT) - 1) * 60_000 / (300 * 6) - 5
+    lines = tmp_path / "arrivals.jsonl"
+    lines.write_text("\n".join(json.dumps({"t_ms": e.t_ms, "text": e.text}) for e in texts))
+    assert say(voices, "--arrivals", lines, "-o", replayed).returncode == 0
+    assert np.array_equal(read_wav(at_once)[0], read_wav(slow)[0])
+    assert np.array_equal(read_wav(at_once)[0], read_wav(replayed)[0])
+
+
+def test_a_pipe_is_spoken_as_it_comes(voices, tmp_path):
+    trace = tmp_path / "p.trace"
+    command = [sys.executable, "-m", "studio", "say", "-", "-o", str(tmp_path / "p.wav"), "--trace", str(trace)]
+    with subprocess.Popen([*command, "--voices", str(voices), "--device", "cpu"], stdin=subprocess.PIPE) as process:
+        assert process.stdin
+        for piece in ("one two th", "ree four five ", "six"):
+            process.stdin.write(piece.encode())
+            process.stdin.flush()
+            time.sleep(0.8)
+        process.stdin.close()
+        assert process.wait(60) == 0
+    assert "".join(e.text for e in studio.open_trace(trace).events if e.type == "text") == TEXT
+    assert say(voices, "-", "-o", tmp_path / "q.wav", stdin=TEXT).returncode == 0
+    assert np.array_equal(read_wav(tmp_path / "p.wav")[0], read_wav(tmp_path / "q.wav")[0])
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["", "-o", "x.wav"], "the text is empty"),
+        (["hello", "-o", "nowhere/at/all/x.wav"], "cannot be written"),
+        (["hello", "-o", "x.wav", "--window", "2", "--hop", "3"], "1 <= n <= m <= 6"),
+        (["hello", "-o", "x.wav", "--voice", "nobody"], "no voice 'nobody'"),
+        (["hello", "-o", "x.wav", "--trace", "x.zip"], "does not end in .trace"),
+        (["hello", "-o", "x.wav", "--typing-wpm", "0"], "nobody types 0.0"),
+        (["--arrivals", "absent.jsonl", "-o", "x.wav"], "cannot be read"),
+        (["hello", "--arrivals", "a.jsonl", "-o", "x.wav"], "brings its own text"),
+    ],
+)
+def test_mistakes_are_answered_in_words(voices, args, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = say(voices, *args)
+    assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr
+
+
+def test_an_empty_pipe_says_so(voices, tmp_path):
+    done = say(voices, "-", "-o", tmp_path / "x.wav", stdin="")
+    assert done.returncode == 2 and "no text came" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "nonsense",
+        "[]",
+        '{"t_ms": 0}',
+        '{"t_ms": "0", "text": "a"}',
+        '{"t_ms": -1, "text": "a"}',
+        '{"t_ms": NaN, "text": "a"}',
+    ],
+)
+def test_arrivals_that_are_none_name_their_line(tmp_path, line):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"t_ms": 0, "text": "fine "}\n' + line)
+    with pytest.raises(BadFile, match="line 2"):
+        recorded(path)
+
+
+def test_arrivals_go_forward_and_hold_text(tmp_path):
+    path = Path(tmp_path / "a.jsonl")
+    path.write_text('{"t_ms": 5, "text": "a"}\n{"t_ms": 4, "text": "b"}')
+    with pytest.raises(BadFile, match="line 2"):
+        recorded(path)
+    path.write_text('{"t_ms": 5, "text": " "}')
+    with pytest.raises(BadText):
+        recorded(path)
+    assert list(typed("ab", 100)) == [Arrival(0.0, "a"), Arrival(100.0, "b")]
