@@ -26,6 +26,8 @@ lint: .venv/dev.stamp ## check style, types and the walls between rooms
 bench: .venv/dev.stamp ## measure first audio, real-time factor and the page
 	$(BIN)/studio bench latency --save
 	$(BIN)/studio bench page --save
+	$(BIN)/studio bench summary
+
 
 table: .venv/dev.stamp ## remake every figure of docs/results (an hour on two cores)
 	$(BIN)/studio eval vocoder --save
@@ -34,6 +36,8 @@ table: .venv/dev.stamp ## remake every figure of docs/results (an hour on two co
 	$(BIN)/studio eval boundaries --save
 	$(BIN)/studio bench latency --save
 	$(BIN)/studio bench page --save
+	$(BIN)/studio bench summary
+
 
 clean: ## remove the environment
 	rm -rf .venv

@@ -345,3 +345,27 @@ def latency(
 
     setting = LatencySetting(voices=voices, voice=voice, device=device, quiet=as_json, texts=texts, count=count, m=m)
     _show("latency", bench_latency(setting), as_json, save)
+
+
+@bench.command()
+def page(
+    count: Annotated[int, typer.Option(min=1, help="Texts typed for first audio.")] = 20,
+    wpm: Annotated[float, typer.Option(help="Typing speed, words a minute.")] = 60.0,
+    window: Annotated[int | None, typer.Option("-m", help="Words seen; the page's own unless given.")] = None,
+    long_words: Annotated[int, typer.Option(help="Words of the text typed for stalls; 0 leaves it out.")] = 80,
+    as_json: Json = False,
+    save: Save = False,
+) -> None:
+    """The page in headless Chromium: key to first audible sample, stalls, also with a busy main thread."""
+    from studio.bench.page import PageSetting, bench_page
+
+    setting = PageSetting(n=count, wpm=wpm, window=window, long_words=long_words, quiet=as_json)
+    _show("page", bench_page(setting), as_json, save)
+
+
+@bench.command()
+def summary() -> None:
+    """Write docs/results/README.md from the newest files of bench/results/."""
+    from studio.bench.summary import summarise
+
+    typer.echo(summarise())

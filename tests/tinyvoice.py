@@ -22,8 +22,13 @@ VOCODERS: dict[str, dict[str, int]] = {
 }
 
 
-def write_tiny_voice(root: Path, name: str = "tiny", vocoder: str = "sourcefilter", eos_bias: float = -1.5) -> Path:
-    """Make ``root/name``; ``eos_bias`` decides how soon segments end."""
+def write_tiny_voice(
+    root: Path,
+    vocoder: str = "sourcefilter",
+    eos_bias: float = -1.5,
+    speakers: tuple[str, str] = ("one", "two"),
+) -> Path:
+    """Make the voice ``tiny`` in a folder of voices; ``eos_bias`` decides how soon segments end."""
     torch.manual_seed(7)
     config = Config(2, 64, 2, 128, 2, longest_word_frames=12, context_frames=60, kept_frames=30)
     net = SpeakStream(config)
@@ -36,14 +41,14 @@ def write_tiny_voice(root: Path, name: str = "tiny", vocoder: str = "sourcefilte
         net.eos_out.bias.fill_(eos_bias)
         net.silence.fill_(3)
     voice = build_vocoder(vocoder, VOCODERS[vocoder])
-    folder = root / name
+    folder = root / "tiny"
     folder.mkdir(parents=True, exist_ok=True)
     files = {"speakstream.safetensors": net.state_dict(), f"{vocoder}.safetensors": voice.state_dict()}
     for file, tensors in files.items():
         save_file({k: v.contiguous() for k, v in tensors.items()}, folder / file)
     base = dmel.TIME_BASE
     card = Card(
-        name=name,
+        name="tiny",
         family="speakstream",
         vocoder=vocoder,
         title="Random weights",
@@ -53,7 +58,7 @@ def write_tiny_voice(root: Path, name: str = "tiny", vocoder: str = "sourcefilte
         sample_rate_hz=base.rate_hz,
         frame_samples=base.frame_samples,
         phase=base.phase,
-        speakers=("one", "two"),
+        speakers=speakers,
         temperature=0.7,
         look_ahead_words=2,
         delay_frames=0,

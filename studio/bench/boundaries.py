@@ -3,7 +3,7 @@
 The text's last boundary is left out of the scores in seconds: there the segment ends with the text's tail, by design.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,7 +47,7 @@ def eval_boundaries(setting: BoundarySetting) -> dict[str, Any]:
         for speaker in at.speakers:
             out["speakers"][speaker] = _speaker(at, setting, speaker, texts)
     if not setting.quiet:
-        _print(out)
+        show(out)
     return out
 
 
@@ -174,7 +174,8 @@ def _boundary_after(kind: int, value: int, target: int) -> int:
     return int(value) + 1 if kind == FRAME else int(target)
 
 
-def _print(out: dict[str, Any]) -> None:
+def show(out: Mapping[str, Any]) -> None:
+    """Print the figures, fresh or read back from bench/results."""
     rows: list[list[object]] = []
     for speaker, one in out["speakers"].items():
         for n, window in one["window"].items():

@@ -1,6 +1,7 @@
 """First audio and real-time factor of a warm engine, without a network: the ladder from t0a to t5."""
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,7 @@ def bench_latency(setting: LatencySetting) -> dict[str, Any]:
         figures = summary([ladder(trace, levels_db[speaker]) for speaker, trace in spoken])
         out = at.about() | {"texts": setting.texts.name, "n": len(texts), "m": setting.m, "hop": setting.n} | figures
     if not setting.quiet:
-        _print(out)
+        show(out)
     return out
 
 
@@ -69,7 +70,8 @@ def _level_db(traces: list[Trace]) -> float:
     return levels[len(levels) // 2] if levels else float("-inf")
 
 
-def _print(out: dict[str, Any]) -> None:
+def show(out: Mapping[str, Any]) -> None:
+    """Print the figures, fresh or read back from bench/results."""
     rows = [
         [f"{step} - {start}", *(round(out[f"{step}_{start}_ms"][point], 1) for point in ("p50", "p95")), "ms"]
         for step, start in STEPS

@@ -1,5 +1,6 @@
 """Long speech: does the second half of a paragraph stay as intelligible as the first."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -36,12 +37,7 @@ def eval_long(setting: LongSetting) -> dict[str, Any]:
         for speaker in at.speakers:
             out["speakers"][speaker] = _speaker(at, setting, speaker, texts)
     if not setting.quiet:
-        rows = [
-            [speaker, one["first"], one["second"], one["second_above_first"]["value"], one["rtf"], one["audio_s"]]
-            for speaker, one in out["speakers"].items()
-        ]
-        columns = ("", "WER first half", "second half", "difference", "rtf", "audio s")
-        print_table(f"Long speech: {len(texts)} paragraphs, m={setting.m}, n={setting.n}", columns, rows)
+        show(out)
     return out
 
 
@@ -67,3 +63,13 @@ def real_time_factor(traces: list[Trace]) -> float:
     compute_s = sum(one.compute_ms for trace in traces for one in trace.events if isinstance(one, ev.Ended)) / 1000.0
     audio_s = sum(len(trace.pcm) / trace.rate_hz for trace in traces)
     return compute_s / audio_s if audio_s else float("nan")
+
+
+def show(out: Mapping[str, Any]) -> None:
+    """Print the figures, fresh or read back from bench/results."""
+    rows = [
+        [speaker, one["first"], one["second"], one["second_above_first"]["value"], one["rtf"], one["audio_s"]]
+        for speaker, one in out["speakers"].items()
+    ]
+    columns = ("", "WER first half", "second half", "difference", "rtf", "audio s")
+    print_table(f"Long speech: {out['n']} paragraphs, m={out['m']}, n={out['hop']}", columns, rows)

@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,7 +98,7 @@ def bench_page(setting: PageSetting) -> dict[str, Any]:
             page.evaluate(_BLOCK, [BLOCKED_MS, FREE_MS])
             out["stalls_blocked"] = _long_text(page, long_words, setting.wpm)
     if not setting.quiet:
-        _print(out)
+        show(out)
     return out
 
 
@@ -246,7 +246,8 @@ _ROWS = (
 )
 
 
-def _print(out: dict[str, Any]) -> None:
+def show(out: Mapping[str, Any]) -> None:
+    """Print the figures, fresh or read back from bench/results."""
     rows: list[list[object]] = [
         [name, round(out[key]["p50"], 1), round(out[key]["p95"], 1), "ms"] for key, name in _ROWS
     ]

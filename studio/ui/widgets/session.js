@@ -67,6 +67,8 @@ export class Session {
   }
 
   refused(m) {
+    // What was on its way to an utterance that has gone is no news.
+    if (m.utterance !== undefined && m.utterance !== this.current?.id) return;
     if (m.code === "busy" && this.current?.id === m.utterance) {
       const retry = this.restart;
       this.drop();

@@ -45,7 +45,8 @@ export class Settings {
     this.showHeat();
     this.options = Object.fromEntries(card.options.map((o) => [o.name, o.default]));
     this.root.querySelector(".options").replaceChildren(...card.options.map((o) => this.draw(o)));
-    this.changed(first ? "" : "The voice changes with the next text.");
+    if (first) this.send();
+    else this.changed("The voice changes with the next text.");
   }
 
   showHeat() {

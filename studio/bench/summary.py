@@ -1,0 +1,50 @@
+"""docs/results: the newest of every figure in bench/results, with the command and the machine behind each."""
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from studio.bench import boundaries, latency, long, page, vocoder, wer
+from studio.core.errors import BadFile
+from studio.measure.report import RESULTS, as_text
+
+PAGE = Path("docs/results/README.md")
+SHOWN: dict[str, tuple[str, Callable[[Mapping[str, Any]], None]]] = {
+    "wer": ("Intelligibility", wer.show),
+    "long": ("Long speech", long.show),
+    "vocoder": ("Vocoders alone", vocoder.show),
+    "boundaries": ("Windows and boundaries", boundaries.show),
+    "latency": ("First audio of the engine", latency.show),
+    "page": ("First audio of the page", page.show),
+}
+_HEAD = """# Results
+
+Made by `studio bench summary` from the newest files of `bench/results/`; nothing on this page is typed by hand.
+The recogniser is small and offline (pocketsphinx), so its word error rate is read beside that of the teacher, the
+synthetic speaker that the voice learned from, and beside the teacher's own frames through the same vocoder ("dMel").
+"""
+
+
+def summarise(results: Path = RESULTS, page_path: Path = PAGE) -> Path:
+    """Write the page. Raises BadFile when there are no results."""
+    parts = [_HEAD]
+    for name, (title, show) in SHOWN.items():
+        found = sorted(results.glob(f"{name}-*.json"))
+        if found:
+            parts.append(_section(title, json.loads(found[-1].read_text(encoding="utf-8")), show))
+    if len(parts) == 1:
+        raise BadFile(f"there are no results in {results}", "`make table` takes every figure")
+    page_path.parent.mkdir(parents=True, exist_ok=True)
+    page_path.write_text("\n".join(parts), encoding="utf-8")
+    return page_path
+
+
+def _section(title: str, figures: dict[str, Any], show: Callable[[Mapping[str, Any]], None]) -> str:
+    machine = figures["hardware"]
+    where = f"{machine.get('cpu', 'unknown')}, {machine.get('cores', '?')} cores" + (
+        f", {machine['gpu']}" if machine.get("gpu") else ""
+    )
+    lines = [line.rstrip() for line in as_text(show, figures).splitlines() if line.strip()]
+    about = f"`{figures['command']}`, {figures['date'][:10]}, sources {figures['git_sha']}, {where}."
+    return "\n".join([f"## {title}", "", about, "", "```text", *lines, "```", ""])
