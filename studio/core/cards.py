@@ -58,7 +58,7 @@ class Card:
     parameters: dict[str, int]
     sha256: dict[str, str]
     notes: str = ""
-    figures: dict[str, Any] = field(default_factory=dict)
+    figures: dict[str, Any] = field(default_factory=dict[str, Any])
 
     @property
     def time_base(self) -> TimeBase:
@@ -78,13 +78,17 @@ class Card:
             raise BadVoice(f"the card has unknown keys: {', '.join(unknown)}", f"known are {', '.join(sorted(known))}")
         values = dict(data)
         try:
-            values["options"] = tuple(
-                OptionSpec(**{**o, "choices": tuple(o.get("choices", ()))}) for o in data.get("options", ())
-            )
+            values["options"] = tuple(_option(o) for o in data.get("options", ()))
             values["speakers"] = tuple(data["speakers"])
             return Card(**values)
         except (TypeError, KeyError) as error:
             raise BadVoice(f"the card is not complete: {error}", "compare it with a shipped card.json") from error
+
+
+def _option(data: Mapping[str, Any]) -> OptionSpec:
+    values: dict[str, Any] = dict(data)
+    values["choices"] = tuple(data.get("choices", ()))
+    return OptionSpec(**values)
 
 
 def read_card(folder: Path) -> Card:

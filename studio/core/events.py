@@ -47,7 +47,7 @@ class Ready(Event):
     rate_hz: int
     frame_samples: int
     seed: int
-    options: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,7 +26,7 @@ class SpeakRequest:
     voice: str = ""
     seed: int = 0
     temperature: float | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     credit_samples: int | None = None
 
 
@@ -96,8 +96,9 @@ class Engine(Protocol):
 class Normaliser(Protocol):
     """Turns written tokens into spoken words; a pure function of the tokens.
 
-    Given the tokens of one held group (no white space inside a token), it answers, for each spoken word,
-    the word (lower case letters and apostrophes, with at most one trailing mark of ``,.?!;:``) and the index of the written token that it came from. A token it cannot say yields no word.
+    Given the tokens of one held group (no white space inside a token), it answers, for each spoken word, the word
+    (lower case letters and apostrophes, with at most one trailing mark of ``,.?!;:``) and the index of the written
+    token that it came from. A token it cannot say yields no word.
     """
 
     def __call__(self, tokens: Sequence[str]) -> list[tuple[str, int]]: ...

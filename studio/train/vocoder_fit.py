@@ -175,6 +175,7 @@ def export_vocoder(model: Vocoder[Any], path: Path) -> None:
     weights = {name: tensor.detach().float().cpu().contiguous() for name, tensor in model.state_dict().items()}
     part = path.with_suffix(".part")
     save_file(weights, part)
+    part.chmod(0o644)  # safetensors writes for its owner alone
     part.rename(path)
     text = json.dumps({"vocoder": model.name, "config": model.plain_config()}, indent=1)
     path.with_suffix(".json").write_text(text + "\n", encoding="utf-8")

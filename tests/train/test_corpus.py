@@ -74,7 +74,7 @@ def test_word_ends_are_where_the_sound_says(speaker, folder):
         assert taught.words == teachers.spoken_words(text)
         ends = taught.word_ends_s
         assert len(ends) == len(taught.words) and (np.diff(ends) > 0).all()
-        assert 0 < ends[0] and ends[-1] <= len(taught.pcm) / taught.rate_hz
+        assert ends[0] > 0 and ends[-1] <= len(taught.pcm) / taught.rate_hz
         assert taught.phones[0][0] == "pau"
         start, end = taught.phones[0][1], ends[-1]
         loud = _rms(taught, start, end)

@@ -177,6 +177,7 @@ class SpeakStream(nn.Module):
         self.levels_out = nn.Linear(width, dmel.CHANNELS * dmel.LEVELS)
         self.eos_out = nn.Linear(width, 1)
         # frames of each speaker's silence: the prompt of 200-400 ms after the first BOS (section IV.D)
+        self.silence: Tensor
         self.register_buffer("silence", torch.zeros(config.speakers, 10, dmel.CHANNELS, dtype=torch.uint8))
         for table in (self.symbol, self.scheme, self.spoken, self.look_ahead, self.speaker):
             nn.init.normal_(table.weight, std=0.5)

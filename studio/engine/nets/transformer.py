@@ -3,6 +3,7 @@
 Trained on whole sequences (``forward``), run a few tokens at a time over cached keys and values (``extend``).
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -83,11 +84,16 @@ class Decoder(nn.Module):
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
         self.norm = nn.RMSNorm(config.width)
 
+    def _typed(self) -> Iterator[Block]:
+        for block in self.blocks:
+            assert isinstance(block, Block)
+            yield block
+
     def forward(self, x: Tensor) -> Tensor:
         """Causal pass over whole sequences, [B, T, D] -> [B, T, D]."""
         positions = torch.arange(x.shape[1], device=x.device)
         cos, sin = rotary(positions, self.config.head_width, self.config.rotary_base)
-        for block in self.blocks:
+        for block in self._typed():
             q, k, v = block.project(x, cos, sin)
             x = block.finish(x, F.scaled_dot_product_attention(q, k, v, is_causal=True))
         return self.norm(x)
@@ -107,7 +113,7 @@ class Decoder(nn.Module):
         positions = first.unsqueeze(1) + torch.arange(tokens, device=x.device)
         cos, sin = rotary(positions, self.config.head_width, self.config.rotary_base)
         cos, sin = cos.unsqueeze(1), sin.unsqueeze(1)
-        for layer, block in enumerate(self.blocks):
+        for layer, block in enumerate(self._typed()):
             q, k, v = block.project(x, cos, sin)
             rows = []
             for row, slot in enumerate(slots):

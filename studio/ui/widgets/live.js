@@ -203,8 +203,18 @@ export class Live {
     for (const old of this.root.querySelectorAll('[data-do="old"]')) {
       old.disabled = !this.canCompare || phase === "stopping" || (this.mode === "old" && isBusy);
     }
-    const state = !this.isOnline ? "offline" : !isBusy ? "idle" : player.isPaused ? "paused" : phase === "waiting" ? "waiting" : this.isMoving ? "speaking" : "listening";
-    this.status.chip(state, this.mode);
+    this.status.chip(this.state(), this.mode);
+  }
+
+  /** What is going on, in one word. */
+  state() {
+    if (!this.isOnline) return "offline";
+    if (this.phase === "idle") return "idle";
+    if (this.player.isPaused) return "paused";
+    if (this.phase === "waiting") return "waiting";
+    if (this.isMoving) return "speaking";
+    const toSay = this.caption.spelt.length - this.caption.starts.length;
+    return toSay >= (this.settings.options.m ?? 1) ? "working" : "listening";
   }
 
   dispose() {

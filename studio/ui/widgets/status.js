@@ -11,6 +11,7 @@ const NOTES = {
 const CHIPS = {
   idle: "Ready",
   listening: "Waiting for words",
+  working: "Working",
   speaking: "Speaking",
   paused: "Paused",
   waiting: "Waiting for a place",
