@@ -7,11 +7,13 @@ export class HearingClock {
     this.context = context;
     this.turns = [];
     this.heardS = 0;
+    this.confirmed = { play: 0, sample: 0 }; // the last sample that has surely left the player
   }
 
   /** The player says that from context frame `frame` on the voice moves from `sample`, or rests there. */
   turn(turn) {
     this.turns.push(turn);
+    this.confirmed = turn;
     if (this.turns.length > KEPT_TURNS) this.turns.shift();
   }
 
@@ -43,7 +45,9 @@ export class HearingClock {
     const since = Math.max(0, frame - turn.frame);
     let sample = turn.sample + (turn.playing ? since : 0);
     const next = this.turns[k + 1];
+    // Never ahead of the player: it may have come to rest, and the news of it be on its way.
     if (next && next.play === turn.play) sample = Math.min(sample, next.sample);
+    if (this.confirmed.play === turn.play) sample = Math.min(sample, this.confirmed.sample);
     return { play: turn.play, sample: turn.frame > frame ? 0 : sample, playing: turn.playing && turn.frame <= frame, over: turn.over };
   }
 }

@@ -40,6 +40,7 @@ export class Player {
     const channel = new MessageChannel();
     node.port.onmessage = ({ data }) => {
       if (data.type === "turn") this.clock.turn(data);
+      if (data.type === "confirm") this.clock.confirmed = data;
       this.on.message(data);
     };
     node.port.postMessage({ port: channel.port1 }, [channel.port1]);

@@ -3,7 +3,8 @@
 // Voice samples are counted from 0 in `read` and `write`; context frames in `currentFrame`. A "turn" says when the
 // voice began or ceased to move, so that a listener can tell exactly which voice sample leaves at which frame.
 
-const REPORT_S = 0.05;
+const REPORT_S = 0.05; // to the Worker, which tells the server
+const CONFIRM_S = 0.016; // to the page, which must not light a word before it is heard
 const FADE_S = 0.005;
 
 class Player extends AudioWorkletProcessor {
@@ -35,7 +36,7 @@ class Player extends AudioWorkletProcessor {
     this.underruns = 0;
     this.prebuffer = prebuffer;
     this.mark = -1;
-    this.nextReport = 0;
+    this.nextReport = this.nextConfirm = 0;
   }
 
   receive(m) {
@@ -188,7 +189,11 @@ class Player extends AudioWorkletProcessor {
     }
     if (!this.over && currentFrame >= this.nextReport) {
       this.nextReport = currentFrame + REPORT_S * sampleRate;
-      this.post(this.state("report", currentFrame + out.length));
+      this.worker?.postMessage(this.state("report", currentFrame + out.length));
+    }
+    if (this.playing && currentFrame >= this.nextConfirm) {
+      this.nextConfirm = currentFrame + CONFIRM_S * sampleRate;
+      this.port.postMessage({ type: "confirm", play: this.play, sample: this.read });
     }
     if (this.tap) this.record(out);
     return true;
