@@ -46,9 +46,9 @@ def main() -> None:
     try:
         cli()
     except StudioError as error:
-        typer.secho(f"studio: {error.what}.", err=True, fg="red")
+        typer.secho(f"studio: {error.what}", err=True, fg="red")
         if error.do:
-            typer.echo(f"  {error.do[0].upper()}{error.do[1:]}.", err=True)
+            typer.echo(f"  {error.do}", err=True)
         raise SystemExit(2) from error
 
 

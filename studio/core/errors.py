@@ -14,7 +14,7 @@ class StudioError(Exception):
     def __init__(self, what: str, do: str = "") -> None:
         self.what = what
         self.do = do
-        super().__init__(f"{what}. {do}" if do else what)
+        super().__init__(f"{what}; {do}" if do else what)
 
 
 class BadOption(StudioError):

@@ -14,10 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from rich.progress import Progress
 
-from studio.core.clips import to_float, to_int16, write_wav
+from studio.core.clips import read_wav, to_float, to_int16, write_wav
 from studio.core.errors import BadFile
 from studio.engine import dmel
 from studio.train import teachers
@@ -121,3 +123,11 @@ def labels(shard: Path) -> Iterator[dict[str, Any]]:
     with (shard / "labels.jsonl").open(encoding="utf-8") as file:
         for line in file:
             yield json.loads(line)
+
+
+def read_sound(path: Path) -> NDArray[np.int16]:
+    """Samples of a corpus file. Raises BadFile when it is not mono 16-bit at the voice's rate."""
+    pcm, rate_hz = read_wav(path)
+    if rate_hz != dmel.TIME_BASE.rate_hz:
+        raise BadFile(f"{path} has {rate_hz} Hz, not {dmel.TIME_BASE.rate_hz} Hz", "make it with `studio train corpus`")
+    return pcm

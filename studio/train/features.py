@@ -12,7 +12,7 @@ from rich.progress import track
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from studio.core.clips import read_wav, to_float
+from studio.core.clips import to_float
 from studio.engine import dmel
 from studio.train import corpus
 from studio.train.teachers import PAUSES
@@ -46,8 +46,7 @@ class Sentence:
 def encode_label(folder: Path, label: dict) -> tuple[Sentence, np.ndarray]:
     """The sentence of a label line, and the silent frames before it, uint8 [S, 80]."""
     base = dmel.TIME_BASE
-    pcm, rate_hz = read_wav(folder / label["wav"])
-    assert rate_hz == base.rate_hz, "corpus files are at the voice's rate"
+    pcm = corpus.read_sound(folder / label["wav"])
     levels = dmel.encode(torch.from_numpy(to_float(pcm))).numpy()
     ends = [base.frame_of_time(t) for _, t in label["phones"]]
     phones = np.zeros(len(levels), np.uint8)

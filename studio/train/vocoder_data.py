@@ -1,6 +1,5 @@
 """Sounds, frames and pitch for vocoder training: shards of WAV files, analysed once and kept."""
 
-import wave
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,8 +9,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from studio.core.clips import to_float
 from studio.core.errors import BadFile
 from studio.engine import dmel
+from studio.train.corpus import read_sound
 from studio.train.pitch import hop_pitch
 
 _HOPS_PER_FRAME = 4
@@ -42,20 +43,10 @@ class Batch:
     f0_hz: Tensor
 
 
-def read_wav(path: Path) -> NDArray[np.int16]:
-    """Samples of a mono 16-bit file at the voice's rate. Raises BadFile for any other."""
-    with wave.open(str(path), "rb") as file:
-        if (file.getnchannels(), file.getsampwidth(), file.getframerate()) != (1, 2, dmel.TIME_BASE.rate_hz):
-            raise BadFile(
-                f"{path} is not mono, 16 bit, {dmel.TIME_BASE.rate_hz} Hz", "make it with `studio train corpus`"
-            )
-        return np.frombuffer(file.readframes(file.getnframes()), dtype="<i2")
-
-
 def analyse(pcm: NDArray[np.int16]) -> Sound:
     """Frames and pitch of a sound [T]."""
     base = dmel.TIME_BASE
-    sound = pcm.astype(np.float32) / _FULL_SCALE
+    sound = to_float(pcm)
     mels = dmel.log_mel(torch.from_numpy(sound)).to(torch.float16).numpy()
     f0_hz = hop_pitch(
         sound,
@@ -72,7 +63,7 @@ def load_shard(shard: Path, cache: Path) -> list[Sound]:
     """The sounds of a shard's WAV files in the order of their names, analysed once and kept under ``cache``."""
     kept = cache / f"{shard.name}.npz"
     if not kept.exists():
-        sounds = [analyse(read_wav(path)) for path in sorted(shard.rglob("*.wav"))]
+        sounds = [analyse(read_sound(path)) for path in sorted(shard.rglob("*.wav"))]
         if not sounds:
             raise BadFile(f"there are no WAV files in {shard}", "make them with `studio train corpus`")
         cache.mkdir(parents=True, exist_ok=True)

@@ -17,10 +17,11 @@ from studio.core.errors import BadFile
 from studio.engine import dmel
 from studio.engine.vocoders.registry import build_vocoder
 from studio.engine.vocoders.vocstream import NARROW
+from studio.train.corpus import read_sound
 from studio.train.discriminators import Adversary
 from studio.train.losses import SpectralLoss, fine_log_mel, pitch_loss
 from studio.train.pitch import hop_pitch
-from studio.train.vocoder_data import Sounds, analyse, collate, crop, read_wav, roughen
+from studio.train.vocoder_data import Sounds, analyse, collate, crop, roughen
 from studio.train.vocoder_fit import VocoderFit, fit
 
 RATE = dmel.TIME_BASE.rate_hz
@@ -175,4 +176,4 @@ def test_a_file_of_another_rate_is_refused(tmp_path: Path) -> None:
         file.setframerate(16000)
         file.writeframes(b"\0\0" * 100)
     with pytest.raises(BadFile, match="24000 Hz"):
-        read_wav(tmp_path / "x.wav")
+        read_sound(tmp_path / "x.wav")

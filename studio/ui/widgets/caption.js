@@ -57,10 +57,10 @@ export class Caption {
     this.stale = true;
   }
 
-  /** The sample at the ear: light what has begun. Words begin in order. */
+  /** Everything before `sample` was heard: light what has begun. Words begin in order. */
   heard(sample, nowMs) {
     let next = this.now;
-    while (next + 1 < this.starts.length && this.starts[next + 1] <= sample) next++;
+    while (next + 1 < this.starts.length && this.starts[next + 1] < sample) next++;
     const isPast = next >= 0 && sample >= (this.ends[next] ?? Infinity);
     if (next !== this.now || isPast !== this.isPast) {
       const from = this.now;

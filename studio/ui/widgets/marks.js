@@ -26,8 +26,8 @@ export function drawWords(scope, view) {
     const x = view.x(word.start);
     if (x > scope.width) break;
     const end = view.x(word.end || words[i + 1]?.start || Math.max(word.start, made));
-    const isNow = word.start <= view.sample && view.sample < (word.end || Infinity);
-    const wasHeard = word.start <= view.sample;
+    const isNow = word.start < view.sample && view.sample < (word.end || Infinity);
+    const wasHeard = word.start < view.sample;
     paint.fillStyle = isNow ? colours.accent : wasHeard ? colours["accent-soft"] : colours.paper;
     paint.beginPath();
     paint.roundRect(x + 1, 3, Math.max(3, end - x - 2), WORD_PX - 2, 4);
