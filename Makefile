@@ -34,6 +34,7 @@ table: .venv/dev.stamp ## remake every figure of docs/results (an hour on two co
 	$(BIN)/studio eval wer --save
 	$(BIN)/studio eval long --save
 	$(BIN)/studio eval boundaries --save
+	$(BIN)/studio eval heard --save
 	$(BIN)/studio bench latency --save
 	$(BIN)/studio bench page --save
 	$(BIN)/studio bench summary

@@ -329,6 +329,22 @@ def vocoder_table(
     _show("vocoder", eval_vocoder(setting), as_json, save)
 
 
+@evaluate.command()
+def heard(
+    texts: Texts = TEXTS / "live.txt",
+    count: Count = 10,
+    wpm: Annotated[float, typer.Option(help="Typing speed, words a minute.")] = 60.0,
+    keep: Annotated[Path | None, typer.Option(help="Folder for the captured WAV files.")] = None,
+    as_json: Json = False,
+    save: Save = False,
+) -> None:
+    """Type texts live into the page, and transcribe what leaves its player."""
+    from studio.bench.heard import HeardSetting, eval_heard
+
+    setting = HeardSetting(texts=texts, count=count, wpm=wpm, keep=keep, quiet=as_json)
+    _show("heard", eval_heard(setting), as_json, save)
+
+
 @bench.command()
 def latency(
     texts: Texts = TEXTS / "latency.txt",
@@ -361,6 +377,19 @@ def page(
 
     setting = PageSetting(n=count, wpm=wpm, window=window, long_words=long_words, quiet=as_json)
     _show("page", bench_page(setting), as_json, save)
+
+
+@bench.command()
+def screenshot(
+    out: Annotated[Path, typer.Argument(help="PNG file to write.")],
+    width: Annotated[int, typer.Option(help="Of the window, pixels.")] = 1280,
+    height: Annotated[int, typer.Option(help="Of the window, pixels.")] = 860,
+    dark: Annotated[bool, typer.Option("--dark", help="The dark theme.")] = False,
+) -> None:
+    """Take a picture of the speaking page."""
+    from studio.bench.page import screenshot as take
+
+    take(out, width=width, height=height, dark=dark)
 
 
 @bench.command()

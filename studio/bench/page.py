@@ -4,49 +4,29 @@ The app runs as a process of its own and Chromium types into it. Moments are tak
 own time stamp, and the render clock of the audio worklet; the engine's part comes from the trace of the same text.
 """
 
-import argparse
-import json
-import os
 import shlex
-import shutil
-import socket
-import subprocess
-import sys
 import tempfile
-import time
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from studio.core.errors import NeedsPackage, StudioError
+from studio.bench.browser import PageFailed, open_page, own_command, running_app, said, type_words, wait_said
 from studio.core.trace import open_trace
 from studio.measure.latency import ladder, percentiles
 from studio.measure.report import print_table
 
 TEXTS = Path(__file__).parents[2] / "assets" / "texts"
-START_S = 120.0
 BLOCKED_MS, FREE_MS = 150, 60
 PICTURED = "Hello there, and welcome! I start speaking while you are still typing, so go ahead and say something."
 MORE_WORDS = 2  # typed after the window is complete, before the text is stopped
-FLAGS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync --autoplay-policy=no-user-gesture-required"
-).split()
 _BLOCK = """([blocked, free]) => {
   window.blocker = setInterval(() => {
     const until = performance.now() + blocked;
     while (performance.now() < until);
   }, blocked + free);
 }"""
-
-
-class PageFailed(StudioError):
-    """The app or the page did not do what it should."""
-
-    code = "page_failed"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,67 +82,6 @@ def bench_page(setting: PageSetting) -> dict[str, Any]:
     return out
 
 
-def own_command() -> list[str]:
-    """The app of this package."""
-    return [sys.executable, "-m", "studio", "app"]
-
-
-@contextmanager
-def running_app(command: Sequence[str] | None) -> Iterator[str]:
-    """The app as a process; gives its address. Raises PageFailed when it does not answer."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    with tempfile.TemporaryDirectory() as traces:
-        environ = {**os.environ, "STUDIO_SERVE_TRACES_FOLDER": traces}
-        process = subprocess.Popen([*(command or own_command()), "--port", str(port)], env=environ)
-        try:
-            url = f"http://127.0.0.1:{port}/"
-            _wait_for(process, url)
-            yield url
-        finally:
-            process.terminate()
-            process.wait(20.0)
-
-
-def _wait_for(process: subprocess.Popen[bytes], url: str) -> None:
-    until_s = time.monotonic() + START_S
-    while time.monotonic() < until_s:
-        if process.poll() is not None:
-            raise PageFailed(
-                f"the app ended with status {process.returncode}", "start it by hand and read what it says"
-            )
-        try:
-            with urllib.request.urlopen(url + "health", timeout=1.0):
-                return
-        except OSError:
-            time.sleep(0.1)
-    raise PageFailed(f"the app did not answer within {START_S:g} s", "start it by hand and read what it says")
-
-
-@contextmanager
-def open_page(url: str, **context: Any) -> Iterator[Any]:
-    """The Live page in a fresh headless Chromium, a Playwright page. Raises NeedsPackage."""
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError as error:
-        raise NeedsPackage(
-            "the browser is driven by playwright, which is not installed", "pip install playwright"
-        ) from error
-    program = next(
-        (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
-    )
-    if program is None:
-        raise NeedsPackage("there is no chromium", "install the system package chromium")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=FLAGS)
-        page = browser.new_context(**{"viewport": {"width": 1280, "height": 860}, **context}).new_page()
-        page.goto(url)
-        page.wait_for_selector(".live .options input", state="attached")
-        yield page
-        browser.close()
-
-
 def _set_window(page: Any, window: int | None) -> None:
     if window is not None:
         page.locator('[data-option="m"]').fill(str(window))
@@ -175,32 +94,12 @@ def _window(page: Any) -> int:
     return int(field.input_value()) if field.count() else 1
 
 
-def type_words(page: Any, words: Sequence[str], wpm: float) -> None:
-    """Type with a steady hand: a word and the space after it in 60 / wpm seconds, whatever each key costs."""
-    page.locator("#live-text").focus()
-    began_s = time.perf_counter()
-    for place, word in enumerate(words):
-        for k, key in enumerate(f"{word} "):
-            due_s = began_s + (place + (k + 1) / (len(word) + 1)) * 60.0 / wpm
-            page.wait_for_timeout(max(0.0, (due_s - time.perf_counter()) * 1000.0))
-            page.keyboard.type(key)
-
-
-def _said(page: Any) -> int:
-    return page.evaluate("Number(document.querySelector('.live').dataset.said ?? 0)")
-
-
-def _wait_said(page: Any, count: int, timeout_s: float) -> None:
-    script = "count => Number(document.querySelector('.live').dataset.said ?? 0) >= count"
-    page.wait_for_function(script, arg=count, timeout=timeout_s * 1000.0)
-
-
 def _first_audio(page: Any, url: str, words: Sequence[str], wpm: float) -> dict[str, float | None]:
     """Type the first words of a text, and take the latency apart."""
-    said = _said(page)
+    before = said(page)
     type_words(page, words, wpm)
     page.locator('[data-do="stop"]').click()
-    _wait_said(page, said + 1, 30.0)
+    wait_said(page, before + 1, 30.0)
     page.wait_for_selector('[data-get="trace"]:not([hidden])')
     figures = page.evaluate("document.querySelector('.live').figures")
     if figures["first_audio_ms"] is None:
@@ -223,10 +122,10 @@ def _first_audio(page: Any, url: str, words: Sequence[str], wpm: float) -> dict[
 
 def _long_text(page: Any, words: Sequence[str], wpm: float) -> dict[str, Any]:
     """Type a long text to its end: how often and how long the listener had to wait for anything but text."""
-    said = _said(page)
+    before = said(page)
     type_words(page, words, wpm)
     page.keyboard.press("Control+Enter")
-    _wait_said(page, said + 1, 180.0)
+    wait_said(page, before + 1, 180.0)
     figures = page.evaluate("document.querySelector('.live').figures")
     page.locator('[data-do="clear"]').click()
     return {
@@ -275,32 +174,3 @@ def screenshot(
         page.wait_for_timeout(700)
         path.parent.mkdir(parents=True, exist_ok=True)
         page.screenshot(path=path)
-
-
-def main() -> None:
-    """``python -m studio.bench.page``: the figures, or with ``--screenshot`` a picture."""
-    parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("--command", type=shlex.split, help="another app than this package's own")
-    parser.add_argument("--screenshot", type=Path, help="only take a picture of the speaking page")
-    parser.add_argument("--width", type=int, default=1280)
-    parser.add_argument("--height", type=int, default=860)
-    parser.add_argument("--dark", action="store_true")
-    parser.add_argument("-n", type=int, default=20)
-    parser.add_argument("--wpm", type=float, default=60.0)
-    parser.add_argument("--window", type=int)
-    parser.add_argument("--long-words", type=int, default=80)
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    args = parser.parse_args()
-    if args.screenshot:
-        screenshot(args.screenshot, args.command, width=args.width, height=args.height, dark=args.dark)
-        return
-    setting = PageSetting(
-        command=args.command, n=args.n, wpm=args.wpm, window=args.window, long_words=args.long_words, quiet=args.json
-    )
-    out = bench_page(setting)
-    if args.json:
-        print(json.dumps(out, indent=1))
-
-
-if __name__ == "__main__":
-    main()

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from studio.bench import boundaries, latency, long, page, vocoder, wer
+from studio.bench import boundaries, heard, latency, long, page, vocoder, wer
 from studio.core.errors import BadFile
 from studio.measure.report import RESULTS, as_text
 
@@ -16,6 +16,7 @@ SHOWN: dict[str, tuple[str, Callable[[Mapping[str, Any]], None]]] = {
     "vocoder": ("Vocoders alone", vocoder.show),
     "boundaries": ("Windows and boundaries", boundaries.show),
     "latency": ("First audio of the engine", latency.show),
+    "heard": ("Typed live, heard in the browser", heard.show),
     "page": ("First audio of the page", page.show),
 }
 _HEAD = """# Results

@@ -9,21 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from studio.bench.browser import RENDERED
+
 RATE_HZ = 24_000
 FADE_SAMPLES = 120  # 5 ms
-
-_RENDERED = """play => {
-  const tap = document.querySelector('.live').tap;
-  const parts = [];
-  for (const block of tap.blocks) {
-    if (block.play !== play) continue;
-    for (const [offset, sample, count] of block.runs) {
-      const pcm = Int16Array.from(block.pcm.subarray(offset, offset + count), (v) => Math.round(v * 32768));
-      parts.push([sample, btoa(String.fromCharCode(...new Uint8Array(pcm.buffer)))]);
-    }
-  }
-  return parts;
-}"""
 
 
 class LivePage:
@@ -105,7 +94,7 @@ class LivePage:
 
     def rendered(self, play: int = 1) -> np.ndarray:
         """What left the worklet as speech, int16 [T]; the samples must be in order and without a hole."""
-        parts = self.page.evaluate(_RENDERED, play)
+        parts = self.page.evaluate(RENDERED, play)
         out: list[np.ndarray] = []
         expected = 0
         for sample, data in parts:

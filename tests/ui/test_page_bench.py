@@ -1,22 +1,45 @@
 """The page's bench drives the real page; on tones here, so that no figure is asserted but that there is one."""
 
 import json
-import shlex
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
+APP = [sys.executable, str(ROOT / "tests" / "fakes.py")]
+
+
+def figures(code: str) -> dict[str, Any]:
+    """What code prints as JSON in a process of its own: two drivers of browsers do not share one."""
+    command = [sys.executable, "-c", f"import json\nfrom pathlib import Path\n{code}"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120.0)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
 
 
 def test_bench_takes_the_latency_apart(chromium: Any) -> None:
-    app = shlex.join([sys.executable, str(ROOT / "tests" / "fakes.py")])
-    command = [sys.executable, "-m", "studio.bench.page", "--command", app]
-    command += ["-n", "1", "--wpm", "240", "--long-words", "0", "--json"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120.0, check=True)
-    out = json.loads(done.stdout)
+    out = figures(
+        "from studio.bench.page import PageSetting, bench_page\n"
+        f"print(json.dumps(bench_page(PageSetting(command={APP!r}, n=1, wpm=240.0, long_words=0, quiet=True))))"
+    )
     assert (out["n"], out["m"]) == (1, 3)
     parts = ("t2_t0_ms", "lead_in_ms", "page_ms")
     assert abs(out["t6_key_ms"]["p50"] - sum(out[part]["p50"] for part in parts)) < 1e-6
     assert all(out[part]["p50"] >= 0.0 for part in parts)
+
+
+def test_what_is_heard_is_captured_whole(chromium: Any, tmp_path: Path) -> None:
+    texts = tmp_path / "texts.txt"
+    texts.write_text("one two three four\nfive six\n")
+    out = figures(
+        "from studio.bench.heard import HeardSetting, eval_heard\n"
+        f"setting = HeardSetting(texts=Path({str(texts)!r}), command={APP!r}, wpm=400.0, keep=Path({str(tmp_path)!r}),"
+        " quiet=True)\n"
+        "print(json.dumps(eval_heard(setting)))"
+    )
+    # The fake engine's tones: 60 ms a letter, in frames of 25 ms.
+    assert [row["text"] for row in out["rows"]] == ["one two three four", "five six"]
+    assert out["rows"][0]["audio_s"] > out["rows"][1]["audio_s"] > 0.3
+    assert (tmp_path / "heard-01.wav").stat().st_size == 44 + 2 * round(out["rows"][0]["audio_s"] * 24_000)
+    assert out["wer"] >= 0.0 and all(row["stalls"] >= 0 for row in out["rows"])

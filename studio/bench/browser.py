@@ -1,0 +1,144 @@
+"""The app as a process, and headless Chromium typing into it."""
+
+import base64
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from studio.core.errors import NeedsPackage, StudioError
+
+START_S = 120.0
+FLAGS = (
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync --autoplay-policy=no-user-gesture-required"
+).split()
+# What left the worklet as speech: [first sample, base64 of s16le] of every stretch, in the order it was rendered.
+RENDERED = """play => {
+  const tap = document.querySelector('.live').tap;
+  const parts = [];
+  for (const block of tap.blocks) {
+    if (block.play !== play) continue;
+    for (const [offset, sample, count] of block.runs) {
+      const pcm = Int16Array.from(block.pcm.subarray(offset, offset + count), (v) => Math.round(v * 32768));
+      parts.push([sample, btoa(String.fromCharCode(...new Uint8Array(pcm.buffer)))]);
+    }
+  }
+  return parts;
+}"""
+
+
+class PageFailed(StudioError):
+    """The app or the page did not do what it should."""
+
+    code = "page_failed"
+
+
+def own_command() -> list[str]:
+    """The app of this package."""
+    return [sys.executable, "-m", "studio", "app"]
+
+
+@contextmanager
+def running_app(command: Sequence[str] | None) -> Iterator[str]:
+    """The app as a process; gives its address. Raises PageFailed when it does not answer."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with tempfile.TemporaryDirectory() as traces:
+        environ = {**os.environ, "STUDIO_SERVE_TRACES_FOLDER": traces}
+        process = subprocess.Popen([*(command or own_command()), "--port", str(port)], env=environ)
+        try:
+            url = f"http://127.0.0.1:{port}/"
+            _wait_for(process, url)
+            yield url
+        finally:
+            process.terminate()
+            process.wait(20.0)
+
+
+def _wait_for(process: subprocess.Popen[bytes], url: str) -> None:
+    until_s = time.monotonic() + START_S
+    while time.monotonic() < until_s:
+        if process.poll() is not None:
+            raise PageFailed(
+                f"the app ended with status {process.returncode}", "start it by hand and read what it says"
+            )
+        try:
+            with urllib.request.urlopen(url + "health", timeout=1.0):
+                return
+        except OSError:
+            time.sleep(0.1)
+    raise PageFailed(f"the app did not answer within {START_S:g} s", "start it by hand and read what it says")
+
+
+@contextmanager
+def open_page(url: str, **context: Any) -> Iterator[Any]:
+    """The Live page in a fresh headless Chromium, a Playwright page. Raises NeedsPackage."""
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError as error:
+        raise NeedsPackage(
+            "the browser is driven by playwright, which is not installed", "pip install playwright"
+        ) from error
+    program = next(
+        (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
+    )
+    if program is None:
+        raise NeedsPackage("there is no chromium", "install the system package chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=FLAGS)
+        page = browser.new_context(**{"viewport": {"width": 1280, "height": 860}, **context}).new_page()
+        page.goto(url)
+        page.wait_for_selector(".live .options input", state="attached")
+        yield page
+        browser.close()
+
+
+def type_words(page: Any, words: Sequence[str], wpm: float) -> None:
+    """Type with a steady hand: a word and the space after it in 60 / wpm seconds, whatever each key costs."""
+    page.locator("#live-text").focus()
+    began_s = time.perf_counter()
+    for place, word in enumerate(words):
+        for k, key in enumerate(f"{word} "):
+            due_s = began_s + (place + (k + 1) / (len(word) + 1)) * 60.0 / wpm
+            page.wait_for_timeout(max(0.0, (due_s - time.perf_counter()) * 1000.0))
+            page.keyboard.type(key)
+
+
+def said(page: Any) -> int:
+    """How many utterances have been heard to their end."""
+    return page.evaluate("Number(document.querySelector('.live').dataset.said ?? 0)")
+
+
+def wait_said(page: Any, count: int, timeout_s: float) -> None:
+    """Wait until so many have."""
+    script = "count => Number(document.querySelector('.live').dataset.said ?? 0) >= count"
+    page.wait_for_function(script, arg=count, timeout=timeout_s * 1000.0)
+
+
+def captured(page: Any, play: int) -> np.ndarray:
+    """What the worklet rendered of the voice in a play (from 1), int16 [T], without the pauses.
+
+    The page must have been opened with ``?tap=1``.
+
+    Raises:
+        PageFailed: samples came out of order, twice, or not at all.
+    """
+    out: list[np.ndarray] = []
+    expected = 0
+    for sample, data in page.evaluate(RENDERED, play):
+        if sample != expected:
+            raise PageFailed(f"the page rendered sample {sample} where {expected} was due", "report this")
+        out.append(np.frombuffer(base64.b64decode(data), "<i2"))
+        expected += len(out[-1])
+    return np.concatenate(out) if out else np.zeros(0, np.int16)
