@@ -164,6 +164,21 @@ def corpus(
 
 
 @train.command()
+def recordings(
+    folder: Annotated[Path, typer.Option("--recordings", help="WAV or FLAC files and their texts.")],
+    textgrids: Annotated[Path, typer.Option(help="TextGrids of the same names, with tiers words and phones (MFA).")],
+    out: Annotated[Path, typer.Option(help="Folder for the shards; a stopped run goes on.")],
+    speaker: Annotated[str, typer.Option(help="The speaker; else a file name's part before its first _.")] = "",
+    shard_sentences: Annotated[int, typer.Option(min=1, help="Recordings in a shard.")] = 250,
+) -> None:
+    """Take real recordings, aligned by the Montreal Forced Aligner, in place of the teachers."""
+    from studio.train.recordings import take_recordings
+
+    taken, skipped = take_recordings(folder, textgrids, out, speaker, shard_sentences)
+    typer.echo(f"{taken} recordings in {out}; {skipped} left out (no TextGrid, no text, or words that differ)")
+
+
+@train.command()
 def features(
     corpus: Annotated[Path, typer.Option(help="Folder of spoken shards.")],
     out: Annotated[Path, typer.Option(help="Folder for the encoded shards.")],

@@ -8,7 +8,8 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,22 +84,28 @@ def speak_corpus(recipe: Recipe, sentences: Path, texts: Path, out: Path, worker
 
 def _speak_shard(plan: ShardPlan, recipe: CorpusRecipe, out: Path) -> None:
     torch.set_num_threads(1)
-    folder = out / f".{plan.name}.part"
+    with tempfile.TemporaryDirectory() as scratch:
+        taught = teachers.speak(plan.speaker, plan.texts, Path(scratch))
+    write_shard(out, plan.name, taught, recipe.gain_db.get(plan.speaker, 0.0))
+
+
+def write_shard(out: Path, name: str, spoken: Iterable[teachers.Taught | None], gain_db: float) -> None:
+    """Write a shard whole: under another name until it is complete."""
+    folder = out / f".{name}.part"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    gain = 10 ** (recipe.gain_db.get(plan.speaker, 0.0) / 20)
+    gain = 10 ** (gain_db / 20)
     lines = []
-    for number, taught in enumerate(teachers.speak(plan.speaker, plan.texts, folder / "scratch")):
+    for number, taught in enumerate(spoken):
         if taught is None:
             continue
         pcm = torch.from_numpy(to_float(taught.pcm))
         voice = dmel.resample(pcm, taught.rate_hz, dmel.TIME_BASE.rate_hz) * gain
         write_wav(folder / f"{number:04}.wav", to_int16(voice.numpy()), dmel.TIME_BASE.rate_hz)
         lines.append(_label(f"{number:04}.wav", taught))
-    shutil.rmtree(folder / "scratch")
     (folder / "labels.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    shutil.rmtree(out / plan.name, ignore_errors=True)
-    folder.rename(out / plan.name)
+    shutil.rmtree(out / name, ignore_errors=True)
+    folder.rename(out / name)
 
 
 def _label(wav: str, taught: teachers.Taught) -> dict[str, Any]:

@@ -1,0 +1,126 @@
+"""Real recordings aligned by the Montreal Forced Aligner (LJSpeech, LibriTTS), as shards like the teachers'."""
+
+import re
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from rich.progress import track
+
+from studio.core.clips import to_int16
+from studio.core.errors import BadFile, NeedsPackage
+from studio.train.corpus import write_shard
+from studio.train.teachers import Taught, spoken_words
+
+_SOUNDS = (".wav", ".flac")
+_TEXTS = (".normalized.txt", ".txt", ".lab")
+_SILENCES = frozenset({"", "sil", "sp", "spn", "<eps>"})
+
+
+def take_recordings(
+    recordings: Path, textgrids: Path, out: Path, speaker: str = "", shard_sentences: int = 250
+) -> tuple[int, int]:
+    """Write shards of every recording that has a text and a TextGrid; answers how many were taken and left out.
+
+    A recording's text is ``<stem>.normalized.txt``, ``.txt`` or ``.lab`` beside it, or its line in ``metadata.csv``
+    (``id|text|normalised text``). Punctuation comes from the text, times from the tiers ``words`` and ``phones``.
+
+    Raises:
+        BadFile: there are no recordings, or a name holds no speaker and none was given.
+        NeedsPackage: praatio or soundfile is not installed.
+    """
+    sounds = sorted(p for p in recordings.rglob("*") if p.suffix.lower() in _SOUNDS)
+    if not sounds:
+        raise BadFile(f"there are no WAV or FLAC files in {recordings}", "give the corpus's folder with --recordings")
+    grids = {p.stem: p for p in textgrids.rglob("*.TextGrid")}
+    lines = _metadata(recordings)
+    out.mkdir(parents=True, exist_ok=True)
+    taken = skipped = 0
+    by_speaker = groupby(sorted(sounds, key=lambda p: (_speaker(p, speaker), p)), key=lambda p: _speaker(p, speaker))
+    for name, mine in ((name, list(paths)) for name, paths in by_speaker):
+        starts = range(0, len(mine), shard_sentences)
+        for number, start in enumerate(track(starts, name)):
+            shard = f"{name}-{number:03}"
+            group = mine[start : start + shard_sentences]
+            if not (out / shard / "labels.jsonl").is_file():
+                write_shard(out, shard, _aligned(group, grids, lines, name), gain_db=0.0)
+            kept = sum(1 for _ in (out / shard / "labels.jsonl").open(encoding="utf-8"))
+            taken, skipped = taken + kept, skipped + len(group) - kept
+    return taken, skipped
+
+
+def _speaker(path: Path, given: str) -> str:
+    name, mark, _ = path.stem.partition("_")
+    if not given and not mark:
+        raise BadFile(f"{path.name} does not name its speaker", "give one with --speaker")
+    return given or name
+
+
+def _metadata(recordings: Path) -> dict[str, str]:
+    """Texts of an LJSpeech metadata.csv beside or above the recordings."""
+    for folder in (recordings, recordings.parent):
+        path = folder / "metadata.csv"
+        if path.is_file():
+            rows = (line.split("|") for line in path.read_text(encoding="utf-8").splitlines() if "|" in line)
+            return {row[0]: row[-1] for row in rows}
+    return {}
+
+
+def _aligned(
+    sounds: list[Path], grids: dict[str, Path], lines: dict[str, str], speaker: str
+) -> Iterator[Taught | None]:
+    for path in sounds:
+        text = _text(path, lines)
+        grid = grids.get(path.stem)
+        yield read_aligned(path, grid, text, speaker) if text and grid else None
+
+
+def _text(path: Path, lines: dict[str, str]) -> str:
+    beside = (path.with_name(path.stem + ending) for ending in _TEXTS)
+    found = next((p for p in beside if p.is_file()), None)
+    return found.read_text(encoding="utf-8").strip() if found else lines.get(path.stem, "")
+
+
+def read_aligned(sound: Path, grid: Path, text: str, speaker: str) -> Taught | None:
+    """A recording with its times; None when the aligner's words are not the text's.
+
+    Raises:
+        BadFile: the TextGrid has no tiers ``words`` and ``phones``, or a file cannot be read.
+        NeedsPackage: praatio or soundfile is not installed.
+    """
+    try:
+        import soundfile
+        from praatio import textgrid
+        from praatio.utilities.errors import PraatioException
+    except ImportError as error:
+        raise NeedsPackage(f"recordings need {error.name}", "pip install 'streaming-tts-studio[train]'") from error
+    try:
+        tiers = textgrid.openTextgrid(str(grid), includeEmptyIntervals=True)
+        words = [(e.label.lower(), float(e.end)) for e in _intervals(tiers, "words") if e.label not in _SILENCES]
+        labels = [(e.label, float(e.end)) for e in _intervals(tiers, "phones")]
+        samples, rate_hz = soundfile.read(sound, dtype="float32", always_2d=True)
+    except (PraatioException, KeyError, ValueError, IndexError, soundfile.SoundFileError) as error:
+        raise BadFile(f"{grid.name} or {sound.name} cannot be read: {error}", "align the corpus again") from error
+    wanted = spoken_words(text)
+    if [re.sub(r"[^a-z']", "", w).strip("'") for w, _ in words] != [w.rstrip(",.?!;:") for w in wanted] or not wanted:
+        return None
+    if any(label == "spn" for label, _ in labels):
+        return None  # a word that the aligner's lexicon does not know
+    phones = [(_phone(label), end) for label, end in labels]
+    return Taught(text, speaker, rate_hz, to_int16(samples.mean(axis=1)), wanted, [end for _, end in words], phones)
+
+
+def _intervals(grid: Any, tier: str) -> list[Any]:
+    """Entries of an interval tier (praatio's tiers may also hold points)."""
+    entries = list(grid.getTier(tier).entries)
+    if any(not hasattr(e, "end") for e in entries):
+        raise ValueError(f"the tier {tier} holds points, not intervals")
+    return entries
+
+
+def _phone(label: str) -> str:
+    """ARPAbet with stress digits, as the teachers' lexicons write it; unstressed AH is their schwa."""
+    if label in _SILENCES:
+        return "pau"
+    return "ax" if label == "AH0" else re.sub(r"\d", "", label).lower()
