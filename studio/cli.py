@@ -34,6 +34,7 @@ Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 VoiceName = Annotated[str, typer.Option(help="A voice, name[:speaker]; the first one unless named.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the figures as JSON and nothing else.")]
 Save = Annotated[bool, typer.Option("--save", help="Also write a dated JSON file to bench/results/.")]
+Threads = Annotated[int, typer.Option(min=1, help="Of arithmetic on a CPU; more help large nets only.")]
 Texts = Annotated[Path, typer.Option(help="One text a line.")]
 Count = Annotated[int, typer.Option(min=1, help="How many texts, from the first.")]
 Recipe = Annotated[Path, typer.Option(help="The voice's recipe.")]
@@ -60,6 +61,7 @@ def app(
     voices: Voices = VOICES,
     device: Device = "auto",
     places: Annotated[int, typer.Option(min=1, max=64, help="Utterances spoken at once.")] = 4,
+    threads: Threads = 1,
 ) -> None:
     """Open the studio in a browser: type, and hear it while you type."""
     from dataclasses import replace
@@ -73,7 +75,7 @@ def app(
 
     chosen = load_settings(settings, os.environ)
     chosen = replace(chosen, host=host or chosen.host, port=chosen.port if port is None else port)
-    engine = open_engine(voices, best(), device, places=places)
+    engine = open_engine(voices, best(), device, places=places, threads=threads)
     typer.echo(f"Streaming-TTS Studio: http://{chosen.host}:{chosen.port}{chosen.root_path}", err=True)
     try:
         run(mount(create_app(engine, chosen, _provenance(device)), engine, chosen), chosen)
@@ -99,6 +101,7 @@ def say(
     as_heard: Annotated[bool, typer.Option("--as-heard", help="Put the pauses for text into the WAV.")] = False,
     voices: Voices = VOICES,
     device: Device = "auto",
+    threads: Threads = 1,
 ) -> None:
     """Speak a text into a WAV file."""
     from studio import say as saying
@@ -119,7 +122,7 @@ def say(
     else:
         source = list(saying.at_once(text) if typing_wpm is None else saying.typed(text, typing_wpm))
     options = {"scheme": scheme, "m": window, "n": hop}
-    engine = open_engine(voices, best(), device)
+    engine = open_engine(voices, best(), device, threads=threads)
     try:
         request = SpeakRequest(voice=voice, seed=seed, temperature=temperature, options=options)
         folder = trace.with_suffix("") if trace else None

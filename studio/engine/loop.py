@@ -138,7 +138,7 @@ def open_engine(
     device: str = "auto",
     voice_names: Sequence[str] | None = None,
     places: int = PLACES,
-    threads: int | None = None,
+    threads: int = 1,
     clock: Clock | None = None,
 ) -> LocalEngine:
     """An engine over a folder of voices; the first one is loaded at once, the others when first spoken.
@@ -146,13 +146,13 @@ def open_engine(
     Args:
         device: auto, cpu or cuda.
         voice_names: which voices, in this order; None for all.
-        threads: of arithmetic on a CPU; None leaves torch's choice.
+        threads: of arithmetic on a CPU. One is fastest for the shipped voice: its products are too small to share, and
+            threads that wait for each other stall whenever something else wants a core.
 
     Raises:
         BadVoice, BadOption, NeedsPackage.
     """
-    if threads:
-        torch.set_num_threads(threads)
+    torch.set_num_threads(threads)
     found = read_cards(voices)
     if voice_names:
         for name in voice_names:
