@@ -63,7 +63,7 @@ def read_wav(source: Path | bytes | BinaryIO) -> tuple[np.ndarray, int]:
             rate_hz, data = wav.getframerate(), wav.readframes(wav.getnframes()) if kind == (1, 2) else b""
     except FileNotFoundError as error:
         raise BadFile(f"there is no file {name}", "check the path") from error
-    except (wave.Error, EOFError, OSError) as error:
+    except (wave.Error, EOFError, OSError, RuntimeError) as error:  # RuntimeError: a chunk claims more than there is
         raise BadFile(
             f"{name} cannot be read as WAV: {error or 'it is cut short'}", "mono 16-bit PCM is read"
         ) from error

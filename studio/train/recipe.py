@@ -43,7 +43,7 @@ class FitRecipe:
 
     config: dict[str, Any]
     windows: WindowDraw
-    passes: float
+    steps: int
     peak_rate: float
     warmup_share: float
     decay_share: float

@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from studio.engine import dmel
@@ -109,10 +109,18 @@ def optimisers(fitter: Fitter, recipe: FitRecipe) -> list[torch.optim.Optimizer]
     ]
 
 
-def fit(recipe: Recipe, features: Path, state: Path, device: torch.device, threads: int | None = None) -> Path:
-    """Train until the recipe's passes are done, from wherever ``state`` says; answers the weights' path.
+def fit(
+    recipe: Recipe,
+    features: Path,
+    state: Path,
+    device: torch.device,
+    threads: int | None = None,
+    start: Path | None = None,
+) -> Path:
+    """Train until the recipe's steps are done, from wherever ``state`` says; answers the weights' path.
 
-    Metrics go to ``state/metrics.jsonl`` (one line a few steps, one a validation).
+    ``start`` are weights to begin from instead of chance, such as a shipped voice's. Metrics go to
+    ``state/metrics.jsonl`` (one line a few steps, one a validation).
     """
     assert recipe.fit is not None
     if threads:
@@ -122,13 +130,11 @@ def fit(recipe: Recipe, features: Path, state: Path, device: torch.device, threa
     fitter = Fitter(Config(**recipe.fit.config)).to(device)
     optims = optimisers(fitter, recipe.fit)
     at = _resume(state, fitter, optims, device)
+    if start is not None and at.step == 0:
+        fitter.net.load_state_dict(load_file(start))
     text = SpokenText(features, recipe.corpus.speakers, recipe.corpus.validation_shards)
     _set_silence(fitter.net, text)
-    per_pass = sum(1 for _ in training_batches(text, recipe.fit, recipe.seed, 0)) if at.step == 0 else 0
-    plan_path = state / "plan.json"
-    if per_pass:
-        plan_path.write_text(json.dumps({"steps_per_pass": per_pass}), encoding="utf-8")
-    steps = round(json.loads(plan_path.read_text(encoding="utf-8"))["steps_per_pass"] * recipe.fit.passes)
+    steps = recipe.fit.steps
     copied = HalfCopy(fitter)
     saved = checked = time.monotonic()
     log = (state / "metrics.jsonl").open("a", encoding="utf-8", buffering=1)

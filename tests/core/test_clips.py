@@ -69,3 +69,14 @@ def test_damage_is_a_clear_error(data):
 def test_absent_file_is_named(tmp_path):
     with pytest.raises(BadFile, match=r"there is no file .*none\.wav"):
         read_wav(tmp_path / "none.wav")
+
+
+def test_a_chunk_that_claims_more_than_there_is_is_a_damaged_file(tmp_path):
+    """``wave`` answers such a file with a bare RuntimeError."""
+    path = tmp_path / "cut.wav"
+    data = bytearray(wav_bytes(np.zeros(400, np.int16), 24_000))
+    at = data.index(b"fmt ") + 4
+    data[at : at + 4] = (2**30).to_bytes(4, "little")
+    path.write_bytes(bytes(data))
+    with pytest.raises(BadFile):
+        read_wav(path)

@@ -20,5 +20,5 @@ def recipe() -> Recipe:
 def small(recipe: Recipe) -> Recipe:
     """The same with a tiny net and three sentences a shard."""
     assert recipe.fit is not None
-    fit = replace(recipe.fit, config={"layers": 1, "width": 32, "heads": 2, "hidden": 64, "speakers": 2}, passes=4.0)
+    fit = replace(recipe.fit, config={"layers": 1, "width": 32, "heads": 2, "hidden": 64, "speakers": 2}, steps=6)
     return replace(recipe, corpus=replace(recipe.corpus, shard_sentences=3), fit=fit)
