@@ -1,0 +1,187 @@
+"""What a campaign is set to: frozen dataclasses, read strictly from JSON or TOML and written back the same."""
+
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from types import UnionType
+from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+
+from studio.core.errors import BadOption
+
+Choice = Literal["a", "b", "tie", "both_bad"]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question answered by a whole number from ``low`` to ``high``; ``labels`` names some of them."""
+
+    id: str
+    prompt: str
+    low: int
+    high: int
+    labels: dict[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True)
+class Screen:
+    """A question before the test; with ``accept`` only those answers go on."""
+
+    id: str
+    prompt: str
+    options: list[str]
+    accept: list[str] = field(default_factory=list[str])
+
+
+@dataclass(frozen=True)
+class Gates:
+    """What stands before and between the trials, and what the analysis may leave out."""
+
+    headphones: Literal["none", "woods", "huggins"] = "none"
+    headphones_required: bool = False
+    level: bool = True
+    screening: list[Screen] = field(default_factory=list[Screen])
+    training: int = 0
+    traps: int = 0
+    golds: int = 0
+    min_variance: float = 0.0
+
+
+@dataclass(frozen=True)
+class Texts:
+    """What the rater reads; the consent has a version, and every rater's row says which one was agreed to."""
+
+    title: str = "Listening test"
+    consent: str = ""
+    consent_version: int = 1
+    instructions: str = ""
+    thanks: str = "Thank you. Your answers are saved."
+    language: str = "en"
+
+
+@dataclass(frozen=True)
+class Completion:
+    """What a panel wants back after the last answer is saved."""
+
+    code: str | None = None
+    redirect_url: str | None = None
+
+
+@dataclass(frozen=True)
+class StopRule:
+    """When to stop: every system's 95% interval is at most this wide on each side."""
+
+    half_width: float | None = None
+
+
+@dataclass(frozen=True)
+class CampaignConfig:
+    """One listening test.
+
+    Attributes:
+        kind: a name of studio.mos.kinds.
+        questions: what is scored on every stimulus (acr, scale).
+        choices: what may be answered on a pair (ab, similarity).
+        prompt: the question asked about a pair.
+        raters_per_stimulus: how many raters each unit (stimulus, pair or page) is to have.
+        trials_per_sitting: test trials of one rater; traps, golds and training come on top.
+        pairs: all pairs of systems, or every system against ``baseline``.
+        must_listen: share of each clip that is to be played before the answer may be sent.
+        repeats: trials of a sitting that are shown twice, for self-consistency.
+    """
+
+    kind: str
+    questions: list[Question] = field(default_factory=list[Question])
+    choices: list[Choice] = field(default_factory=list[Choice])
+    prompt: str = ""
+    raters_per_stimulus: int = 7
+    trials_per_sitting: int = 10
+    pairs: Literal["all", "baseline"] = "all"
+    baseline: str | None = None
+    break_after: int = 0
+    must_listen: float = 1.0
+    show_text: bool = True
+    repeats: int = 0
+    gates: Gates = field(default_factory=Gates)
+    texts: Texts = field(default_factory=Texts)
+    completion: Completion = field(default_factory=Completion)
+    stop: StopRule = field(default_factory=StopRule)
+
+    def __post_init__(self) -> None:
+        """Raises BadOption on a number outside its range."""
+        for name, low, high in _RANGES:
+            value = getattr(self, name)
+            if not low <= value <= high:
+                raise BadOption(f"{name} is {value}", f"it may be {low} to {high}")
+        for question in self.questions:
+            if not 0 <= question.low < question.high <= 100:
+                raise BadOption(
+                    f"the scale of question {question.id!r} is {question.low} to {question.high}",
+                    "low must be below high, both within 0 to 100",
+                )
+        if len({q.id for q in self.questions}) < len(self.questions):
+            raise BadOption("two questions have the same id", "give each its own")
+
+
+_RANGES: tuple[tuple[str, float, float], ...] = (
+    ("raters_per_stimulus", 1, 10_000),
+    ("trials_per_sitting", 1, 500),
+    ("break_after", 0, 500),
+    ("must_listen", 0.0, 1.0),
+    ("repeats", 0, 50),
+)
+
+
+def to_json(config: CampaignConfig) -> dict[str, Any]:
+    """A campaign's settings as JSON values."""
+    return asdict(config)
+
+
+def from_json(data: Any) -> CampaignConfig:
+    """Settings from JSON or TOML values. Raises BadOption on unknown keys, missing keys or wrong types."""
+    return _read(CampaignConfig, data, "campaign")
+
+
+def _read(kind: type[T], data: Any, where: str) -> T:
+    if not isinstance(data, dict):
+        raise BadOption(f"[{where}] is not a table", "give keys and values")
+    table = cast("dict[str, Any]", data)
+    hints = get_type_hints(kind)
+    known = {f.name for f in fields(kind)}  # type: ignore[arg-type]
+    unknown = sorted(str(k) for k in set(table) - known)
+    if unknown:
+        raise BadOption(f"[{where}] has unknown keys: {', '.join(unknown)}", f"known are {', '.join(sorted(known))}")
+    values = {name: _value(hints[name], value, f"{where}.{name}") for name, value in table.items()}
+    try:
+        return kind(**values)
+    except TypeError as error:
+        raise BadOption(f"[{where}] is not complete: {error}", f"it takes {', '.join(sorted(known))}") from error
+
+
+def _value(hint: Any, value: Any, where: str) -> Any:
+    origin, args = get_origin(hint), get_args(hint)
+    if is_dataclass(hint) and isinstance(hint, type):
+        return _read(hint, value, where)
+    if origin is Literal:
+        return _checked(value in args, value, where, f"one of {', '.join(map(str, args))}")
+    if origin in (Union, UnionType):
+        inner = next(a for a in args if a is not type(None))
+        return None if value is None else _value(inner, value, where)
+    if origin is list:
+        _checked(isinstance(value, list), value, where, "a list")
+        return [_value(args[0], v, f"{where}[{i}]") for i, v in enumerate(value)]
+    if origin is dict:
+        _checked(isinstance(value, dict), value, where, "a table")
+        return {str(k): _value(args[1], v, f"{where}.{k}") for k, v in value.items()}
+    if hint is float:
+        _checked(isinstance(value, int | float) and not isinstance(value, bool), value, where, "a number")
+        return float(value)
+    if hint is int:
+        return _checked(isinstance(value, int) and not isinstance(value, bool), value, where, "a whole number")
+    if hint is bool:
+        return _checked(isinstance(value, bool), value, where, "true or false")
+    return _checked(isinstance(value, str), value, where, "text")
+
+
+def _checked(good: bool, value: Any, where: str, allowed: str) -> Any:
+    if not good:
+        raise BadOption(f"{where} is {value!r}", f"it must be {allowed}")
+    return value

@@ -1,0 +1,87 @@
+"""Differences between systems that were rated by the same people on the same items."""
+
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+import numpy as np
+
+from studio.core.errors import BadOption
+from studio.mos.stats.columns import F8, Ratings
+from studio.mos.stats.distributions import t_cdf
+from studio.mos.stats.interval import Clusters, Interval, clustered, ends, finite, present, t_quantile
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Mean of ``a`` minus mean of ``b``.
+
+    Attributes:
+        interval: of the difference; ``mean`` is the difference, ``n`` the ratings of both.
+        p: two-sided; None where there is no interval.
+        p_holm: corrected for all pairs that were compared (Holm 1979).
+    """
+
+    a: str
+    b: str
+    interval: Interval
+    p: float | None
+    p_holm: float | None
+
+
+def all_pairs(ratings: Ratings, clusters: Clusters = "two_way", level: float = 0.95) -> list[Difference]:
+    """Every pair of systems that have ratings, with Holm-corrected p values."""
+    used = [s for code, s in enumerate(ratings.systems) if (ratings.system == code).any()]
+    found = [difference(ratings, a, b, clusters, level) for a, b in combinations(used, 2)]
+    known = [d.p for d in found if d.p is not None]
+    corrected = iter(holm(np.array(known)))
+    return [d if d.p is None else replace(d, p_holm=float(next(corrected))) for d in found]
+
+
+def difference(ratings: Ratings, a: str, b: str, clusters: Clusters = "two_way", level: float = 0.95) -> Difference:
+    """One difference; what a rater or an item does to both systems cancels, whether or not every pair is complete.
+
+    The rating of a rater on an item enters the clusters of both systems with opposite signs (the clustered variance
+    of a regression on the system, without its (N - 1) / (N - 2)), so repeated measures are never taken as independent.
+
+    Raises:
+        BadOption: a system without ratings, or a level outside (0, 1).
+    """
+    influence = np.zeros(len(ratings))
+    means: list[float] = []
+    for name, sign in ((a, 1.0), (b, -1.0)):
+        rows = ratings.system == _code(ratings, name)
+        if not rows.any():
+            raise BadOption(f"system {name!r} has no ratings", "compare systems that were rated")
+        means.append(float(ratings.score[rows].mean()))
+        influence[rows] = sign * (ratings.score[rows] - means[-1]) / rows.sum()
+    both = np.isin(ratings.system, [_code(ratings, a), _code(ratings, b)])
+    rater, item = ratings.rater[both], ratings.item[both]
+    se, df = clustered(influence[both], rater, item, clusters)
+    mean = means[0] - means[1]
+    low, high = ends(mean, se, t_quantile(df, level))
+    interval = Interval(
+        mean, low, high, finite(se), df, int(both.sum()), present(rater), present(item), clusters, level
+    )
+    p = None if low is None else _p_value(mean, se, df)
+    return Difference(a, b, interval, p, p)
+
+
+def holm(p: F8) -> F8:
+    """Holm's step-down correction of p values [M], in their order."""
+    order = np.argsort(p, kind="stable")
+    stepped = np.maximum.accumulate(p[order] * (len(p) - np.arange(len(p))))
+    out = np.empty(len(p))
+    out[order] = np.minimum(stepped, 1.0)
+    return out
+
+
+def _p_value(mean: float, se: float, df: int) -> float:
+    if se == 0:
+        return 1.0 if mean == 0 else 0.0
+    return float(2 * t_cdf(df, -abs(mean) / se))
+
+
+def _code(ratings: Ratings, name: str) -> int:
+    if name not in ratings.systems:
+        raise BadOption(f"there is no system {name!r}", f"known are {', '.join(ratings.systems)}")
+    return ratings.systems.index(name)

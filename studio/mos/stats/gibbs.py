@@ -1,0 +1,60 @@
+"""The posterior of Bradley-Terry strengths under a Gamma prior, by Gibbs sampling (Caron & Doucet 2010, section 3)."""
+
+import numpy as np
+
+from studio.core.errors import BadOption
+from studio.mos.stats.columns import F8
+from studio.mos.stats.elo import ELO_PER_E, Fit, Spread, centred
+from studio.mos.stats.interval import tails
+from studio.mos.stats.strength import solve
+
+CHAINS = 8
+
+
+def draws(wins: F8, a0: float = 0.1, b0: float = 0.1, kept: int = 500, burn_in: int = 100, seed: int = 0) -> F8:
+    """Centred Elo scores drawn from the posterior, [8 * kept, S].
+
+    Each turn draws a latent Z_ij ~ Gamma(n_ij, rate p_i + p_j) for every pair that met, then
+    p_i ~ Gamma(a0 + wins_i, rate b0 + sum_j Z_ij). Eight chains start at the posterior mode of ln p.
+
+    Args:
+        wins: [S, S], row beats column; ties are half a win each.
+        a0: shape of the prior.
+        b0: rate of the prior.
+        kept: turns of each chain that are kept.
+        burn_in: turns before that.
+        seed: of the generator.
+    """
+    if kept < 1:
+        raise BadOption(f"kept is {kept}", "one draw is the least")
+    rng = np.random.default_rng(seed)
+    games = wins + wins.T
+    first, second = np.nonzero(np.triu(games))
+    met = games[first, second]
+    ends = np.zeros((len(first), len(wins)))
+    ends[np.arange(len(first)), first] = ends[np.arange(len(first)), second] = 1.0
+    won = a0 + wins.sum(axis=1)
+    p = np.broadcast_to(np.exp(solve(wins, a0, b0)), (CHAINS, len(wins)))
+    out = np.empty((kept, CHAINS, len(wins)))
+    for turn in range(-burn_in, kept):
+        latent = rng.standard_gamma(met, (CHAINS, len(met))) / (p[:, first] + p[:, second])
+        p = rng.standard_gamma(won, p.shape) / (b0 + latent @ ends)
+        if turn >= 0:
+            out[turn] = p
+    return centred(ELO_PER_E * np.log(out)).reshape(-1, len(wins))
+
+
+def spread(fitted: Fit, c: float = 2000.0, kept: int = 500, seed: int = 0, level: float = 0.95) -> Spread:
+    """Quantiles of the centred posterior, put on the scale of ``fitted``; votes are taken as independent.
+
+    ``fitted`` is of method gamma; its interval is centred on the posterior, so it need not be symmetric.
+    """
+    assert fitted.method == "gamma", "the sampler needs the prior and its fixed point"
+    elo = draws(fitted.wins, fitted.a0, fitted.b0, kept, seed=seed)
+    middle = fitted.elo(c).mean()
+    low, high = middle + np.quantile(elo, tails(level), axis=0)
+    apart = elo[:, :, None] - elo[:, None, :]
+    difference_low, difference_high = np.quantile(apart, tails(level), axis=0)
+    better = (apart > 0).mean(axis=0)
+    np.fill_diagonal(better, 0.5)
+    return Spread(low, high, difference_low, difference_high, better, "Gibbs: quantiles of the centred posterior")

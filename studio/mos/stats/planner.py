@@ -1,0 +1,89 @@
+"""How many raters a listening test needs for intervals of a wanted width, by simulation."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from studio.core.errors import BadOption
+from studio.mos.stats.columns import F8
+from studio.mos.stats.means import mean_of
+from studio.mos.stats.population import Listeners, draw_ratings
+
+MOST_RATERS = 1024
+
+Show = Callable[[int, float], None]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What it takes.
+
+    Attributes:
+        raters: the fewest raters whose median half width is at most the wanted one.
+        half_width: that median.
+        curve: (raters, median half width) of every number that was tried, rising.
+    """
+
+    raters: int
+    half_width: float
+    curve: list[tuple[int, float]]
+
+
+def raters_needed(
+    half_width: float,
+    who: Listeners | None = None,
+    items: int = 30,
+    share: float = 1.0,
+    runs: int = 40,
+    seed: int = 0,
+    level: float = 0.95,
+    show: Show | None = None,
+) -> Plan:
+    """The fewest raters for two-way intervals of a MOS with this median half width, found by bisection.
+
+    Args:
+        half_width: wanted, in steps of the scale.
+        who: the variance components; its first system is the one simulated.
+        items: scripts in the test.
+        share: part of them that each rater hears.
+        runs: simulated tests for each number of raters.
+        seed: of the draws; the same for every number, so that the curve is smooth.
+        level: nominal coverage.
+        show: called with each number of raters and its half width, as they are found.
+
+    Raises:
+        BadOption: a width that even 1,024 raters do not reach; scripts vary too, and more of them are needed.
+    """
+    who = Listeners() if who is None else who
+    if not half_width > 0:
+        raise BadOption(f"the half width is {half_width}", "it is above 0")
+    if items < 2 or runs < 1 or not 0 < share <= 1:
+        raise BadOption(f"items, runs, share are {items}, {runs}, {share}", "2 items, 1 run at least; share 0 to 1")
+    one = replace(who, systems=who.systems[:1])
+    curve: dict[int, float] = {}
+
+    def median(raters: int) -> float:
+        curve[raters] = float(np.median(half_widths(one, raters, items, share, runs, seed, level)))
+        if show:
+            show(raters, curve[raters])
+        return curve[raters]
+
+    few, enough = 1, 2
+    while median(enough) > half_width:
+        if enough >= MOST_RATERS:
+            raise BadOption(
+                f"{enough} raters reach {curve[enough]:.3f}, not {half_width}", f"use more than {items} items"
+            )
+        few, enough = enough, enough * 2
+    while enough - few > 1:
+        middle = (few + enough) // 2
+        few, enough = (few, middle) if median(middle) <= half_width else (middle, enough)
+    return Plan(enough, curve[enough], sorted(curve.items()))
+
+
+def half_widths(who: Listeners, raters: int, items: int, share: float, runs: int, seed: int, level: float = 0.95) -> F8:
+    """Half widths [runs] of the two-way interval of one system in simulated tests; infinite where there is none."""
+    rng = np.random.default_rng(seed)
+    found = [mean_of(draw_ratings(who, rng, raters, items, share=share), level=level) for _ in range(runs)]
+    return np.array([np.inf if f.half_width is None else f.half_width for f in found])

@@ -1,0 +1,28 @@
+"""Sounds for tests of listening tests."""
+
+import numpy as np
+
+from studio.core.clips import write_wav
+from studio.mos.sounds import Sound
+
+RATE_HZ = 24_000
+
+
+def tone(peak=0.1, seconds=1.0, rate_hz=RATE_HZ, hz=997.0):
+    """A sine, float32 [T]."""
+    return (peak * np.sin(2 * np.pi * hz * np.arange(round(seconds * rate_hz)) / rate_hz)).astype(np.float32)
+
+
+def spiky(spike):
+    """A quiet tone with one loud sample: it cannot be made loud without clipping."""
+    pcm = tone(0.01, 2.0)
+    pcm[RATE_HZ] = spike
+    return Sound(pcm, RATE_HZ, "spiky.wav")
+
+
+def put(root, *names):
+    """WAV files of a second each, their folders made."""
+    for name in names:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_wav(path, (3000 * np.sin(np.arange(16_000) / 5)).astype(np.int16), 16_000)
