@@ -1,0 +1,78 @@
+"""Differences of systems heard by the same raters: pairs cancel what they share."""
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+from scipy.stats import ttest_rel
+from statsmodels.stats.multitest import multipletests
+
+from studio.core.errors import BadOption
+from studio.mos.stats.columns import ratings_from_rows
+from studio.mos.stats.compare import all_pairs, difference, holm
+from studio.mos.stats.population import Listeners, draw_ratings
+
+
+def drawn(seed=0, share=1.0):
+    return draw_ratings(Listeners(), np.random.default_rng(seed), 12, 9, share=share)
+
+
+def test_one_score_a_rater_is_the_paired_t_test():
+    rng = np.random.default_rng(0)
+    level = rng.normal(50, 20, 15)
+    x, y = level + rng.normal(3, 2, 15), level + rng.normal(0, 2, 15)
+    rows = [(f"r{k:02}", "i", s, v[k]) for k in range(15) for s, v in (("x", x), ("y", y))]
+    found = difference(ratings_from_rows(rows), "x", "y", "by_rater")
+    oracle = ttest_rel(x, y)
+    assert found.p == pytest.approx(oracle.pvalue)
+    low, high = oracle.confidence_interval()
+    assert [found.interval.low, found.interval.high] == pytest.approx([low, high])
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5])
+def test_two_way_agrees_with_a_regression_on_the_system(share):
+    ratings = drawn(share=share)
+    both = ratings.where(ratings.system < 2)
+    oracle = sm.OLS(both.score, sm.add_constant((both.system == 0).astype(float))).fit(
+        cov_type="cluster", cov_kwds={"groups": np.column_stack([both.rater, both.item])}, use_t=True
+    )
+    found = difference(ratings, "s1", "s2")
+    n = len(both)
+    assert found.interval.mean == pytest.approx(oracle.params[1])
+    assert found.interval.se == pytest.approx(oracle.bse[1] / np.sqrt((n - 1) / (n - 2)))
+
+
+def test_a_constant_for_a_rater_or_an_item_cancels():
+    ratings = drawn()
+    rows = list(zip(ratings.rater, ratings.item, ratings.system, ratings.score, strict=True))
+    names = [(ratings.raters[r], ratings.items[i], ratings.systems[s], x + 7 * r - 3 * i) for r, i, s, x in rows]
+    for before, after in zip(all_pairs(ratings), all_pairs(ratings_from_rows(names)), strict=True):
+        # Centring each rater and item leaves complete pairs as they were.
+        assert after.interval.mean == pytest.approx(before.interval.mean)
+        assert after.interval.se == pytest.approx(before.interval.se)
+
+
+def test_holm_agrees_with_statsmodels():
+    p = np.random.default_rng(1).random(15) ** 3
+    assert holm(p) == pytest.approx(multipletests(p, method="holm")[1])
+    assert holm(np.zeros(0)).tolist() == []
+    found = all_pairs(drawn())
+    assert len(found) == 6
+    assert [d.p_holm for d in found] == pytest.approx(multipletests([d.p for d in found], method="holm")[1])
+
+
+def test_turning_a_pair_round_turns_the_sign():
+    there, back = difference(drawn(), "s1", "s2"), difference(drawn(), "s2", "s1")
+    assert there.interval.low == pytest.approx(-back.interval.high)
+    assert there.p == pytest.approx(back.p)
+
+
+def test_what_cannot_be_known():
+    one = ratings_from_rows([("r", "i", "x", 1), ("r", "i", "y", 2)])
+    found = all_pairs(one)[0]
+    assert (found.interval.mean, found.interval.low, found.p, found.p_holm) == (-1.0, None, None, None)
+    same = ratings_from_rows([(r, i, s, 3) for r in "ab" for i in "ij" for s in "xy"])
+    assert all_pairs(same)[0].p == 1.0
+    with pytest.raises(BadOption, match="no system 'q'"):
+        difference(one, "x", "q")
+    with pytest.raises(BadOption, match="'y' has no ratings"):
+        difference(one.where(one.system == 0), "x", "y")

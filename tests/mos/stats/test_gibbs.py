@@ -1,0 +1,46 @@
+"""The Gibbs sampler against an exact posterior and against the fixed point."""
+
+import numpy as np
+import pytest
+from scipy.stats import beta
+
+from studio.core.errors import BadOption
+from studio.mos.stats import gibbs
+from studio.mos.stats.columns import votes_from_rows
+from studio.mos.stats.elo import fit
+from studio.mos.stats.population import Voters, draw_votes
+
+TWO = votes_from_rows([("x", "y", "a", None)] * 7 + [("x", "y", "b", None)] * 3)
+
+
+def test_two_systems_are_a_beta():
+    elo = gibbs.draws(np.array([[0, 7.0], [3.0, 0]]), kept=4000)
+    share = 1 / (1 + 10 ** ((elo[:, 1] - elo[:, 0]) / 400))
+    exact = beta(7.1, 3.1)
+    assert share.mean() == pytest.approx(exact.mean(), abs=0.005)
+    assert np.quantile(share, [0.025, 0.5, 0.975]) == pytest.approx(exact.ppf([0.025, 0.5, 0.975]), abs=0.01)
+    spread = gibbs.spread(fit(TWO), kept=4000)
+    odds = exact.ppf([0.025, 0.975])
+    assert [spread.difference_low[0, 1], spread.difference_high[0, 1]] == pytest.approx(
+        400 * np.log10(odds / (1 - odds)), abs=8
+    )
+    assert spread.better[0, 1] == pytest.approx(exact.sf(0.5), abs=0.01)
+
+
+def test_many_votes_leave_the_fixed_point():
+    votes = draw_votes(Voters(), np.random.default_rng(0), 200, 100)
+    fitted = fit(votes)
+    spread = gibbs.spread(fitted)
+    assert ((spread.low < fitted.elo()) & (fitted.elo() < spread.high)).all()
+    assert (spread.low + spread.high) / 2 == pytest.approx(fitted.elo(), abs=2)
+    assert np.allclose(spread.better + spread.better.T, 1)
+
+
+def test_a_seed_repeats_and_draws_are_centred():
+    wins = fit(TWO).wins
+    assert np.array_equal(gibbs.draws(wins, kept=10, seed=1), gibbs.draws(wins, kept=10, seed=1))
+    assert not np.array_equal(gibbs.draws(wins, kept=10, seed=1), gibbs.draws(wins, kept=10, seed=2))
+    assert gibbs.draws(wins, kept=10).mean(axis=1) == pytest.approx(np.zeros(80), abs=1e-9)
+    assert np.isfinite(gibbs.draws(np.zeros((3, 3)), kept=100)).all()
+    with pytest.raises(BadOption, match="kept is 0"):
+        gibbs.draws(wins, kept=0)

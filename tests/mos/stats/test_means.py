@@ -1,0 +1,123 @@
+"""Means: the printed values, statsmodels as the oracle, and what must not matter."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.formula.api as smf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from studio.core.errors import BadOption
+from studio.mos.stats.columns import ratings_from_rows
+from studio.mos.stats.interval import clustered
+from studio.mos.stats.means import by_stimulus, by_system, mean_of, p808
+from studio.mos.stats.population import Listeners, draw_ratings
+
+PRINTED = ratings_from_rows([(f"r{k}", "i", "s", score) for k, score in enumerate([5, 4, 4, 3, 5, 4, 2, 4])])
+
+
+def drawn(seed=0, share=1.0):
+    return draw_ratings(Listeners(), np.random.default_rng(seed), 12, 9, share=share)
+
+
+def test_the_printed_values():
+    columns = p808(PRINTED)["s"]
+    assert (columns.n, columns.mean) == (8, 3.875)
+    assert columns.s == pytest.approx(0.991031, abs=5e-7)
+    assert columns.ci95 == pytest.approx(0.686750, abs=5e-6)
+    assert mean_of(PRINTED, "plain_t").half_width == pytest.approx(0.828523, abs=5e-7)
+
+
+def test_eight_raters_once_each_are_their_own_clusters():
+    assert mean_of(PRINTED, "by_rater").half_width == pytest.approx(0.828523, abs=5e-7)
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5])
+def test_clusters_agree_with_statsmodels(share):
+    for code, (name, found) in enumerate(by_system(drawn(share=share)).items()):
+        rows = drawn(share=share)
+        rows = rows.where(rows.system == code)
+        frame = pd.DataFrame({"score": rows.score})
+        for method, groups in (("two_way", np.column_stack([rows.rater, rows.item])), ("by_rater", rows.rater)):
+            oracle = smf.ols("score ~ 1", frame).fit(
+                cov_type="cluster", cov_kwds={"groups": groups, "df_correction": True}, use_t=True
+            )
+            ours = by_system(drawn(share=share), method)[name]
+            assert ours.mean == pytest.approx(oracle.params["Intercept"])
+            assert ours.se == pytest.approx(oracle.bse["Intercept"])
+            assert [ours.low, ours.high] == pytest.approx(oracle.conf_int().loc["Intercept"].tolist())
+        assert (found.n, found.raters, found.items) == (len(rows), 12, 9)
+        assert found.df == 8
+
+
+def test_a_negative_variance_is_raised_to_that_of_independent_ratings():
+    # Each rater's and each item's errors cancel: both sums are zero, and V_rater + V_item - V_both is below it.
+    ratings = ratings_from_rows([("a", "i", "s", 5), ("a", "j", "s", 1), ("b", "i", "s", 1), ("b", "j", "s", 5)])
+    assert mean_of(ratings).se == pytest.approx(np.sqrt(4 * 2**2 / 4**2 * 4 / 3))
+
+
+def test_what_cannot_be_known_is_none():
+    one_item = by_system(PRINTED)["s"]
+    assert (one_item.low, one_item.high, one_item.se, one_item.half_width, one_item.df) == (None, None, None, None, 0)
+    alone = PRINTED.where(PRINTED.rater == 0)
+    for method in ("two_way", "by_rater", "plain", "plain_t"):
+        assert mean_of(alone, method).low is None
+    assert p808(alone)["s"].ci95 is None
+
+
+def test_stimuli_are_rated_by_raters():
+    ratings = drawn()
+    table = by_stimulus(ratings)
+    assert len(table) == 4 * 9
+    mask = (ratings.system == 2) & (ratings.item == 5)
+    assert table["s3", "i6"].mean == pytest.approx(ratings.score[mask].mean())
+    assert table["s3", "i6"].half_width == pytest.approx(mean_of(ratings.where(mask), "plain_t").half_width)
+    assert by_stimulus(ratings.where(ratings.score > 9)) == {}
+
+
+def test_mistakes_are_named():
+    with pytest.raises(BadOption, match="level is 95"):
+        by_system(PRINTED, level=95)
+    with pytest.raises(BadOption, match="'bootstrap' is not"):
+        by_system(PRINTED, "bootstrap")
+    with pytest.raises(BadOption, match="no ratings"):
+        mean_of(PRINTED.where(PRINTED.score > 5))
+
+
+@given(seed=st.integers(0, 999), shift=st.floats(-50, 50), scale=st.floats(0.1, 9), share=st.sampled_from([0.4, 1.0]))
+@settings(deadline=None, max_examples=25)
+def test_shifting_and_stretching_the_scale(seed, shift, scale, share):
+    ratings = drawn(seed, share)
+    moved = ratings_from_rows(
+        [
+            (ratings.raters[r], ratings.items[i], ratings.systems[s], x * scale + shift)
+            for r, i, s, x in zip(ratings.rater, ratings.item, ratings.system, ratings.score, strict=True)
+        ]
+    )
+    for method in ("two_way", "by_rater", "plain", "plain_t"):
+        after = by_system(moved, method)
+        for name, before in by_system(ratings, method).items():
+            assert after[name].mean == pytest.approx(before.mean * scale + shift, abs=1e-9)
+            assert after[name].half_width == pytest.approx(before.half_width * scale, rel=1e-6, abs=1e-9)
+
+
+@given(seed=st.integers(0, 999))
+@settings(deadline=None, max_examples=25)
+def test_the_order_of_rows_does_not_matter(seed):
+    ratings = drawn(seed, 0.5)
+    shuffled = ratings.where(np.random.default_rng(seed).permutation(len(ratings)))
+    for name, found in by_system(ratings).items():
+        other = by_system(shuffled)[name]
+        assert [other.mean, other.low, other.high] == pytest.approx([found.mean, found.low, found.high])
+
+
+def test_more_of_the_same_rater_tells_nothing_new():
+    ratings = drawn().where(drawn().system == 0)
+    twice = ratings.where(np.tile(np.arange(len(ratings)), 2))
+    once, again = mean_of(ratings, "by_rater"), mean_of(twice, "by_rater")
+    assert again.half_width == pytest.approx(once.half_width)
+    assert mean_of(twice, "plain").half_width < 0.75 * mean_of(ratings, "plain").half_width
+
+
+def test_influence_of_one_cluster_has_no_error():
+    assert np.isnan(clustered(np.ones(3), np.zeros(3, int), np.arange(3), "by_rater")[0])

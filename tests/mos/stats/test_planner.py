@@ -1,0 +1,36 @@
+"""How many raters: the answer is the least that suffices, and theory agrees."""
+
+import numpy as np
+import pytest
+
+from studio.core.errors import BadOption
+from studio.mos.stats.planner import half_widths, raters_needed
+from studio.mos.stats.population import Listeners
+
+WHO = Listeners(systems=(3.0,), low=None, noise_spread=0.0, clickers=0.0)
+
+
+def test_the_fewest_raters_that_do():
+    shown = []
+    plan = raters_needed(0.3, items=40, show=lambda raters, width: shown.append((raters, width)))
+    assert plan.half_width <= 0.3
+    curve = dict(plan.curve)
+    assert curve[plan.raters - 1] > 0.3
+    assert sorted(shown) == plan.curve
+    assert raters_needed(0.3, items=40) == plan
+
+
+def test_theory_agrees():
+    """Var(mean) = (rater + taste) / R + (item + item by system) / I + noise / (R I)."""
+    raters, items = 60, 60
+    found = np.mean(half_widths(WHO, raters, items, 1.0, 60, 0))
+    variance = (0.4**2 + 0.2**2) / raters + (0.3**2 + 0.2**2) / items + 0.7**2 / (raters * items)
+    assert found == pytest.approx(2.001 * np.sqrt(variance), rel=0.05)
+
+
+def test_what_no_number_of_raters_reaches():
+    with pytest.raises(BadOption, match="use more than 5 items"):
+        raters_needed(0.05, items=5, runs=2)
+    for bad in ({"half_width": 0}, {"half_width": 1, "items": 1}, {"half_width": 1, "share": 0}):
+        with pytest.raises(BadOption):
+            raters_needed(**bad)
