@@ -54,8 +54,8 @@ def running_app(command: Sequence[str] | None) -> Iterator[str]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    with tempfile.TemporaryDirectory() as traces:
-        environ = {**os.environ, "STUDIO_SERVE_TRACES_FOLDER": traces}
+    with tempfile.TemporaryDirectory() as kept:
+        environ = {**os.environ, "STUDIO_SERVE_TRACES_FOLDER": f"{kept}/traces", "STUDIO_DATA_FOLDER": f"{kept}/data"}
         process = subprocess.Popen([*(command or own_command()), "--port", str(port)], env=environ)
         try:
             url = f"http://127.0.0.1:{port}/"

@@ -8,6 +8,7 @@ The schema itself is written by studio.mos.migrations; these classes only read a
 from typing import Literal
 
 from pydantic import ConfigDict
+from sqlalchemy import BigInteger
 from sqlmodel import Field, SQLModel
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9 ._,=+?()\-]*$"
@@ -21,7 +22,7 @@ class Campaign(SQLModel, table=True):
     name: str = Field(unique=True)
     kind: str
     state: str = "draft"  # draft | open | closed
-    seed: int
+    seed: int = Field(sa_type=BigInteger)
     config: str
     created_at: float
 
@@ -52,7 +53,7 @@ class Clip(SQLModel, table=True):
 
     sha: str = Field(primary_key=True)
     rate_hz: int
-    samples: int
+    samples: int = Field(sa_type=BigInteger)
     derived_from: str | None = None
 
 
@@ -216,7 +217,7 @@ class PlayCreate(_Create):
 class AnswerCreate(_Create):
     """An answer as a client sends it, bounded before anything looks at it."""
 
-    trial: str = Field(regex=r"^[0-9a-f]{8,64}$")
+    trial: str = Field(schema_extra={"pattern": "^[0-9a-f]{8,64}$"})  # SQLModel takes ``regex`` and forgets it
     scores: list[ScoreCreate] = Field(default_factory=list, max_length=640)
     choices: list[ChoiceCreate] = Field(default_factory=list, max_length=10)
     plays: list[PlayCreate] = Field(default_factory=list, max_length=64)

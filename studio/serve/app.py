@@ -4,19 +4,20 @@ import time
 from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
-from fastapi import FastAPI, Request, WebSocket
-from fastapi.responses import FileResponse, JSONResponse, Response
+from fastapi import FastAPI, WebSocket
+from fastapi.responses import FileResponse, Response
 
 import studio
-from studio.core.errors import BadFile
 from studio.core.ports import Engine
+from studio.mos.service import Listening
 from studio.serve import protocol as wire
 from studio.serve.guard import Guard
+from studio.serve.mos import add_listening
+from studio.serve.refusals import PRIVATE, add_refusals
 from studio.serve.socket import RETRY_MS, Session
 from studio.serve.traces import TraceShelf, download_name
 from studio.settings import ServeSettings
 
-PRIVATE = {"Cache-Control": "private, no-store", "X-Content-Type-Options": "nosniff"}
 TRY_AGAIN_LATER = 1013
 
 
@@ -29,30 +30,39 @@ class CountsPlaces(Protocol):
         ...
 
 
-def create_app(engine: Engine, settings: ServeSettings, provenance: Mapping[str, Any] | None = None) -> FastAPI:
-    """The server of one engine; the caller owns the engine and closes it.
+def create_app(
+    engine: Engine,
+    settings: ServeSettings,
+    provenance: Mapping[str, Any] | None = None,
+    listening: Listening | None = None,
+) -> FastAPI:
+    """The server of one engine; the caller owns the engine and the listening tests, and closes them.
 
     Args:
         provenance: what every trace says about where it comes from (git sha, threads, dtype).
+        listening: the listening tests; without them there are no ``/mos`` routes.
 
     Raises:
         BadFile: the traces folder cannot be made.
     """
     shelf = TraceShelf(settings.traces_folder, settings.max_traces, settings.max_traces_bytes, provenance)
+    app = guarded_app(settings)
+    _add_socket(app, engine, shelf, settings)
+    _add_facts(app, engine)
+    _add_traces(app, shelf)
+    if listening is not None:
+        add_listening(app, listening)
+    return app
+
+
+def guarded_app(settings: ServeSettings) -> FastAPI:
+    """An app with nothing in it but the guard at its door and the answers to errors."""
     app = FastAPI(
         title="Streaming-TTS Studio", version=studio.__version__, docs_url=None, redoc_url=None, openapi_url=None
     )
     app.add_middleware(Guard, settings=settings)
-    app.add_exception_handler(BadFile, _not_found)
-    _add_socket(app, engine, shelf, settings)
-    _add_facts(app, engine)
-    _add_traces(app, shelf)
+    add_refusals(app)
     return app
-
-
-async def _not_found(_: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, BadFile)
-    return JSONResponse({"code": error.code, "message": str(error)}, status_code=404, headers=PRIVATE)
 
 
 def _add_socket(app: FastAPI, engine: Engine, shelf: TraceShelf, settings: ServeSettings) -> None:

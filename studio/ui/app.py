@@ -13,9 +13,12 @@ from fastapi import FastAPI
 from gradio import themes
 
 from studio.core.ports import Engine
+from studio.mos.service import Listening
+from studio.mos.snapshots import Snapshots
 from studio.settings import ServeSettings
 from studio.ui.assets import add_assets, styles
-from studio.ui.pages import live
+from studio.ui.owner import Owner
+from studio.ui.pages import campaigns, live, rate, results
 
 TITLE = "Streaming-TTS Studio"
 _MARK = (
@@ -39,10 +42,11 @@ element.querySelector('.theme').addEventListener('click', () => {
 
 @dataclass(frozen=True)
 class Context:
-    """What pages are built from."""
+    """What pages are built from; without ``owner`` there are no listening tests to show."""
 
     engine: Engine
     settings: ServeSettings
+    owner: Owner | None = None
 
 
 @dataclass(frozen=True)
@@ -51,18 +55,23 @@ class Page:
 
     title: str
     path: str
-    build: Callable[[Context], Any]
+    build: Callable[[], Any]
 
 
-# A new page is one line here and one file in pages/.
-PAGES = (Page("Live", "", lambda context: live.build(live.LiveContext())),)
+def pages(context: Context) -> list[Page]:
+    """The navigation: a new page is one line here and one file in pages/."""
+    found = [Page("Live", "", lambda: live.build(live.LiveContext()))]
+    if (owner := context.owner) is not None:
+        found.append(Page("Listening tests", "campaigns", lambda: campaigns.build(owner)))
+        found.append(Page("Results", "results", lambda: results.build(owner)))
+    return found
 
 
-def _masthead(current: Page) -> gr.HTML:
+def _masthead(current: Page, among: list[Page]) -> gr.HTML:
     """Name, navigation and the light-dark switch."""
     links = "".join(
         f'<a href="./{page.path}"{" aria-current=page" if page is current else ""}>{escape(page.title)}</a>'
-        for page in PAGES
+        for page in among
     )
     switch = f'<button type="button" class="theme" aria-label="Switch between light and dark">{_MOON}</button>'
     brand = f'<a class="brand" href="./">{_MARK}{TITLE}</a>'
@@ -70,27 +79,34 @@ def _masthead(current: Page) -> gr.HTML:
     return gr.HTML(value="", html_template=html, js_on_load=_THEME_JS, apply_default_css=False)
 
 
-def build(engine: Engine, settings: ServeSettings) -> gr.Blocks:
+def build(engine: Engine, settings: ServeSettings, listening: Listening | None = None) -> gr.Blocks:
     """The whole app; pages after the first have an address of their own."""
-    context = Context(engine, settings)
+    owner = None if listening is None else Owner(listening, Snapshots(listening.store))
+    first, *others = every = pages(Context(engine, settings, owner))
     with gr.Blocks(title=TITLE, analytics_enabled=False, fill_width=True) as blocks:
-        _masthead(PAGES[0])
-        PAGES[0].build(context)
-    for page in PAGES[1:]:
+        _masthead(first, every)
+        first.build()
+    for page in others:
         with blocks.route(page.title, f"/{page.path}", show_in_navbar=False):
-            _masthead(page)
-            page.build(context)
+            _masthead(page, every)
+            page.build()
+    with blocks.route("Listening test", "/rate", show_in_navbar=False):
+        rate.build()  # no masthead: raters are not led to the rest of the studio
     return blocks
 
 
-def mount(app: FastAPI, engine: Engine, settings: ServeSettings) -> FastAPI:
-    """Put the page at the root of a server made by ``studio.serve``, whose routes keep their place."""
+def mount(app: FastAPI, engine: Engine, settings: ServeSettings, listening: Listening | None = None) -> FastAPI:
+    """Put the page at the root of a server made by ``studio.serve``, whose routes keep their place.
+
+    Args:
+        listening: the listening tests; without them the navigation has no pages for their owner.
+    """
     add_assets(app)
     font = [themes.Font("system-ui"), themes.Font("sans-serif")]
     mono = [themes.Font("ui-monospace"), themes.Font("monospace")]
     return gr.mount_gradio_app(
         app,
-        build(engine, settings),
+        build(engine, settings, listening),
         path="/",
         theme=themes.Base(font=font, font_mono=mono),
         head=f"<style>{styles()}</style>",

@@ -8,8 +8,8 @@ from fastapi import FastAPI
 from fastapi.responses import FileResponse, Response
 
 WIDGETS = Path(__file__).parent / "widgets"
-_MEDIA_TYPES = {".js": "text/javascript; charset=utf-8"}
-_STYLES = ("live.css", "stage.css")
+_MEDIA_TYPES = {".js": "text/javascript; charset=utf-8", ".json": "application/json"}
+_STYLES = ("live.css", "stage.css", "rate.css", "owner.css")
 
 
 @lru_cache

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from serve.mos_serving import ServedTests
 from serve.serving import Served, Serving
 
 
@@ -19,3 +20,12 @@ def serving(tmp_path: Path) -> Iterator[Serving]:
     yield start
     for server in started:
         server.stop()
+
+
+@pytest.fixture
+def tests_served(tmp_path: Path) -> Iterator[ServedTests]:
+    """A server with an open campaign called first."""
+    served = ServedTests(tmp_path)
+    served.world.campaign()
+    yield served
+    served.stop()

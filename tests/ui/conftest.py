@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from needs import needs
 from ui.live_page import LivePage
+from ui.rate_page import RatePage, Ratings
 
 TESTS = Path(__file__).resolve().parents[1]
 FLAGS = (
@@ -34,10 +35,10 @@ START_S = 60.0
 class Server:
     """The app on the fake engine, as a process of its own."""
 
-    def __init__(self, folder: Path, *arguments: str, port: int = 0) -> None:
+    def __init__(self, folder: Path, *arguments: str, port: int = 0, script: str = "fakes.py") -> None:
         self.port = port or _free_port()
         self.url = f"http://127.0.0.1:{self.port}/"
-        command = [sys.executable, str(TESTS / "fakes.py"), "--port", str(self.port), *arguments]
+        command = [sys.executable, str(TESTS / script), "--port", str(self.port), *arguments]
         # A home of its own keeps the traces of the tests out of the user's.
         self._process = subprocess.Popen(command, cwd=TESTS.parent, env={**os.environ, "HOME": str(folder)})
         self._wait()
@@ -134,3 +135,34 @@ def visit(chromium: Any, server: Server) -> Iterator[Callable[..., LivePage]]:
 @pytest.fixture
 def live(visit: Callable[..., LivePage]) -> LivePage:
     return visit()
+
+
+@pytest.fixture(scope="session")
+def ratings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ratings]:
+    """A server with listening tests of short tones."""
+    folder = tmp_path_factory.mktemp("ratings")
+    server = Server(folder, str(folder), script="ui/rate_server.py")
+    yield Ratings(server.url, folder)
+    server.stop()
+
+
+@pytest.fixture
+def rate(chromium: Any, ratings: Ratings) -> Iterator[Callable[..., RatePage]]:
+    """Opens a campaign's link in a context of its own, or in ``browser``; no page may log an error or call out."""
+    pages: list[RatePage] = []
+
+    def open_page(
+        campaign: str, *, browser: Any = None, role: str = "panel", who: str = "", **context: Any
+    ) -> RatePage:
+        wanted = {"viewport": {"width": 1280, "height": 800}, **context}
+        page = (browser or chromium).new_context(**wanted).new_page()
+        pages.append(RatePage(page, ratings, campaign, role, who))
+        pages[-1].open()
+        return pages[-1]
+
+    yield open_page
+    for rating in pages:
+        if rating.page.context.browser.is_connected():
+            rating.page.context.close()
+        assert rating.errors == []
+        assert rating.foreign == []

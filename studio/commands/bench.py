@@ -1,0 +1,106 @@
+"""``studio bench``: how fast it speaks, and how much the server bears."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from studio.commands.common import TEXTS, VOICES, Count, Device, Json, Save, Texts, VoiceName, Voices, show
+
+bench = typer.Typer(no_args_is_help=True, help="Measure how fast it speaks, and what the listening tests bear.")
+
+
+@bench.command()
+def latency(
+    texts: Texts = TEXTS / "latency.txt",
+    count: Count = 50,
+    m: Annotated[int, typer.Option("-m", help="Words seen per segment.")] = 5,
+    voice: VoiceName = "",
+    voices: Voices = VOICES,
+    device: Device = "auto",
+    as_json: Json = False,
+    save: Save = False,
+) -> None:
+    """First audio and real-time factor of a warm engine, by the ladder t0a .. t5."""
+    from studio.bench.latency import LatencySetting, bench_latency
+
+    setting = LatencySetting(voices=voices, voice=voice, device=device, quiet=as_json, texts=texts, count=count, m=m)
+    show("latency", bench_latency(setting), as_json, save)
+
+
+@bench.command()
+def page(
+    count: Annotated[int, typer.Option(min=1, help="Texts typed for first audio.")] = 20,
+    wpm: Annotated[float, typer.Option(help="Typing speed, words a minute.")] = 60.0,
+    window: Annotated[int | None, typer.Option("-m", help="Words seen; the page's own unless given.")] = None,
+    long_words: Annotated[int, typer.Option(help="Words of the text typed for stalls; 0 leaves it out.")] = 80,
+    as_json: Json = False,
+    save: Save = False,
+) -> None:
+    """The page in headless Chromium: key to first audible sample, stalls, also with a busy main thread."""
+    from studio.bench.page import PageSetting, bench_page
+
+    setting = PageSetting(n=count, wpm=wpm, window=window, long_words=long_words, quiet=as_json)
+    show("page", bench_page(setting), as_json, save)
+
+
+@bench.command("mos-load")
+def mos_load(
+    raters: Annotated[int, typer.Option(min=1, help="People who begin within a second.")] = 300,
+    trials: Annotated[int, typer.Option(min=1, help="Screens of each.")] = 12,
+    think: Annotated[tuple[float, float], typer.Option(help="Seconds between hearing and answering.")] = (2.0, 8.0),
+    bare: Annotated[bool, typer.Option("--bare", help="The routes alone, without engine and page.")] = False,
+    seed: Annotated[int, typer.Option(help="Of the times and the answers.")] = 0,
+    as_json: Json = False,
+    save: Save = False,
+) -> None:
+    """Raters over HTTP, all at once: how long each call takes; fails when an answer is lost or doubled."""
+    from studio.bench.mos_load import LoadSetting, bench_mos_load
+
+    setting = LoadSetting(raters=raters, trials=trials, think_s=think, bare=bare, seed=seed, quiet=as_json)
+    found = bench_mos_load(setting)
+    show("mos-load", found, as_json, save)
+    raise typer.Exit(1 if found["failures"] else 0)
+
+
+@bench.command("mos-kill")
+def mos_kill(
+    kills: Annotated[int, typer.Option(min=0, help="Random moments of kill -9; 0 leaves this part out.")] = 200,
+    raters: Annotated[int, typer.Option(min=1, help="People who answer all the while.")] = 24,
+    traced: Annotated[float, typer.Option(min=0.0, help="Seconds under strace; 0 leaves this part out.")] = 10.0,
+    plant: Annotated[str, typer.Option(help="acknowledge-before-commit or synchronous-off: the run must fail.")] = "",
+    seed: Annotated[int, typer.Option(help="Of the moments.")] = 0,
+    as_json: Json = False,
+    save: Save = False,
+) -> None:
+    """kill -9 while raters answer; fails when an acknowledged answer is gone, or was acknowledged before a sync."""
+    from studio.bench.mos_kill import KillSetting, bench_mos_kill
+    from studio.core.errors import BadOption
+
+    if plant and save:
+        raise BadOption("a run with a planted fault is no result", "leave out --save")
+    setting = KillSetting(kills=kills, raters=raters, traced_s=traced, plant=plant, seed=seed, quiet=as_json)
+    found = bench_mos_kill(setting)
+    show("mos-kill", found, as_json, save)
+    raise typer.Exit(1 if found["failures"] else 0)
+
+
+@bench.command()
+def screenshot(
+    out: Annotated[Path, typer.Argument(help="PNG file to write.")],
+    width: Annotated[int, typer.Option(help="Of the window, pixels.")] = 1280,
+    height: Annotated[int, typer.Option(help="Of the window, pixels.")] = 860,
+    dark: Annotated[bool, typer.Option("--dark", help="The dark theme.")] = False,
+) -> None:
+    """Take a picture of the speaking page."""
+    from studio.bench.page import screenshot as take
+
+    take(out, width=width, height=height, dark=dark)
+
+
+@bench.command()
+def summary() -> None:
+    """Write docs/results/README.md from the newest files of bench/results/."""
+    from studio.bench.summary import summarise
+
+    typer.echo(summarise())

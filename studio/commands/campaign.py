@@ -1,0 +1,328 @@
+"""``studio campaign``: listening tests from the command line, the only place where the engine and the tests meet."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, cast, get_args
+
+import typer
+
+from studio.commands.common import DEFAULT_DATA, VOICES, Data, Database, Device, Json, Voices, provenance
+from studio.core.errors import BadOption
+
+campaign = typer.Typer(no_args_is_help=True, help="Listening tests: make, open, follow and analyse them.")
+
+Name = Annotated[str, typer.Argument(help="The campaign's name.")]
+Base = Annotated[str, typer.Option(help="Where raters reach the studio.", envvar="STUDIO_URL")]
+
+
+@contextmanager
+def _listening(database: str, data: Path) -> Iterator[Any]:
+    from studio.mos.service import open_listening
+
+    listening = open_listening(database, data)
+    try:
+        yield listening
+    finally:
+        listening.close()
+
+
+@campaign.command("templates")
+def list_templates() -> None:
+    """The tests of the papers, ready to run."""
+    from studio.mos.templates import template, template_names
+
+    for name in template_names():
+        config = template(name)
+        typer.echo(f"{name:18} {config.kind:12} {config.texts.title}")
+
+
+@campaign.command("new")
+def new(
+    name: Name,
+    template: Annotated[str, typer.Option(help="What is asked and how; `studio campaign templates` lists them.")],
+    source: Annotated[
+        Path | None, typer.Option("--from", help="Folder SYSTEM/ITEM.wav, or a .csv or .json manifest.")
+    ] = None,
+    texts: Annotated[Path | None, typer.Option(help="Texts to be spoken, one a line.")] = None,
+    systems: Annotated[
+        list[str] | None, typer.Option(help="A system that speaks them, 'slt?m=3,n=1'; 'teacher:slt' is its teacher.")
+    ] = None,
+    reference: Annotated[str, typer.Option(help="Which of the systems is the reference.")] = "",
+    config: Annotated[Path | None, typer.Option(help="TOML with settings that replace the template's.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of the design; drawn and stored unless given.")] = None,
+    start: Annotated[bool, typer.Option("--open/--draft", help="Open it for raters at once.")] = True,
+    base: Base = "http://127.0.0.1:7860",
+    database: Database = "",
+    data: Data = DEFAULT_DATA,
+    voices: Voices = VOICES,
+    device: Device = "auto",
+) -> None:
+    """Make a campaign from sounds, or from texts that the studio's voices speak; prints the raters' link."""
+    from rich.progress import Progress
+
+    from studio.mos.building import build
+    from studio.mos.campaigns import check_name, set_state
+    from studio.mos.manifest import read_manifest
+    from studio.mos.templates import with_settings
+
+    check_name(name)
+    settings = with_settings(template, config)
+    if (source is None) == (texts is None):
+        raise BadOption("a campaign is made from sounds or from texts", "give --from, or --texts with --systems")
+    if texts is not None:
+        source = _spoken(name, texts, systems or [], reference, data, voices, device)
+    assert source is not None, "one of the two was given"
+    manifest = read_manifest(source)
+    with _listening(database, data) as listening, Progress(transient=True) as progress:
+        bar = progress.add_task("reading and levelling", total=3 * len(manifest.files))
+        told = build(listening, name, settings, manifest, seed=seed, heard=lambda: progress.advance(bar))
+        if start:
+            listening.store.write_now(lambda session: set_state(session, name, "open"))
+        links = listening.links(name)
+    for line in told:
+        typer.secho(f"note: {line}", err=True, fg="yellow")
+    typer.echo(
+        f"{name}: {len(manifest.items)} scripts, {len(manifest.systems)} systems, {'open' if start else 'a draft'}"
+    )
+    for role, path in links.items():
+        typer.echo(f"{role:8} {base.rstrip('/')}{path}")
+
+
+def _spoken(name: str, texts: Path, systems: list[str], reference: str, data: Path, voices: Path, device: str) -> Path:
+    from rich.progress import Progress
+
+    from studio.commands.stimuli import read_spec, read_texts, speak_all
+
+    if not systems:
+        raise BadOption("no system was named", "give --systems, 'slt?m=3,n=1' for instance")
+    if reference and reference not in systems:
+        raise BadOption(f"the reference {reference!r} is not one of --systems", "name it there too")
+    said = read_texts(texts)
+    specs = [read_spec(s) for s in systems]
+    with Progress(transient=True) as progress:
+        bar = progress.add_task("speaking", total=len(specs) * len(said))
+        return speak_all(
+            specs,
+            said,
+            data / "spoken" / name,
+            voices=voices,
+            device=device,
+            provenance=provenance(device),
+            references=[reference] if reference else [],
+            spoken=lambda: progress.advance(bar),
+        )
+
+
+@campaign.command("list")
+def list_campaigns(database: Database = "", data: Data = DEFAULT_DATA, as_json: Json = False) -> None:
+    """Every campaign and where it stands."""
+    from sqlmodel import select
+
+    from studio.mos.results import overview
+    from studio.mos.tables import Campaign
+
+    with _listening(database, data) as listening, listening.store.read() as session:
+        rows = [overview(session, c) for c in session.exec(select(Campaign))]
+    if as_json:
+        typer.echo(json.dumps(rows))
+        return
+    for row in rows:
+        typer.echo(
+            f"{row['name']:30} {row['kind']:11} {row['state']:7} raters {row['raters']} ({row['finished']} finished), "
+            f"answers {row['answers']} of {row['wanted']}"
+        )
+    if not rows:
+        typer.echo("no campaign yet: `studio campaign new --help`")
+
+
+@campaign.command("links")
+def links(name: Name, base: Base = "http://127.0.0.1:7860", database: Database = "", data: Data = DEFAULT_DATA) -> None:
+    """The raters' link, and one for looking at the test without being counted."""
+    with _listening(database, data) as listening:
+        for role, path in listening.links(name).items():
+            typer.echo(f"{role:8} {base.rstrip('/')}{path}")
+
+
+@campaign.command("open")
+def open_campaign(name: Name, database: Database = "", data: Data = DEFAULT_DATA) -> None:
+    """Let raters in."""
+    _set(name, "open", database, data)
+
+
+@campaign.command("close")
+def close_campaign(name: Name, database: Database = "", data: Data = DEFAULT_DATA) -> None:
+    """Let nobody new in; who is at it may finish."""
+    _set(name, "closed", database, data)
+
+
+def _set(name: str, state: str, database: str, data: Path) -> None:
+    from studio.mos.campaigns import set_state
+
+    with _listening(database, data) as listening:
+        listening.store.write_now(lambda session: set_state(session, name, state))
+    typer.echo(f"{name} is {state}")
+
+
+@campaign.command("export")
+def export(
+    name: Name,
+    out: Annotated[Path, typer.Option("--out", "-o", help="FILE.csv, FILE.json or FILE.parquet.")],
+    database: Database = "",
+    data: Data = DEFAULT_DATA,
+) -> None:
+    """Every answer, one row a score or choice, raters by pseudonym; JSON brings the data dictionary along."""
+    from studio.mos.campaigns import find
+    from studio.mos.export import write_export
+
+    with _listening(database, data) as listening, listening.store.read() as session:
+        count = write_export(session, find(session, name), out)
+    typer.echo(f"{out}: {count} rows")
+
+
+@campaign.command("report")
+def report(
+    name: Name,
+    out: Annotated[Path, typer.Option("--out", "-o", help="FILE.html, FILE.tex or FILE.md.")],
+    everyone: Annotated[bool, typer.Option(help="Also those whom the gates exclude.")] = False,
+    database: Database = "",
+    data: Data = DEFAULT_DATA,
+) -> None:
+    """The results with their intervals: one HTML file, or the papers' own tables in LaTeX or Markdown."""
+    from studio.mos import report as reports
+    from studio.mos.campaigns import find
+    from studio.mos.results import results
+
+    forms = {".html": reports.html, ".tex": reports.latex, ".md": reports.markdown}
+    if out.suffix not in forms:
+        raise BadOption(f"{out.name} is of no kind that is known", f"end it in {', '.join(forms)}")
+    with _listening(database, data) as listening, listening.store.read() as session:
+        found = results(session, find(session, name), everyone=everyone)
+    out.write_text(forms[out.suffix](found), encoding="utf-8")
+    typer.echo(str(out))
+
+
+@campaign.command("settle")
+def settle_raters(
+    name: Name,
+    panel: Annotated[
+        Path | None, typer.Option(help="Also write accept or reject for the panel's bulk approval.")
+    ] = None,
+    database: Database = "",
+    data: Data = DEFAULT_DATA,
+) -> None:
+    """Judge every rater by the gates: whom to pay, whom to analyse."""
+    from studio.mos.campaigns import find
+    from studio.mos.quality import panel_csv, settle
+
+    with _listening(database, data) as listening:
+        judged = listening.store.write_now(lambda session: settle(session, find(session, name)))
+        if panel:
+            with listening.store.read() as session:
+                panel.write_text(panel_csv(session, find(session, name)), encoding="utf-8")
+    for decision in ("accept", "use"):
+        counts = {v: sum(getattr(j, decision) == v for j in judged) for v in ("ok", "fail", "unknown")}
+        typer.echo(f"{decision:7} " + ", ".join(f"{v} {n}" for v, n in counts.items()))
+
+
+@campaign.command("delete-rater")
+def delete_rater(name: Name, pseudonym: str, database: Database = "", data: Data = DEFAULT_DATA) -> None:
+    """Forget a rater and everything they answered; how many answers went is kept."""
+    from studio.mos.campaigns import find
+    from studio.mos.export import delete_rater as forget
+
+    with _listening(database, data) as listening:
+        gone = listening.store.write_now(lambda session: forget(session, find(session, name), pseudonym))
+    typer.echo(f"{pseudonym} is forgotten, {gone} answers with them")
+
+
+@campaign.command("token")
+def new_token(database: Database = "", data: Data = DEFAULT_DATA) -> None:
+    """Make a new owner's token; the old one is worth nothing from then on."""
+    with _listening(database, data) as listening:
+        typer.echo(listening.access.new_owner_token())
+
+
+@campaign.command("elo")
+def elo(
+    votes: Annotated[Path, typer.Argument(help="CSV with a, b, outcome (a, b, tie, both_bad) and perhaps rater.")],
+    method: Annotated[str, typer.Option(help="mle, gamma (converged) or dsm (30 sweeps, Gamma quantiles).")] = "gamma",
+    centre: Annotated[float, typer.Option(help="The Elo of strength 1.")] = 2000.0,
+    a0: Annotated[float, typer.Option(help="Shape of the Gamma prior.")] = 0.1,
+    b0: Annotated[float, typer.Option(help="Rate of the Gamma prior.")] = 0.1,
+    seed: Annotated[int, typer.Option(help="Of the bootstrap.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Rank anybody's votes."""
+    from studio.mos.stats.columns import votes_from_csv
+    from studio.mos.stats.elo import Method, elo_report
+
+    if method not in get_args(Method):
+        raise BadOption(f"no method is called {method!r}", f"choose {', '.join(get_args(Method))}")
+    found = elo_report(votes_from_csv(votes), cast("Method", method), centre, a0, b0, seed)
+    if as_json:
+        typer.echo(json.dumps(found))
+        return
+    ranked = sorted(found["systems"].items(), key=lambda kv: -(kv[1]["elo"] or 0))
+    for system, row in ranked:
+        shown = [("-" if row[k] is None else f"{row[k]:8.1f}") for k in ("elo", "lo", "hi")]
+        typer.echo(f"{system:30} {shown[0]}  [{shown[1]}, {shown[2]}]")
+    typer.echo(
+        f"{found['votes']} votes, {found['raters'] or 'unknown'} raters, interval: {found['interval']}", err=True
+    )
+    if found["reason"]:
+        typer.secho(found["reason"], err=True, fg="yellow")
+
+
+@campaign.command("simulate")
+def simulate(
+    runs: Annotated[int, typer.Option(min=10, help="Campaigns of each kind.")] = 400,
+    seed: Annotated[int, typer.Option()] = 0,
+    as_json: Json = False,
+) -> None:
+    """Whole campaigns with synthetic raters: how often each interval holds the truth."""
+    from dataclasses import asdict
+
+    from rich.progress import Progress
+
+    from studio.mos.stats.simulate import elo_coverage, mos_coverage
+
+    with Progress(transient=True) as progress:
+        bars = [progress.add_task(what, total=runs) for what in ("MOS", "Elo")]
+        mos = mos_coverage(runs=runs, seed=seed, progress=lambda done, _: progress.update(bars[0], completed=done))
+        elos = elo_coverage(runs=runs, seed=seed, progress=lambda done, _: progress.update(bars[1], completed=done))
+    rows = [
+        {"test": test, **asdict(c), "mean": c.mean, "worst": c.worst}
+        for test, cs in (("MOS", mos), ("Elo", elos))
+        for c in cs
+    ]
+    if as_json:
+        typer.echo(json.dumps(rows))
+        return
+    for row in rows:
+        typer.echo(
+            f"{row['test']:4} {row['method']:18} {row['over']:12} mean {row['mean']:.3f}  worst {row['worst']:.3f}"
+        )
+
+
+@campaign.command("plan")
+def plan(
+    half_width: Annotated[float, typer.Argument(help="Half width of the interval that is wanted, in points.")],
+    items: Annotated[int, typer.Option(min=2, help="Scripts.")] = 30,
+    share: Annotated[float, typer.Option(min=0.01, max=1.0, help="Share of the scripts that each rater hears.")] = 1.0,
+    seed: Annotated[int, typer.Option()] = 0,
+    as_json: Json = False,
+) -> None:
+    """How many raters a MOS interval of that width needs, by simulation."""
+    from dataclasses import asdict
+
+    from studio.mos.stats.planner import raters_needed
+
+    found = raters_needed(half_width, items=items, share=share, seed=seed)
+    if as_json:
+        typer.echo(json.dumps(asdict(found)))
+        return
+    for raters, width in found.curve:
+        typer.echo(f"{raters:5} raters  +- {width:.3f}")
+    typer.echo(f"{found.raters} raters give +- {found.half_width:.3f}")

@@ -1,0 +1,56 @@
+"""What several commands share: options, where things lie, how figures are shown and saved."""
+
+import json
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+ASSETS = Path(__file__).resolve().parents[2] / "assets"
+TEXTS = ASSETS / "texts"
+VOICES = ASSETS / "voices"
+RECIPE = VOICES / "lark" / "recipe.toml"
+DEFAULT_DATA = Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser() / "streaming-tts-studio"
+
+Voices = Annotated[Path, typer.Option(help="Folder of voices.", envvar="STUDIO_VOICES")]
+Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+VoiceName = Annotated[str, typer.Option(help="A voice, name[:speaker]; the first one unless named.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the figures as JSON and nothing else.")]
+Save = Annotated[bool, typer.Option("--save", help="Also write a dated JSON file to bench/results/.")]
+Threads = Annotated[int, typer.Option(min=1, help="Of arithmetic on a CPU; more help large nets only.")]
+Texts = Annotated[Path, typer.Option(help="One text a line.")]
+Count = Annotated[int, typer.Option(min=1, help="How many texts, from the first.")]
+Recipe = Annotated[Path, typer.Option(help="The voice's recipe.")]
+Database = Annotated[
+    str,
+    typer.Option(
+        help="sqlite:///FILE or postgresql://...; studio.sqlite in --data unless given.", envvar="STUDIO_DATABASE"
+    ),
+]
+Data = Annotated[Path, typer.Option(help="Folder of clips and of the database.", envvar="STUDIO_DATA_FOLDER")]
+
+
+def provenance(device: str) -> dict[str, Any]:
+    """What every trace says about the program that made it."""
+    import torch
+
+    from studio.measure.report import git_sha, versions
+
+    return {
+        "git_sha": git_sha(),
+        "versions": versions(),
+        "device": device,
+        "threads": torch.get_num_threads(),
+        "dtype": "float32",
+    }
+
+
+def show(name: str, figures: dict[str, Any], as_json: bool, save: bool) -> None:
+    """Print figures as JSON where wanted, and keep them in bench/results where wanted."""
+    from studio.measure.report import plain, write_result
+
+    if as_json:
+        typer.echo(json.dumps(plain(figures)))
+    if save:
+        typer.echo(f"written to {write_result(name, figures)}", err=True)

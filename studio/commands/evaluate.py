@@ -1,0 +1,104 @@
+"""``studio eval``: how well a voice speaks."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from studio.commands.common import TEXTS, VOICES, Count, Device, Json, Save, Texts, VoiceName, Voices, show
+
+evaluate = typer.Typer(no_args_is_help=True, help="Measure how well a voice speaks.")
+
+Cache = Annotated[Path | None, typer.Option(help="Keep speech and transcripts here, so that a stopped run goes on.")]
+
+
+@evaluate.command()
+def wer(
+    texts: Texts = TEXTS / "eval.txt",
+    count: Count = 100,
+    windows: Annotated[str, typer.Option(help="Windows m, comma-separated.")] = "1,2,3,4,5,6",
+    voice: VoiceName = "",
+    voices: Voices = VOICES,
+    device: Device = "auto",
+    cache: Cache = None,
+    as_json: Json = False,
+    save: Save = False,
+) -> None:
+    """Word error rate for every window, beside the teacher's (Table I of paper 000)."""
+    from studio.bench.wer import WerSetting, eval_wer
+
+    numbers = tuple(int(m) for m in windows.split(","))
+    setting = WerSetting(
+        voices=voices, voice=voice, device=device, cache=cache, quiet=as_json, texts=texts, count=count, windows=numbers
+    )
+    show("wer", eval_wer(setting), as_json, save)
+
+
+@evaluate.command("long")
+def long_speech(
+    texts: Texts = TEXTS / "paragraphs.txt",
+    voice: VoiceName = "",
+    voices: Voices = VOICES,
+    device: Device = "auto",
+    cache: Cache = None,
+    as_json: Json = False,
+    save: Save = False,
+) -> None:
+    """Word error rate of the first and second half of long paragraphs."""
+    from studio.bench.long import LongSetting, eval_long
+
+    setting = LongSetting(voices=voices, voice=voice, device=device, cache=cache, quiet=as_json, texts=texts)
+    show("long", eval_long(setting), as_json, save)
+
+
+@evaluate.command()
+def boundaries(
+    texts: Texts = TEXTS / "eval.txt",
+    count: Count = 50,
+    voice: VoiceName = "",
+    voices: Voices = VOICES,
+    device: Device = "auto",
+    cache: Cache = None,
+    as_json: Json = False,
+    save: Save = False,
+) -> None:
+    """Whether segments speak their own words, and where p_eos stands against word ends."""
+    from studio.bench.boundaries import BoundarySetting, eval_boundaries
+
+    setting = BoundarySetting(
+        voices=voices, voice=voice, device=device, cache=cache, quiet=as_json, texts=texts, count=count
+    )
+    show("boundaries", eval_boundaries(setting), as_json, save)
+
+
+@evaluate.command("vocoder")
+def vocoder_table(
+    texts: Texts = TEXTS / "eval.txt",
+    count: Count = 100,
+    voice: VoiceName = "",
+    voices: Voices = VOICES,
+    cache: Cache = None,
+    as_json: Json = False,
+    save: Save = False,
+) -> None:
+    """The vocoders side by side: WER, STFT distance, real-time factor, parameters."""
+    from studio.bench.vocoder import VocoderSetting, eval_vocoder
+
+    setting = VocoderSetting(voices=voices, voice=voice, cache=cache, quiet=as_json, texts=texts, count=count)
+    show("vocoder", eval_vocoder(setting), as_json, save)
+
+
+@evaluate.command()
+def heard(
+    texts: Texts = TEXTS / "live.txt",
+    count: Count = 10,
+    wpm: Annotated[float, typer.Option(help="Typing speed, words a minute.")] = 60.0,
+    keep: Annotated[Path | None, typer.Option(help="Folder for the captured WAV files.")] = None,
+    as_json: Json = False,
+    save: Save = False,
+) -> None:
+    """Type texts live into the page, and transcribe what leaves its player."""
+    from studio.bench.heard import HeardSetting, eval_heard
+
+    setting = HeardSetting(texts=texts, count=count, wpm=wpm, keep=keep, quiet=as_json)
+    show("heard", eval_heard(setting), as_json, save)

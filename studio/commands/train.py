@@ -1,0 +1,104 @@
+"""``studio train``: make a voice, from sentences to a card."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from studio.commands.common import RECIPE, TEXTS, VOICES, Device, Recipe
+
+train = typer.Typer(no_args_is_help=True, help="Make a voice: speak a corpus, encode it, fit, pack.")
+
+
+@train.command()
+def corpus(
+    sentences: Annotated[Path, typer.Option(help="Text file, one sentence a line (or id|sentence).")],
+    out: Annotated[Path, typer.Option(help="Folder for the spoken shards; a stopped run goes on.")],
+    recipe: Recipe = RECIPE,
+    workers: Annotated[int | None, typer.Option(help="Processes; one per core unless given.")] = None,
+) -> None:
+    """Speak sentences with the synthetic teachers (festival, flite)."""
+    from studio.train.corpus import speak_corpus
+    from studio.train.recipe import read_recipe
+
+    typer.echo(f"{speak_corpus(read_recipe(recipe), sentences, TEXTS, out, workers)} shards in {out}")
+
+
+@train.command()
+def recordings(
+    folder: Annotated[Path, typer.Option("--recordings", help="WAV or FLAC files and their texts.")],
+    textgrids: Annotated[Path, typer.Option(help="TextGrids of the same names, with tiers words and phones (MFA).")],
+    out: Annotated[Path, typer.Option(help="Folder for the shards; a stopped run goes on.")],
+    speaker: Annotated[str, typer.Option(help="The speaker; else a file name's part before its first _.")] = "",
+    shard_sentences: Annotated[int, typer.Option(min=1, help="Recordings in a shard.")] = 250,
+) -> None:
+    """Take real recordings, aligned by the Montreal Forced Aligner, in place of the teachers."""
+    from studio.train.recordings import take_recordings
+
+    taken, skipped = take_recordings(folder, textgrids, out, speaker, shard_sentences)
+    typer.echo(f"{taken} recordings in {out}; {skipped} left out (no TextGrid, no text, or words that differ)")
+
+
+@train.command()
+def features(
+    corpus: Annotated[Path, typer.Option(help="Folder of spoken shards.")],
+    out: Annotated[Path, typer.Option(help="Folder for the encoded shards.")],
+    workers: Annotated[int | None, typer.Option(help="Processes; one per core unless given.")] = None,
+) -> None:
+    """Encode a spoken corpus: dMel frames, word ends, phones."""
+    from studio.train.features import write_features
+
+    typer.echo(f"{write_features(corpus, out, workers)} shards in {out}")
+
+
+@train.command()
+def fit(
+    features: Annotated[Path, typer.Option(help="Folder of encoded shards.")],
+    state: Annotated[Path, typer.Option(help="Folder for checkpoints and metrics; a stopped run goes on.")],
+    recipe: Recipe = RECIPE,
+    device: Device = "auto",
+    threads: Annotated[int | None, typer.Option(help="Of arithmetic on a CPU.")] = None,
+    start: Annotated[Path | None, typer.Option(help="Weights to begin from, such as a shipped voice's.")] = None,
+) -> None:
+    """Fit the language model of a voice."""
+    from studio.engine.voices import pick_device
+    from studio.train.recipe import read_recipe
+    from studio.train.speakstream_fit import fit as fit_speakstream
+
+    typer.echo(fit_speakstream(read_recipe(recipe), features, state, pick_device(device), threads, start))
+
+
+@train.command()
+def vocoder(
+    corpus: Annotated[Path, typer.Option(help="Folder of spoken shards.")],
+    state: Annotated[Path, typer.Option(help="Folder for checkpoints and metrics; a stopped run goes on.")],
+    export: Annotated[Path, typer.Option(help="The weights to write; their configuration goes beside them.")],
+    name: Annotated[str, typer.Option(help="sourcefilter or vocstream.")] = "sourcefilter",
+    recipe: Recipe = RECIPE,
+    device: Device = "auto",
+    threads: Annotated[int, typer.Option(help="Of arithmetic on a CPU.")] = 1,
+) -> None:
+    """Fit a vocoder."""
+    from studio.train.recipe import read_recipe, vocoder_settings
+    from studio.train.vocoder_fit import VocoderFit, fit
+
+    chosen = vocoder_settings(read_recipe(recipe), name)
+    typer.echo(json.dumps(fit(VocoderFit(corpus, state, export, name, device=device, threads=threads, **chosen))))
+
+
+@train.command()
+def pack(
+    state: Annotated[Path, typer.Option(help="The language model's state folder.")],
+    vocoders: Annotated[Path, typer.Option(help="Folder of <name>.safetensors and <name>.json.")],
+    recipe: Recipe = RECIPE,
+    out: Annotated[Path, typer.Option(help="Folder of voices to write into.")] = VOICES,
+) -> None:
+    """Put weights, curves and a card together: a voice."""
+    from studio.train.pack import pack_voice
+    from studio.train.recipe import read_recipe
+
+    typer.echo(pack_voice(read_recipe(recipe), state, vocoders, out))
+
+
+# ------------------------------------------------------------------ eval and bench

@@ -1,0 +1,43 @@
+"""The data dictionary: what every column of an export means."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Type = Literal["text", "integer", "number", "boolean"]
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: its name, the type of its values (empty where it does not apply), and what it says."""
+
+    name: str
+    type: Type
+    meaning: str
+
+
+DICTIONARY: tuple[Column, ...] = (
+    Column("campaign", "text", "name of the campaign"),
+    Column("rater", "text", "pseudonym of the rater, drawn at random; another one in every campaign"),
+    Column("accept", "text", "whether to pay the rater: ok, fail or unknown (still at it)"),
+    Column("use", "text", "whether to analyse the rater: ok, fail or unknown (no gate could judge; analysed)"),
+    Column("trial", "text", "id of the screen"),
+    Column("position", "integer", "place of the screen in the rater's sitting, from 0"),
+    Column("role", "text", "test, training, trap, gold or repeat; only test enters the tables"),
+    Column("item", "text", "name of the script that was heard"),
+    Column("question", "text", "id of the question; 'preference' for a choice between two sounds"),
+    Column("slot", "integer", "place of the sound on the screen, from 0; empty for a choice"),
+    Column("system", "text", "system that spoke the sound; empty for a choice"),
+    Column("score", "integer", "the score; empty for a choice"),
+    Column("low", "integer", "lowest score of the scale; empty for a choice"),
+    Column("high", "integer", "highest score of the scale; empty for a choice"),
+    Column("system_a", "text", "system that was shown first (a); empty for a score"),
+    Column("system_b", "text", "system that was shown second (b); empty for a score"),
+    Column("outcome", "text", "a, b, tie or both_bad; empty for a score"),
+    Column("attempt", "integer", "1 for the first answer to the screen, 2 for another one sent later, and so on"),
+    Column("counted", "boolean", "whether this attempt counts; the first one does"),
+    Column("response_ms", "number", "time from the screen's display to the answer, in milliseconds"),
+    Column("plays", "integer", "how often the sound was played; for a choice, both sounds together"),
+    Column("heard_ms", "number", "how much of the sound was heard, in milliseconds; for a choice, both together"),
+    Column("received_at", "text", "when the answer was kept, UTC, ISO 8601"),
+    Column("comment", "text", "what the rater wrote beside the answer, as typed"),
+)

@@ -1,0 +1,122 @@
+"""What every kind of test can do: make its units, describe its screen, check an answer, analyse the answers."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
+
+from studio.core.errors import StudioError
+from studio.mos.config import CampaignConfig
+from studio.mos.design import Unit
+from studio.mos.tables import AnswerCreate
+
+
+class BadAnswer(StudioError):
+    """An answer does not fit its trial; nothing was stored."""
+
+    code = "bad_answer"
+
+
+@dataclass(frozen=True)
+class Stock:
+    """What a campaign has to show: scripts, systems by role, and the stimulus of each (script, system)."""
+
+    items: Sequence[int]
+    systems: Sequence[int]
+    references: Sequence[int]
+    baseline: int | None
+    stimuli: Mapping[tuple[int, int], int]
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A score or a choice that is to be stored."""
+
+    question: str
+    slot: int | None = None
+    value: int | None = None
+    low: int = 0
+    high: int = 0
+    outcome: str | None = None
+
+
+@dataclass(frozen=True)
+class Judged:
+    """An answer that counts, as the analysis sees it.
+
+    Attributes:
+        systems: the system's name in each slot that was judged, in slot order.
+        scores: (question, slot) to value.
+        outcomes: question to a | b | tie | both_bad, as shown.
+    """
+
+    rater: str
+    item: str
+    systems: Sequence[str]
+    scores: Mapping[tuple[str, int], int]
+    outcomes: Mapping[str, str]
+
+
+class Kind(ABC):
+    """One kind of listening test."""
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+
+    @abstractmethod
+    def check(self, config: CampaignConfig) -> None:
+        """Whether the settings fit the kind. Raises BadOption."""
+
+    @abstractmethod
+    def assign(self, stock: Stock, config: CampaignConfig) -> list[Unit]:
+        """Every unit that is to be rated. Raises BadFile naming what is missing."""
+
+    @abstractmethod
+    def validate(self, config: CampaignConfig, slots: int, answer: AnswerCreate) -> list[Mark]:
+        """The marks of an answer to a screen with ``slots`` judged slots. Raises BadAnswer."""
+
+    @abstractmethod
+    def analyse(self, config: CampaignConfig, answers: Sequence[Judged], *, seed: int = 0) -> dict[str, Any]:
+        """Tables with intervals, JSON-safe."""
+
+    def screen(self, config: CampaignConfig) -> dict[str, Any]:
+        """What the page needs to draw the questions; the same for every trial, so it tells nothing."""
+        return {
+            "kind": self.name,
+            "prompt": config.prompt,
+            "questions": [asdict(q) for q in config.questions],
+            "choices": list(config.choices),
+            "must_listen": config.must_listen,
+        }
+
+
+def scored(config: CampaignConfig, slots: int, answer: AnswerCreate) -> list[Mark]:
+    """Every question of every slot exactly once, each within its scale. Raises BadAnswer."""
+    if answer.choices:
+        raise BadAnswer("this test asks for scores, not for a choice", "send scores")
+    marks: list[Mark] = []
+    wanted = {(q.id, slot): q for q in config.questions for slot in range(slots)}
+    for score in answer.scores:
+        question = wanted.pop((score.question, score.slot), None)
+        if question is None:
+            raise BadAnswer(
+                f"no question {score.question!r} is open for slot {score.slot}", "answer each question once"
+            )
+        if not question.low <= score.value <= question.high:
+            raise BadAnswer(
+                f"the score {score.value} is outside the scale", f"it goes from {question.low} to {question.high}"
+            )
+        marks.append(Mark(score.question, score.slot, score.value, question.low, question.high))
+    if wanted:
+        raise BadAnswer(f"{len(wanted)} of the questions are not answered", "answer every question of every sound")
+    return marks
+
+
+def chosen(config: CampaignConfig, answer: AnswerCreate) -> list[Mark]:
+    """The one choice of a pair. Raises BadAnswer."""
+    if answer.scores or len(answer.choices) != 1 or answer.choices[0].question != "preference":
+        raise BadAnswer("this test asks for one choice", "send one choice for the question 'preference'")
+    outcome = answer.choices[0].outcome
+    if outcome not in config.choices:
+        raise BadAnswer(f"{outcome!r} cannot be chosen here", f"choose {', '.join(config.choices)}")
+    return [Mark("preference", outcome=outcome)]

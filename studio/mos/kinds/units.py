@@ -1,0 +1,65 @@
+"""How units are made of a campaign's stock: one stimulus, a pair, or a whole page of systems."""
+
+from collections.abc import Iterable
+from itertools import combinations
+
+from studio.core.errors import BadFile, BadOption
+from studio.mos.config import CampaignConfig
+from studio.mos.design import Unit
+from studio.mos.kinds.base import Stock
+
+
+def singles(stock: Stock) -> list[Unit]:
+    """One unit for each stimulus there is; a system need not say every script."""
+    systems = [*stock.systems, *stock.references]
+    there = [(item, system) for item in stock.items for system in systems if (item, system) in stock.stimuli]
+    return [_unit(stock, item, (system,)) for item, system in there]
+
+
+def pairs(stock: Stock, config: CampaignConfig, reference: bool = False) -> list[Unit]:
+    """One unit for each script and pair of systems.
+
+    Raises:
+        BadFile: a script lacks a system, or the reference.
+        BadOption: fewer than two systems, or no baseline where one is asked for.
+    """
+    if len(stock.systems) < 2:
+        raise BadOption("a pair needs two systems", "add one")
+    if config.pairs == "baseline" and stock.baseline is None:
+        raise BadOption(
+            f"the baseline {config.baseline!r} is not one of the systems", "set baseline to a system's name"
+        )
+    if reference and len(stock.references) != 1:
+        raise BadOption(
+            f"the test needs one reference system, there are {len(stock.references)}", "mark one as reference"
+        )
+    with_reference = stock.references[0] if reference else None
+    wanted = [pair for pair in combinations(stock.systems, 2) if config.pairs == "all" or stock.baseline in pair]
+    _complete(stock, [*stock.systems, *([with_reference] if with_reference is not None else [])])
+    return [_unit(stock, item, pair, with_reference) for item in stock.items for pair in wanted]
+
+
+def pages(stock: Stock) -> list[Unit]:
+    """One unit for each script, all systems on it. Raises BadFile when a script lacks a system."""
+    systems = [*stock.systems, *stock.references]
+    _complete(stock, systems)
+    return [_unit(stock, item, tuple(systems)) for item in stock.items]
+
+
+def _unit(stock: Stock, item: int, systems: tuple[int, ...], reference: int | None = None) -> Unit:
+    return Unit(
+        key=f"{item}:{'+'.join(map(str, systems))}",
+        item_id=item,
+        stimuli=tuple(stock.stimuli[item, s] for s in systems),
+        systems=systems,
+        reference=None if reference is None else stock.stimuli[item, reference],
+    )
+
+
+def _complete(stock: Stock, systems: Iterable[int]) -> None:
+    missing = [(i, s) for i in stock.items for s in systems if (i, s) not in stock.stimuli]
+    if missing:
+        raise BadFile(
+            f"{len(missing)} stimuli are missing, the first for item {missing[0][0]} and system {missing[0][1]}",
+            "every system must say every script in this kind of test",
+        )

@@ -1,0 +1,185 @@
+"""Quality of raters: two decisions for each, accept (pay them) and use (analyse them), by verdicts of three values.
+
+A verdict is ok, fail or unknown; unknown excludes nobody: a gate that did not run says nothing about a rater
+(ITU-T P.808 practice; what happens otherwise is months of honest answers dropped in silence).
+"""
+
+import csv
+import io
+import json
+import statistics
+import time
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sqlmodel import Session, col, select
+
+from studio.mos.campaigns import running
+from studio.mos.cells import safe
+from studio.mos.config import CampaignConfig
+from studio.mos.tables import Answer, Campaign, Choice, Item, Passage, Rater, Score, Slot, Stimulus, System, Trial
+
+Verdict = Literal["ok", "fail", "unknown"]
+GATES = ("traps", "golds", "variance", "headphones")
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What the gates say of a rater: each verdict, and the two decisions that follow."""
+
+    pseudonym: str
+    day: str
+    verdicts: dict[str, Verdict]
+    finished: bool
+
+    @property
+    def accept(self) -> Verdict:
+        """Pay them: finished, and no trap missed. Somebody who is still at it is unknown."""
+        if self.verdicts["traps"] == "fail":
+            return "fail"
+        return "ok" if self.finished else "unknown"
+
+    @property
+    def use(self) -> Verdict:
+        """Analyse them: no gate failed. With every gate unknown that is unknown, and they are analysed."""
+        if "fail" in self.verdicts.values():
+            return "fail"
+        return "ok" if "ok" in self.verdicts.values() else "unknown"
+
+
+def judge(session: Session, campaign: Campaign) -> list[Judgement]:
+    """The verdicts of every rater of a campaign who is no preview, in order of coming."""
+    config = running(session, campaign).config
+    raters = session.exec(
+        select(Rater).where(Rater.campaign_id == campaign.id, Rater.role == "panel").order_by(col(Rater.id))
+    ).all()
+    checks = _checks(session, campaign)
+    scores = _scores(session, campaign)
+    heard: dict[int, Verdict] = {}
+    for passage in session.exec(
+        select(Passage)
+        .join(Rater, col(Rater.id) == col(Passage.rater_id))
+        .where(Rater.campaign_id == campaign.id, Passage.stage == "headphones")
+        .order_by(col(Passage.id))
+    ):
+        heard[passage.rater_id] = _verdict(passage.verdict)  # the last try stands
+    found: list[Judgement] = []
+    for rater in raters:
+        assert rater.id is not None, "rows from the database have ids"
+        verdicts: dict[str, Verdict] = {
+            "traps": _all_right(checks[rater.id, "trap"]),
+            "golds": _all_right(checks[rater.id, "gold"]),
+            "variance": _varies(config, scores[rater.id], rater.finished_at is not None),
+            "headphones": heard.get(rater.id, "unknown"),
+        }
+        if not config.gates.headphones_required and verdicts["headphones"] == "fail":
+            verdicts["headphones"] = "unknown"  # it was asked for information only
+        day = time.strftime("%Y-%m-%d", time.gmtime(rater.joined_at))
+        found.append(Judgement(rater.pseudonym, day, verdicts, rater.stage == "done"))
+    return found
+
+
+def settle(session: Session, campaign: Campaign) -> list[Judgement]:
+    """Judge every rater and keep the two decisions in their rows."""
+    found = judge(session, campaign)
+    by_name = {j.pseudonym: j for j in found}
+    for rater in session.exec(select(Rater).where(Rater.campaign_id == campaign.id, Rater.role == "panel")):
+        rater.accept, rater.use = by_name[rater.pseudonym].accept, by_name[rater.pseudonym].use
+        session.add(rater)
+    return found
+
+
+def gates(session: Session, campaign: Campaign) -> dict[str, Any]:
+    """How many raters each gate passed, failed or could not judge, in all and by day of joining."""
+    found = judge(session, campaign)
+    days: defaultdict[str, dict[str, dict[str, int]]] = defaultdict(dict)
+    for day in sorted({j.day for j in found}):
+        days[day] = _count([j for j in found if j.day == day])
+    return {"all": _count(found), "by_day": dict(days)}
+
+
+def panel_csv(session: Session, campaign: Campaign) -> str:
+    """Accept or reject by the panel's own ids, for its bulk approval; who is still unknown is left out."""
+    found = {j.pseudonym: j for j in judge(session, campaign)}
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["PROLIFIC_PID", "STUDY_ID", "SESSION_ID", "decision", "reason"])
+    raters = select(Rater).where(Rater.campaign_id == campaign.id, Rater.role == "panel").order_by(col(Rater.id))
+    for rater in session.exec(raters):
+        panel, judged = json.loads(rater.panel), found[rater.pseudonym]
+        if judged.accept == "unknown" or "PROLIFIC_PID" not in panel:
+            continue
+        reason = "" if judged.accept == "ok" else "an attention check was answered wrongly"
+        ids = [safe(panel.get(k, "")) for k in ("PROLIFIC_PID", "STUDY_ID", "SESSION_ID")]
+        writer.writerow([*ids, "accept" if judged.accept == "ok" else "reject", reason])
+    return out.getvalue()
+
+
+def _count(found: Sequence[Judgement]) -> dict[str, dict[str, int]]:
+    out = {gate: dict(Counter(j.verdicts[gate] for j in found)) for gate in GATES}
+    return out | {"accept": dict(Counter(j.accept for j in found)), "use": dict(Counter(j.use for j in found))}
+
+
+def _checks(session: Session, campaign: Campaign) -> defaultdict[tuple[int, str], list[bool]]:
+    """Whether each answered trap and gold was right: a trap to the point, a gold within one; or the right system."""
+    found: defaultdict[tuple[int, str], list[bool]] = defaultdict(list)
+    rows = session.exec(
+        select(Trial, Answer.id, Item.expected)
+        .join(Answer, col(Answer.trial_id) == col(Trial.id))
+        .join(Item, col(Item.id) == col(Trial.item_id))
+        .where(Trial.campaign_id == campaign.id, Answer.counted == 1, col(Trial.role).in_(("trap", "gold")))
+    ).all()
+    for trial, answer, expected in rows:
+        if expected is None:
+            continue
+        scores = session.exec(select(Score.value).where(Score.answer_id == answer)).all()
+        outcome = session.exec(select(Choice.outcome).where(Choice.answer_id == answer)).first()
+        if scores and expected.lstrip("-").isdigit():
+            slack = 1 if trial.role == "gold" else 0
+            found[trial.rater_id, trial.role].append(all(abs(v - int(expected)) <= slack for v in scores))
+        elif outcome is not None:
+            right = outcome == expected or _chosen(session, trial.id, outcome) == expected
+            found[trial.rater_id, trial.role].append(right)
+    return found
+
+
+def _chosen(session: Session, trial: str, outcome: str) -> str | None:
+    if outcome not in ("a", "b"):
+        return None
+    return session.exec(
+        select(System.name)
+        .join(Stimulus, col(Stimulus.system_id) == col(System.id))
+        .join(Slot, col(Slot.stimulus_id) == col(Stimulus.id))
+        .where(Slot.trial_id == trial, Slot.slot == (0 if outcome == "a" else 1))
+    ).first()
+
+
+def _scores(session: Session, campaign: Campaign) -> defaultdict[int, list[int]]:
+    found: defaultdict[int, list[int]] = defaultdict(list)
+    for rater, value in session.exec(
+        select(Trial.rater_id, Score.value)
+        .join(Answer, col(Answer.trial_id) == col(Trial.id))
+        .join(Score, col(Score.answer_id) == col(Answer.id))
+        .where(Trial.campaign_id == campaign.id, Answer.counted == 1, Trial.role == "test")
+    ):
+        found[rater].append(value)
+    return found
+
+
+def _all_right(answers: Sequence[bool]) -> Verdict:
+    if not answers:
+        return "unknown"
+    return "ok" if all(answers) else "fail"
+
+
+def _varies(config: CampaignConfig, scores: Sequence[int], finished: bool) -> Verdict:
+    """P.808: somebody whose ratings hardly vary did not listen. Judged only once all of them are there."""
+    if not config.gates.min_variance or not finished or len(scores) < 2:
+        return "unknown"
+    return "ok" if statistics.variance(scores) >= config.gates.min_variance else "fail"
+
+
+def _verdict(value: str) -> Verdict:
+    return "ok" if value == "ok" else "fail" if value == "fail" else "unknown"

@@ -1,0 +1,284 @@
+"""Listening tests as one object: the calls that the routes, the pages and the command line make.
+
+Neither torch nor gradio nor a web framework is known here. What changes something goes through the store's writer and
+answers a future, resolved when it is on disk.
+"""
+
+import threading
+import time
+from collections import OrderedDict
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from sqlmodel import Session, col, select
+
+from studio.core.errors import BadFile
+from studio.mos import sittings
+from studio.mos.access import Access, Forbidden
+from studio.mos.answers import take_answer
+from studio.mos.campaigns import NotOpen, Running, check_name, find, running
+from studio.mos.clips import ClipFolder
+from studio.mos.headphones import CHECK_SOUNDS
+from studio.mos.headphones import trial as headphone_trial
+from studio.mos.store import Faults, Store
+from studio.mos.tables import (
+    AnswerCreate,
+    AnswerPublic,
+    Campaign,
+    Rater,
+    Slot,
+    SlotPublic,
+    Stimulus,
+    Trial,
+    TrialPublic,
+)
+
+_CLIPS_KNOWN = 50_000
+_SEEN_STEP_S = 60.0  # how exactly it is known when a rater was last there: a write less for every screen
+
+
+class Listening:
+    """A studio's listening tests: one store, one folder of clips, one set of keys."""
+
+    def __init__(self, store: Store, clips: ClipFolder) -> None:
+        self.store = store
+        self.clips = clips
+        self.access = Access(store)
+        self._running: dict[int, Running] = {}
+        self._heard: OrderedDict[tuple[str, int], Path] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def close(self) -> None:
+        """Finish what is being written and let go of the files."""
+        self.store.close()
+
+    # what a rater's browser asks
+
+    def greet(self, campaign: str, key: str) -> dict[str, Any]:
+        """What a link shows before anybody joined. Raises BadOption, Forbidden."""
+        with self.store.read() as session:
+            row, role = self._linked(session, campaign, key)
+            config = self.run_of(session, row).config
+        return {
+            "title": config.texts.title,
+            "language": config.texts.language,
+            "open": row.state == "open" or role == "preview",
+            "preview": role == "preview",
+        }
+
+    def join(
+        self, campaign: str, key: str, who: str, panel: dict[str, str], device: dict[str, Any]
+    ) -> "Future[dict[str, Any]]":
+        """Begin a sitting or go on with it; ``who`` says who it is (a panel's id, or a code of ours).
+
+        Raises (from the future): BadOption, Forbidden, NotOpen.
+        """
+
+        def work(session: Session) -> dict[str, Any]:
+            row, role = self._linked(session, campaign, key)
+            identity = self.access.identity(_id(row), role, who)
+            known = session.exec(select(Rater).where(Rater.campaign_id == row.id, Rater.identity == identity)).first()
+            if row.state != "open" and role == "panel" and known is None:
+                raise NotOpen("this test takes nobody new", "ask the people who run it")
+            rater = sittings.join(session, self.run_of(session, row), identity, role, panel, device)
+            return {"token": self.access.rater_token(_id(rater)), "stage": rater.stage}
+
+        return self.store.write(work)
+
+    def stage(self, rater_id: int, stage: str, data: dict[str, Any]) -> "Future[dict[str, Any]]":
+        """Take what was done at a stage; answers what comes next. Raises NotThisStage, BadMessage."""
+
+        def work(session: Session) -> dict[str, Any]:
+            rater, run = self._rater(session, rater_id)
+            sittings.pass_stage(session, run, rater, stage, data)
+            return self._next(session, rater, run)
+
+        return self.store.write(work)
+
+    def next(self, rater_id: int) -> "Future[dict[str, Any]]":
+        """Where the rater is and what to show. A trial is marked as issued."""
+
+        def work(session: Session) -> dict[str, Any]:
+            rater, run = self._rater(session, rater_id)
+            if time.time() - rater.seen_at > _SEEN_STEP_S:
+                rater.seen_at = time.time()
+                session.add(rater)
+            return self._next(session, rater, run)
+
+        return self.store.write(work)
+
+    def answer(self, rater_id: int, answer: AnswerCreate) -> "Future[AnswerPublic]":
+        """Take an answer; the future is resolved when it is on disk. Raises Forbidden, BadAnswer."""
+
+        def work(session: Session) -> AnswerPublic:
+            rater, run = self._rater(session, rater_id)
+            return take_answer(session, run, rater, answer)
+
+        return self.store.write(work, soon=True)
+
+    def withdraw(self, rater_id: int) -> "Future[None]":
+        """The rater leaves the test."""
+
+        def work(session: Session) -> None:
+            sittings.withdraw(session, self._rater(session, rater_id)[0])
+
+        return self.store.write(work)
+
+    def clip(self, rater_id: int, trial: str, slot: int, key: str) -> Path:
+        """The file behind a clip's address. Raises Forbidden unless it was made for this rater."""
+        self.access.check_clip(rater_id, trial, slot, key)
+        with self._lock:
+            known = self._heard.get((trial, slot))
+        if known is not None:
+            return known
+        with self.store.read() as session:
+            sha = session.exec(
+                select(Stimulus.clip_sha)
+                .join(Slot, col(Slot.stimulus_id) == col(Stimulus.id))
+                .where(Slot.trial_id == trial, Slot.slot == slot)
+            ).first()
+        if sha is None:
+            raise Forbidden("there is no such sound", "reload the page")
+        path = self.clips.path(sha)
+        with self._lock:
+            self._heard[trial, slot] = path
+            while len(self._heard) > _CLIPS_KNOWN:
+                self._heard.popitem(last=False)
+        return path
+
+    def headphone_sound(self, rater_id: int, index: int) -> bytes:
+        """One of the WAV files of the rater's headphone check. Raises BadOption where there is none."""
+        with self.store.read() as session:
+            rater, run = self._rater(session, rater_id)
+            seed = sittings.headphone_seed(rater, sittings.headphone_tries(session, rater))
+        return headphone_trial(run.config.gates.headphones, seed, index).wav
+
+    # what its owner asks
+
+    def links(self, campaign: str) -> dict[str, str]:
+        """The paths that raters and lookers-on open, by role. Raises BadOption."""
+        with self.store.read() as session:
+            row = find(session, campaign)
+        return {
+            name: f"/rate?{urlencode({'campaign': campaign, 'key': self.access.link_key(_id(row), role)})}"
+            for name, role in (("rater", "panel"), ("preview", "preview"))
+        }
+
+    # shared
+
+    def run_of(self, session: Session, campaign: Campaign) -> Running:
+        """What a campaign has to show; kept while it is open, for nothing of it changes then."""
+        found = self._running.get(_id(campaign))
+        if found is None:
+            found = running(session, campaign)
+            if campaign.state == "open":
+                self._running[_id(campaign)] = found
+        return found
+
+    def _linked(self, session: Session, name: str, key: str) -> tuple[Campaign, str]:
+        """A link's campaign and role. To a stranger a campaign that is not there looks like one with another key."""
+        check_name(name)
+        row = session.exec(select(Campaign).where(Campaign.name == name)).first()
+        role = self.access.role_of_link(_id(row) if row else 0, key)
+        assert row is not None, "no campaign has the id 0, so no key fits it"
+        return row, role
+
+    def _rater(self, session: Session, rater_id: int) -> tuple[Rater, Running]:
+        rater = session.get(Rater, rater_id)
+        if rater is None:
+            raise Forbidden("this sitting is not known", "open the test's link again")
+        known = self._running.get(rater.campaign_id)
+        if known is not None:
+            return rater, known
+        campaign = session.get(Campaign, rater.campaign_id)
+        assert campaign is not None, "a rater belongs to a campaign"
+        return rater, self.run_of(session, campaign)
+
+    def _next(self, session: Session, rater: Rater, run: Running) -> dict[str, Any]:
+        config, texts = run.config, run.config.texts
+        steps = sittings.stages(config)
+        out: dict[str, Any] = {"stage": rater.stage, "title": texts.title, "language": texts.language, "stages": steps}
+        match rater.stage:
+            case "consent":
+                out |= {"text": texts.consent, "version": texts.consent_version}
+            case "screening":
+                out["questions"] = [
+                    {"id": s.id, "prompt": s.prompt, "options": s.options} for s in config.gates.screening
+                ]
+            case "instructions":
+                out["text"] = texts.instructions
+            case "headphones":
+                out |= {"check": config.gates.headphones, "sounds": CHECK_SOUNDS}
+            case "trials":
+                out |= {"screen": run.kind.screen(config), **self._trial(session, rater, run)}
+            case "done":
+                out |= {
+                    "text": texts.thanks,
+                    "code": config.completion.code,
+                    "redirect": config.completion.redirect_url,
+                }
+            case _:
+                pass
+        return out
+
+    def _trial(self, session: Session, rater: Rater, run: Running) -> dict[str, Any]:
+        at = sittings.progress(session, rater)
+        assert at.trial is not None, "a rater at the trials has one left"
+        if at.trial.issued_at is None:
+            sittings.issue(session, at.trial)
+        every = run.config.break_after
+        shown = TrialPublic(
+            trial=at.trial.id,
+            position=at.answered,
+            of=at.of,
+            practice=at.trial.role == "training",
+            text=run.texts[at.trial.item_id] if run.config.show_text else None,
+            slots=self._slots(session, rater, at.trial),
+            break_before=bool(every and at.answered and at.answered % every == 0),
+        )
+        return {"trial": shown.model_dump()}
+
+    def _slots(self, session: Session, rater: Rater, trial: Trial) -> list[SlotPublic]:
+        rows = session.exec(select(Slot).where(Slot.trial_id == trial.id).order_by(col(Slot.slot))).all()
+        return [
+            SlotPublic(
+                slot=s.slot,
+                place=s.place,
+                url=f"clip/{trial.id}/{s.slot}/{self.access.clip_key(_id(rater), trial.id, s.slot)}",
+            )
+            for s in rows
+        ]
+
+    def forget_running(self) -> None:
+        """Look again at every campaign: one was opened, closed or changed."""
+        self._running.clear()
+
+
+def open_listening(database: str, data: Path, faults: Faults | None = None) -> Listening:
+    """The listening tests of a database and a data folder, both made where they are not there yet.
+
+    Args:
+        database: its address; empty for ``studio.sqlite`` in the data folder.
+        data: holds the clips; for its owner alone.
+
+    Raises:
+        BadOption: the address is none.
+        BadFile: the folder cannot be made, or the database not be opened.
+    """
+    root = data.expanduser().absolute()
+    try:
+        root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not database:
+            file = root / "studio.sqlite"
+            file.touch(mode=0o600)  # SQLite gives its other files the same rights
+            database = f"sqlite:///{file}"
+    except OSError as error:
+        raise BadFile(f"the data folder {data} cannot be used: {error}", "give another --data") from error
+    return Listening(Store(database, faults), ClipFolder(root / "clips"))
+
+
+def _id(row: Campaign | Rater) -> int:
+    assert row.id is not None, "rows from the database have ids"
+    return row.id

@@ -1,0 +1,289 @@
+"""A rater's way through a campaign: from consent to the last screen, one stage at a time, resumable anywhere.
+
+Where somebody stands is in the database alone; a browser asks for it and draws it.
+"""
+
+import json
+import secrets
+import time
+from dataclasses import dataclass
+from random import Random
+from typing import Any, cast
+
+from sqlmodel import Session, col, func, insert, select, update
+
+from studio.core.errors import BadMessage, StudioError
+from studio.mos import headphones
+from studio.mos.campaigns import Running
+from studio.mos.config import CampaignConfig
+from studio.mos.design import Load, Placed, Unit, deal, place, sitting
+from studio.mos.tables import Answer, Passage, Rater, Slot, Trial
+
+IDLE_S = 2 * 3600.0  # after so long without a word, a rater's open screens are given to somebody else
+ENDS = ("done", "screened_out", "withdrawn", "full")
+_TRIES = 2  # at the headphone check
+
+
+class NotThisStage(StudioError):
+    """A stage was sent that the rater is not at (a second tab, an old page)."""
+
+    code = "not_this_stage"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a rater is among the screens: the next trial, how many are answered, how many there are."""
+
+    trial: Trial | None
+    answered: int
+    of: int
+
+
+def stages(config: CampaignConfig) -> list[str]:
+    """The stages of a campaign, in order."""
+    gates = config.gates
+    found = ["consent"]
+    found += ["screening"] if gates.screening else []
+    found += ["instructions"]
+    found += ["headphones"] if gates.headphones != "none" else []
+    found += ["level"] if gates.level else []
+    return [*found, "trials", "comments", "done"]
+
+
+def join(
+    session: Session, run: Running, identity: str, role: str, panel: dict[str, str], device: dict[str, Any]
+) -> Rater:
+    """The rater of an identity, made when new: the same identity is the same sitting, on any browser."""
+    rater = session.exec(select(Rater).where(Rater.campaign_id == run.id, Rater.identity == identity)).first()
+    now = time.time()
+    if rater is None:
+        rater = Rater(
+            campaign_id=run.id,
+            identity=identity,
+            pseudonym=f"r{secrets.token_hex(5)}",
+            role=role,
+            stage="consent",
+            panel=json.dumps(panel),
+            device=json.dumps(device),
+            joined_at=now,
+            seen_at=now,
+        )
+    rater.seen_at = now
+    session.add(rater)
+    session.flush()
+    return rater
+
+
+def pass_stage(session: Session, run: Running, rater: Rater, stage: str, data: dict[str, Any]) -> None:
+    """Take what a rater did at a stage, keep it, and move on.
+
+    Raises:
+        NotThisStage: the rater is at another one; nothing was changed.
+        BadMessage: what was sent does not fit the stage.
+    """
+    if stage != rater.stage or stage == "trials" or stage in ENDS:
+        raise NotThisStage(f"you are at {rater.stage}, not at {stage}", "reload the page")
+    verdict, after = "ok", _after(run.config, stage)
+    kept: dict[str, Any] = {}
+    if stage == "consent":
+        if data.get("version") != run.config.texts.consent_version:
+            raise BadMessage("the consent is of another version", "reload the page and read it again")
+        if data.get("agreed") is True:
+            rater.consent_version = run.config.texts.consent_version
+        else:
+            verdict, after = "fail", "withdrawn"
+    elif stage == "screening":
+        kept = _screening(run.config, data)
+        if any(s.accept and kept[s.id] not in s.accept for s in run.config.gates.screening):
+            verdict, after = "fail", "screened_out"
+    elif stage == "headphones":
+        tries = headphone_tries(session, rater)
+        verdict, kept = _headphones(run.config, rater, tries, data)
+        if verdict == "fail" and run.config.gates.headphones_required:
+            after = "headphones" if tries + 1 < _TRIES else "screened_out"
+    elif stage == "comments":
+        kept = {"comment": str(data.get("comment", ""))[:4000]}
+        rater.finished_at = time.time()
+    session.add(Passage(rater_id=_id(rater), stage=stage, verdict=verdict, at=time.time(), data=json.dumps(kept)))
+    rater.seen_at = time.time()
+    rater.stage = after
+    if after == "trials" and not has_trials(session, rater) and not give_trials(session, run, rater):
+        rater.stage = "full"
+    session.add(rater)
+
+
+def withdraw(session: Session, rater: Rater) -> None:
+    """A rater leaves: what they answered stays until they ask to be forgotten; open screens go to others."""
+    session.add(
+        Passage(rater_id=_id(rater), stage=rater.stage, verdict="unknown", at=time.time(), data='{"withdrew": true}')
+    )
+    rater.stage = "withdrawn"
+    session.add(rater)
+    _release(session, [_id(rater)])
+
+
+def headphone_seed(rater: Rater, tries: int) -> int:
+    """The seed of a rater's headphone check; another at the second try."""
+    return Random(f"{rater.identity}|{tries}").getrandbits(31)
+
+
+def headphone_tries(session: Session, rater: Rater) -> int:
+    """How often a rater was at the headphone check already."""
+    found = session.exec(
+        select(func.count()).select_from(Passage).where(Passage.rater_id == rater.id, Passage.stage == "headphones")
+    )
+    return int(found.one())
+
+
+def has_trials(session: Session, rater: Rater) -> bool:
+    """Whether screens were given to the rater."""
+    return session.exec(select(Trial.id).where(Trial.rater_id == rater.id).limit(1)).first() is not None
+
+
+def give_trials(session: Session, run: Running, rater: Rater) -> bool:
+    """Deal a rater's whole list of screens, seeded by campaign and rater; False when every unit has its raters."""
+    preview = rater.role == "preview"
+    if not preview:
+        release_idle(session, run.id, time.time() - IDLE_S)
+    load = Load() if preview else load_of(session, run.id)
+    rng = Random(f"{run.seed}|{rater.pseudonym if preview else _id(rater)}")
+    config = run.config
+    tests = deal(run.units, load, config.raters_per_stimulus, config.trials_per_sitting, rng)
+    if not tests:
+        return False
+    practice = [place(u, load, rng, "training") for u in run.training[: config.gates.training]]
+    checks = [place(u, load, rng, role) for role, u in _checks(run, rng)]
+    screens = sitting(tests, practice, checks, config.repeats, rng)
+    rows, slots = _rows(run, rater, screens)
+    session.exec(insert(Trial), params=rows)
+    session.exec(insert(Slot), params=slots)
+    return True
+
+
+def load_of(session: Session, campaign_id: int) -> Load:
+    """How often each unit was given to raters who count, and what led it."""
+    counts = session.exec(
+        select(Trial.unit, Trial.lead, func.count())
+        .join(Rater, col(Rater.id) == col(Trial.rater_id))
+        .where(Trial.campaign_id == campaign_id, Trial.role == "test", Trial.released == 0, Rater.role == "panel")
+        .group_by(Trial.unit, col(Trial.lead))
+    )
+    load = Load()
+    for unit, lead, count in counts:
+        load.given[unit] += count
+        load.led[unit, lead] += count
+    return load
+
+
+def release_idle(session: Session, campaign_id: int, before: float) -> None:
+    """Give away the open screens of raters not seen since ``before``; they may still answer, over the quota."""
+    idle = session.exec(
+        select(Rater.id).where(
+            Rater.campaign_id == campaign_id, Rater.seen_at < before, Rater.stage == "trials", Rater.role == "panel"
+        )
+    ).all()
+    _release(session, [i for i in idle if i is not None])
+
+
+def progress(session: Session, rater: Rater) -> Progress:
+    """The first screen without an answer, and how far the rater is."""
+    left, of = open_screens(session, rater)
+    return Progress(session.get(Trial, left[0]) if left else None, of - len(left), of)
+
+
+def open_screens(session: Session, rater: Rater) -> tuple[list[str], int]:
+    """The rater's screens without an answer, in order, and how many screens there are."""
+    rows = session.exec(
+        select(Trial.id, Answer.id)
+        .outerjoin(Answer, (col(Answer.trial_id) == col(Trial.id)) & (col(Answer.counted) == 1))
+        .where(Trial.rater_id == rater.id)
+        .order_by(col(Trial.position))
+    ).all()
+    return [trial for trial, answer in rows if answer is None], len(rows)
+
+
+def issue(session: Session, trial: Trial) -> None:
+    """Note when a screen was first shown."""
+    trial.issued_at = time.time()
+    session.add(trial)
+
+
+def _checks(run: Running, rng: Random) -> list[tuple[str, Unit]]:
+    gates = run.config.gates
+    traps = rng.sample(list(run.traps), min(gates.traps, len(run.traps)))
+    golds = rng.sample(list(run.golds), min(gates.golds, len(run.golds)))
+    return [*(("trap", u) for u in traps), *(("gold", u) for u in golds)]
+
+
+def _rows(run: Running, rater: Rater, screens: list[Placed]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    rows: list[dict[str, Any]] = []
+    slots: list[dict[str, Any]] = []
+    for position, screen in enumerate(screens):
+        trial = secrets.token_hex(12)
+        rows.append(
+            {
+                "id": trial,
+                "campaign_id": run.id,
+                "rater_id": _id(rater),
+                "position": position,
+                "role": screen.role,
+                "unit": screen.unit.key,
+                "lead": screen.order[0],
+                "item_id": screen.unit.item_id,
+                "released": 0,
+            }
+        )
+        heard = [(stimulus, "candidate") for stimulus in screen.order]
+        heard += [(screen.unit.reference, "reference")] if screen.unit.reference is not None else []
+        slots += [
+            {"trial_id": trial, "slot": slot, "stimulus_id": stimulus, "place": where}
+            for slot, (stimulus, where) in enumerate(heard)
+        ]
+    return rows, slots
+
+
+def _release(session: Session, raters: list[int]) -> None:
+    if not raters:
+        return
+    answered = select(Answer.trial_id).where(Answer.counted == 1)
+    session.exec(
+        update(Trial)
+        .where(col(Trial.rater_id).in_(raters), col(Trial.id).not_in(answered))
+        .values(released=1)
+        .execution_options(synchronize_session=False)
+    )
+
+
+def _after(config: CampaignConfig, stage: str) -> str:
+    order = stages(config)
+    return order[order.index(stage) + 1]
+
+
+def _screening(config: CampaignConfig, data: dict[str, Any]) -> dict[str, Any]:
+    sent = data.get("answers")
+    if not isinstance(sent, dict):
+        raise BadMessage("the screening answers are missing", "answer every question")
+    answers = cast("dict[str, Any]", sent)
+    kept: dict[str, Any] = {}
+    for screen in config.gates.screening:
+        if answers.get(screen.id) not in screen.options:
+            raise BadMessage(f"the question {screen.id!r} is not answered", f"choose {', '.join(screen.options)}")
+        kept[screen.id] = answers[screen.id]
+    return kept
+
+
+def _headphones(config: CampaignConfig, rater: Rater, tries: int, data: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """A verdict of three: a check that could not be played is *unknown*, and unknown excludes nobody."""
+    if data.get("error"):
+        return "unknown", {"error": str(data["error"])[:500]}
+    sent = data.get("answers")
+    answers = [a for a in cast("list[Any]", sent) if isinstance(a, int)] if isinstance(sent, list) else []
+    if len(answers) != headphones.CHECK_SOUNDS:
+        raise BadMessage("the headphone check is not finished", "answer each of its sounds with a number")
+    right = headphones.passed(config.gates.headphones, headphone_seed(rater, tries), answers)
+    return "ok" if right else "fail", {"answers": answers}
+
+
+def _id(rater: Rater) -> int:
+    assert rater.id is not None, "rows from the database have ids"
+    return rater.id

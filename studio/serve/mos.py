@@ -1,0 +1,103 @@
+"""The routes of the listening tests, ``/mos``: what a rater's page and the load bench call.
+
+Whatever changes something is answered only after it is on disk. Every error is ``{"code", "message"}``.
+"""
+
+import asyncio
+
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.responses import Response
+from starlette.concurrency import run_in_threadpool
+
+from studio.mos.service import Listening
+from studio.mos.tables import AnswerCreate
+from studio.serve.mos_codes import new_code, read_code
+from studio.serve.mos_door import Door, JoinCreate, StageCreate, read_body
+from studio.serve.mos_owner import owner_routes
+from studio.serve.ranges import ranged_file
+from studio.serve.refusals import PRIVATE, private_json
+
+WAV = "audio/wav"
+
+
+def add_listening(app: FastAPI, listening: Listening) -> None:
+    """Put the listening tests into an app that answers errors; the caller owns ``listening`` and closes it."""
+    door = Door(listening)
+    app.include_router(_way_in(listening, door))
+    app.include_router(_sitting(listening, door))
+    app.include_router(_sounds(listening, door))
+    app.include_router(owner_routes(listening, door))
+
+
+def _way_in(listening: Listening, door: Door) -> APIRouter:
+    routes = APIRouter(prefix="/mos")
+
+    @routes.get("/greet")
+    async def greet(request: Request, campaign: str = "", key: str = "") -> Response:
+        return private_json(await door.greet(request, campaign, key))
+
+    @routes.post("/join")
+    async def join(request: Request) -> Response:
+        wanted = await read_body(request, JoinCreate)
+        await door.greet(request, wanted.campaign, wanted.key)  # a forged link never reaches the writer
+        panel = wanted.panel.model_dump(exclude_none=True)
+        code = None
+        if "PROLIFIC_PID" in panel:
+            who = f"panel|{panel.get('STUDY_ID', '')}|{panel['PROLIFIC_PID']}"
+        else:
+            code = read_code(wanted.code) if wanted.code else new_code()
+            who = f"code|{code}"
+        joined = listening.join(wanted.campaign, wanted.key, who, panel, dict(wanted.device))
+        return private_json({**await asyncio.wrap_future(joined), "code": code})
+
+    return routes
+
+
+def _sitting(listening: Listening, door: Door) -> APIRouter:
+    routes = APIRouter(prefix="/mos")
+
+    @routes.get("/next")
+    async def next_screen(request: Request) -> Response:
+        return private_json(await asyncio.wrap_future(listening.next(door.rater(request))))
+
+    @routes.post("/stage")
+    async def stage(request: Request) -> Response:
+        rater = door.rater(request)
+        done = await read_body(request, StageCreate)
+        return private_json(await asyncio.wrap_future(listening.stage(rater, done.stage, done.data)))
+
+    @routes.post("/answer")
+    async def answer(request: Request) -> Response:
+        rater = door.rater(request)
+        given = await read_body(request, AnswerCreate)
+        kept = await asyncio.wrap_future(listening.answer(rater, given))
+        if kept.counted:
+            return private_json(kept.model_dump())
+        message = "this screen was answered before, and that answer counts; go on with the next one"
+        return private_json({**kept.model_dump(), "code": "answered", "message": message}, 409)
+
+    @routes.post("/withdraw")
+    async def withdraw(request: Request) -> Response:
+        await asyncio.wrap_future(listening.withdraw(door.rater(request)))
+        return private_json({})
+
+    return routes
+
+
+def _sounds(listening: Listening, door: Door) -> APIRouter:
+    routes = APIRouter(prefix="/mos")
+
+    @routes.api_route("/clip/{trial}/{slot:int}/{key}", methods=["GET", "HEAD"])
+    async def clip(request: Request, trial: str, slot: int, key: str) -> Response:
+        rater = door.rater(request)
+        with door.watched(request):
+            path = await run_in_threadpool(listening.clip, rater, trial, slot, key)
+        return await ranged_file(request, path, WAV)
+
+    @routes.get("/headphones/{index:int}")
+    async def headphones(request: Request, index: int) -> Response:
+        rater = door.rater(request)
+        sound = await run_in_threadpool(listening.headphone_sound, rater, index)
+        return Response(sound, media_type=WAV, headers=PRIVATE)
+
+    return routes

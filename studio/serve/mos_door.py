@@ -1,0 +1,118 @@
+"""The door of the listening tests: bodies are bounded and strict, callers are known, and nobody calls too often."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any, Literal, TypeVar
+
+from fastapi import Request
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from starlette.concurrency import run_in_threadpool
+
+from studio.core.errors import BadMessage
+from studio.mos.access import Forbidden, Limit
+from studio.mos.service import Listening
+from studio.serve.refusals import TooLong
+
+MAX_BODY_BYTES = 64 * 1024
+CALLS_BURST, CALLS_PER_S = 80, 20  # of one rater
+WRONG_BURST, WRONG_PER_S = 10, 10 / 60  # forged links, tokens and addresses of one network address
+
+Model = TypeVar("Model", bound=BaseModel)
+PanelId = Annotated[str, Field(min_length=1, max_length=120, pattern=r"^[^|\x00-\x1f]+$")]
+Fact = Annotated[str, Field(max_length=300)] | bool | int | float | None
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+
+class Panel(_Strict):
+    """Who a recruiting panel says somebody is."""
+
+    PROLIFIC_PID: PanelId | None = None
+    STUDY_ID: PanelId | None = None
+    SESSION_ID: PanelId | None = None
+
+
+class JoinCreate(_Strict):
+    """A rater begins or comes back."""
+
+    campaign: str = Field(max_length=80)
+    key: str = Field(max_length=64)
+    panel: Panel = Field(default_factory=Panel)
+    code: str | None = Field(default=None, max_length=40)
+    device: dict[Annotated[str, Field(max_length=40)], Fact] = Field(default_factory=dict, max_length=32)
+
+
+class StageCreate(_Strict):
+    """A rater did what a stage asks; what ``data`` holds depends on the stage."""
+
+    stage: str = Field(max_length=40)
+    data: dict[str, Any] = Field(default_factory=dict, max_length=32)
+
+
+class StateCreate(_Strict):
+    """An owner opens or closes a campaign."""
+
+    state: Literal["open", "closed"]
+
+
+class Door:
+    """Tells who calls. Raters are limited by their token, addresses only where what they bring is wrong."""
+
+    def __init__(self, listening: Listening) -> None:
+        self._listening = listening
+        self._calls = Limit(burst=CALLS_BURST, per_second=CALLS_PER_S)
+        self._wrong = Limit(burst=WRONG_BURST, per_second=WRONG_PER_S)
+
+    def rater(self, request: Request) -> int:
+        """The rater who calls. Raises Forbidden, TooMany."""
+        with self.watched(request):
+            rater = self._listening.access.rater_of(bearer(request))
+        self._calls.take(str(rater))
+        return rater
+
+    async def owner(self, request: Request) -> None:
+        """Raises Forbidden or TooMany unless the owner calls."""
+        with self.watched(request):
+            await run_in_threadpool(self._listening.access.check_owner, bearer(request))
+
+    async def greet(self, request: Request, campaign: str, key: str) -> dict[str, Any]:
+        """What a link shows. Raises Forbidden, TooMany."""
+        with self.watched(request):
+            return await run_in_threadpool(self._listening.greet, campaign, key)
+
+    @contextmanager
+    def watched(self, request: Request) -> Iterator[None]:
+        """Count what is forged by the address that it comes from; whoever brings the right thing is not counted."""
+        try:
+            yield
+        except Forbidden:
+            self._wrong.take(request.client.host if request.client else "")
+            raise
+
+
+def bearer(request: Request) -> str:
+    """The token of the Authorization header, empty without one."""
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
+
+
+async def read_body(request: Request, model: type[Model]) -> Model:
+    """The body of a request as what it should be.
+
+    Raises:
+        TooLong: it has more than 64 KiB.
+        BadMessage: it is no JSON, or a field is missing, unknown or not allowed.
+    """
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > MAX_BODY_BYTES:
+            raise TooLong("the message is too long", f"send at most {MAX_BODY_BYTES} bytes")
+    try:
+        return model.model_validate_json(bytes(body))
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        where = ".".join(map(str, first["loc"])) or "the message"
+        raise BadMessage(f"{where[:100]}: {first['msg'][:200]}", "reload the page and try again") from error

@@ -1,0 +1,69 @@
+"""What the owner of a studio asks of its listening tests; every call carries the owner's token."""
+
+import asyncio
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+from sqlmodel import Session, col, select
+from starlette.concurrency import run_in_threadpool
+
+from studio.mos.campaigns import find, set_state
+from studio.mos.results import funnel, overview
+from studio.mos.service import Listening
+from studio.mos.tables import Campaign
+from studio.serve.mos_door import Door, StateCreate, read_body
+from studio.serve.refusals import private_json
+
+_SHOWN = ("name", "kind", "state", "raters", "finished", "answers", "wanted")
+
+
+def owner_routes(listening: Listening, door: Door) -> APIRouter:
+    """The routes under ``/mos/owner``."""
+    routes = APIRouter(prefix="/mos/owner")
+
+    @routes.get("/campaigns")
+    async def campaigns(request: Request) -> Response:
+        await door.owner(request)
+        return private_json(await run_in_threadpool(_all, listening))
+
+    @routes.get("/campaigns/{name}")
+    async def campaign(request: Request, name: str) -> Response:
+        await door.owner(request)
+        return private_json(await run_in_threadpool(_one, listening, name))
+
+    @routes.post("/campaigns/{name}/state")
+    async def state(request: Request, name: str) -> Response:
+        await door.owner(request)
+        wanted = (await read_body(request, StateCreate)).state
+
+        def work(session: Session) -> str:
+            return set_state(session, name, wanted).state
+
+        now = await asyncio.wrap_future(listening.store.write(work))
+        listening.forget_running()
+        return private_json({"name": name, "state": now})
+
+    @routes.get("/settings")
+    async def settings(request: Request) -> Response:
+        await door.owner(request)
+        return private_json(await run_in_threadpool(lambda: listening.store.settings))
+
+    return routes
+
+
+def _all(listening: Listening) -> list[dict[str, Any]]:
+    with listening.store.read() as session:
+        rows = session.exec(select(Campaign).order_by(col(Campaign.created_at))).all()
+        return [_counts(session, row) for row in rows]
+
+
+def _one(listening: Listening, name: str) -> dict[str, Any]:
+    with listening.store.read() as session:
+        row = find(session, name)
+        return {**_counts(session, row), "links": listening.links(name), "funnel": funnel(session, row)}
+
+
+def _counts(session: Session, campaign: Campaign) -> dict[str, Any]:
+    found = overview(session, campaign)
+    return {key: found[key] for key in _SHOWN}

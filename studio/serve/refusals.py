@@ -1,0 +1,86 @@
+"""Errors as answers: every StudioError has a status, and a body ``{"code", "message"}``."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse
+from sqlalchemy.exc import DBAPIError
+
+from studio.core.errors import (
+    BadFile,
+    BadMessage,
+    BadOption,
+    BadText,
+    BadVoice,
+    Busy,
+    Closed,
+    NeedsPackage,
+    StudioError,
+)
+from studio.mos.access import Forbidden, TooMany
+from studio.mos.campaigns import NotOpen
+from studio.mos.kinds.base import BadAnswer
+from studio.mos.sittings import NotThisStage
+
+
+class TooLong(StudioError):
+    """The body of a request is longer than any that is needed."""
+
+    code = "too_long"
+
+
+PRIVATE = {"Cache-Control": "private, no-store", "X-Content-Type-Options": "nosniff"}
+STATUS: Mapping[type[StudioError], int] = {
+    StudioError: 400,
+    Forbidden: 403,
+    BadFile: 404,
+    BadVoice: 404,
+    NotOpen: 409,
+    NotThisStage: 409,
+    TooLong: 413,
+    BadAnswer: 422,
+    BadMessage: 422,
+    BadOption: 422,
+    BadText: 422,
+    TooMany: 429,
+    NeedsPackage: 501,
+    Busy: 503,
+    Closed: 503,
+}
+STORE_RETRY_S = 2
+
+log = logging.getLogger("studio.serve")
+
+
+def status_of(error: StudioError) -> int:
+    """The status of an error: its own, or that of the nearest kind that has one."""
+    return next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
+
+
+def private_json(content: Any, status: int = 200, **headers: str) -> JSONResponse:
+    """An answer that no cache keeps."""
+    return JSONResponse(content, status_code=status, headers=PRIVATE | headers)
+
+
+def add_refusals(app: FastAPI) -> None:
+    """Answer errors instead of failing with them."""
+    app.add_exception_handler(StudioError, _refused)
+    app.add_exception_handler(DBAPIError, _not_stored)
+
+
+async def _refused(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, StudioError), "registered for these alone"
+    status = status_of(error)
+    retry = {"Retry-After": str(error.retry_s)} if isinstance(error, TooMany) else {}
+    if status == 503:
+        retry = {"Retry-After": str(STORE_RETRY_S)}
+    return private_json({"code": error.code, "message": str(error)}, status, **retry)
+
+
+async def _not_stored(_: Request, error: Exception) -> JSONResponse:
+    """The database did not take it (a full disk, a lost connection). Its message may hold what a rater typed."""
+    log.error("the database refused a change: %s", type(error).__name__)
+    body = {"code": "not_stored", "message": "this could not be saved just now; it may be sent again"}
+    return private_json(body, 503, **{"Retry-After": str(STORE_RETRY_S)})

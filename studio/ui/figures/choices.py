@@ -1,0 +1,90 @@
+"""Figures of choices: shares of each pair, the Elo ladder, and who is better than whom."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import plotly.graph_objects as go
+
+from studio.mos.report_tables import ranked
+from studio.ui.figures.look import ACCENT, ROW_PX, dressed, plain, whiskers
+
+_PARTS = (
+    ("wins_a", "first of the two", ACCENT),
+    ("ties", "no difference", "#a9b1b9"),
+    ("both_bad", "both bad", "#76818c"),
+    ("wins_b", "second of the two", "#c2650a"),
+)
+
+_MOST_PAIRS = 45  # of ten systems; of more, the matrix tells
+
+
+def preferences(results: Mapping[str, Any]) -> go.Figure | None:
+    """How the votes of each pair were shared, as stacked bars; None without votes, or with too many pairs to see."""
+    choices = results["tables"].get("choices", {"n": 0})
+    if not choices["n"] or len(choices["pairs"]["raters"]) > _MOST_PAIRS:
+        return None
+    pairs = choices["pairs"]["raters"]
+    names = [f"{plain(p['a'], 16)} : {plain(p['b'], 16)}" for p in pairs]
+    bars = [
+        go.Bar(
+            x=[100 * p[part] / p["share"]["n"] for p in pairs],
+            y=names,
+            orientation="h",
+            name=what,
+            marker={"color": colour},
+            customdata=[p[part] for p in pairs],
+            hovertemplate="%{y}, " + what + ": %{x:.1f}% (%{customdata} votes)<extra></extra>",
+        )
+        for part, what, colour in _PARTS
+        if part in ("wins_a", "wins_b") or any(p[part] for p in pairs)
+    ]
+    figure = dressed(go.Figure(bars), 96 + ROW_PX * len(pairs), barmode="stack", bargap=0.35)
+    figure.update_layout(showlegend=True, legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0})
+    figure.update_layout(margin={"t": 40}, legend_traceorder="normal")
+    figure.update_xaxes(range=[0, 100], ticksuffix="%", dtick=25)
+    figure.update_yaxes(autorange="reversed")
+    return figure
+
+
+def ladder(results: Mapping[str, Any]) -> go.Figure | None:
+    """Elo with 95% intervals, the best on top; None without votes."""
+    choices = results["tables"].get("choices", {"n": 0})
+    if not choices["n"]:
+        return None
+    rows = [(name, row) for name, row in ranked(choices["elo"]["gamma"]) if row["elo"] is not None]
+    marks = [{"value": r["elo"], "low": r["lo"], "high": r["hi"]} for _, r in rows]
+    figure = go.Figure(whiskers([n for n, _ in rows], marks, 0))
+    figure = dressed(figure, 60 + ROW_PX * len(rows))
+    figure.update_yaxes(autorange="reversed")
+    return figure
+
+
+def better(results: Mapping[str, Any]) -> go.Figure | None:
+    """P(row's score is above column's), systems in the ladder's order; None without votes."""
+    choices = results["tables"].get("choices", {"n": 0})
+    if not choices["n"]:
+        return None
+    elo = choices["elo"]["gamma"]
+    order = [choices["names"].index(name) for name, _ in ranked(elo)]
+    names = [plain(choices["names"][i], 16) for i in order]
+    cells = [[None if i == j else elo["p_better"][i][j] for j in order] for i in order]
+    few = len(order) <= 14
+    heat = go.Heatmap(
+        x=names,
+        y=names,
+        z=cells,
+        zmin=0,
+        zmax=1,
+        colorscale=[[0, "rgba(11,107,203,0)"], [1, "rgba(11,107,203,0.6)"]],
+        showscale=False,
+        xgap=2,
+        ygap=2,
+        text=[["" if p is None else f"{100 * p:.0f}%" for p in row] for row in cells],
+        texttemplate="%{text}" if few else None,
+        hovertemplate="%{y} is better than %{x}: %{z:.1%}<extra></extra>",
+        hoverongaps=False,
+    )
+    figure = dressed(go.Figure(heat), 90 + max(24, 44 - len(order)) * len(order))
+    figure.update_xaxes(side="top", showgrid=False, tickangle=0 if len(order) <= 4 else -60)
+    figure.update_yaxes(autorange="reversed", showgrid=False)
+    return figure

@@ -1,0 +1,54 @@
+"""What all figures share. The page's style recolours lines and letters, so that one figure serves light and dark."""
+
+from typing import Any
+
+import plotly.graph_objects as go
+
+ACCENT = "#0b6bcb"
+ROW_PX = 30
+_LONGEST = 22
+_FONT = {
+    "family": "Segoe UI, Inter, Roboto, Helvetica Neue, Arial, Liberation Sans, sans-serif",
+    "size": 13,
+    "color": "#5a6672",
+}
+
+
+def plain(text: str, longest: int = _LONGEST) -> str:
+    """A user's text as a label: plotly reads a little HTML, and long names would push the figure aside."""
+    short = text if len(text) <= longest else f"{text[: longest - 1]}\N{HORIZONTAL ELLIPSIS}"
+    return short.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def dressed(figure: go.Figure, height_px: int, **layout: Any) -> go.Figure:
+    """A figure with the common look: no paper, no legend, narrow margins, nothing to drag."""
+    figure.update_layout(
+        template="none",
+        height=height_px,
+        margin={"l": 8, "r": 28, "t": 12, "b": 36} | layout.pop("margin", {}),
+        paper_bgcolor="rgba(0,0,0,0)",
+        plot_bgcolor="rgba(0,0,0,0)",
+        font=_FONT,
+        showlegend=False,
+        dragmode=False,
+        **layout,
+    )
+    figure.update_xaxes(automargin=True, fixedrange=True, zeroline=False, gridcolor="#dfe1de")
+    figure.update_yaxes(automargin=True, fixedrange=True, zeroline=False, gridcolor="#dfe1de")
+    return figure
+
+
+def whiskers(names: list[str], rows: list[dict[str, Any]], digits: int) -> go.Scatter:
+    """Points with intervals, one row for each name; rows have value, low, high (None where there is none)."""
+    low = [None if r["low"] is None else r["value"] - r["low"] for r in rows]
+    high = [None if r["high"] is None else r["high"] - r["value"] for r in rows]
+    return go.Scatter(
+        x=[r["value"] for r in rows],
+        y=[plain(n) for n in names],
+        mode="markers",
+        marker={"size": 10, "color": ACCENT},
+        error_x={"type": "data", "array": high, "arrayminus": low, "color": ACCENT, "thickness": 2, "width": 5},
+        customdata=[[r["low"], r["high"]] for r in rows],
+        hovertemplate=f"%{{y}}: %{{x:.{digits}f}} (%{{customdata[0]:.{digits}f}} to %{{customdata[1]:.{digits}f}})"
+        "<extra></extra>",
+    )

@@ -1,0 +1,71 @@
+"""What the owner's pages share: the token, which every call checks, and text that stays text."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from html import escape
+from typing import Any, TypeVar
+
+import gradio as gr
+from gradio.context import Context as Building
+
+from studio.core.errors import StudioError
+from studio.mos.service import Listening
+from studio.mos.snapshots import Snapshots
+
+T = TypeVar("T")
+_ASK = (
+    "Give the owner's token. It was printed when the studio first started; <code>studio campaign token</code> makes "
+    "a new one. It is kept in this browser tab only."
+)
+# The token lives in sessionStorage: gone with the tab, never in an address, never in a cookie.
+_KEEP = "const kept = 'studio-owner';"
+RECALL_JS = f"() => {{ {_KEEP} return sessionStorage.getItem(kept) || ''; }}"
+STORE_JS = (
+    f"(token, ...rest) => {{ {_KEEP} token ? sessionStorage.setItem(kept, token) : sessionStorage.removeItem(kept); "
+    "return [token, ...rest]; }"
+)
+QUIET: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
+
+
+@dataclass(frozen=True)
+class Owner:
+    """What the owner's pages are built from."""
+
+    listening: Listening
+    snapshots: Snapshots
+
+    def call(self, token: object, work: Callable[[], T]) -> tuple[str, T | None]:
+        """Run ``work`` for the owner alone: a message as HTML (empty when all went well), and what it answered."""
+        if not isinstance(token, str) or not token.strip():
+            return notice(_ASK, "info"), None
+        try:
+            self.listening.access.check_owner(token.strip())
+            return "", work()
+        except StudioError as error:
+            return notice(plain(str(error)), "error"), None
+
+
+def plain(text: object) -> str:
+    """Text as HTML that shows it; also harmless in a template."""
+    return escape(str(text)).translate({ord(c): f"&#{ord(c)};" for c in "`${}"})
+
+
+def notice(html: str, level: str) -> str:
+    """A message above the page's content."""
+    return f'<p class="owner-notice" data-level="{level}" role="status">{html}</p>'
+
+
+def token_field() -> tuple[gr.Textbox, gr.Button]:
+    """The field for the token and the button that sends it."""
+    with gr.Row(elem_classes="owner-door", equal_height=True):
+        token = gr.Textbox(
+            label="Owner's token", type="password", max_lines=1, elem_id="owner-token", scale=4, max_length=200
+        )
+        show = gr.Button("Show", variant="primary", elem_id="owner-show", scale=0, min_width=110)
+    return token, show
+
+
+def on_open(js: str, outputs: list[Any]) -> Any:
+    """Run a script when the page that is being built is opened; a dependency to hang ``then`` on."""
+    assert Building.root_block is not None, "pages are built inside Blocks"
+    return Building.root_block.load(None, None, outputs, js=js, **QUIET)

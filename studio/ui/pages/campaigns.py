@@ -1,0 +1,111 @@
+"""The owner's list of listening tests: where each stands, its links, opening and closing."""
+
+from typing import Any
+from urllib.parse import quote
+
+import gradio as gr
+from sqlmodel import col, select
+
+from studio.mos.campaigns import set_state
+from studio.mos.results import overview
+from studio.mos.tables import Campaign
+from studio.ui.owner import QUIET, RECALL_JS, STORE_JS, Owner, notice, on_open, plain, token_field
+
+_EVERY_S = 10.0
+_NONE = (
+    "There are no listening tests yet. <code>studio campaign new NAME --template speakstream-mos --from FOLDER</code> "
+    "makes one; <code>studio campaign templates</code> lists what it may ask."
+)
+# Buttons are found by the element, for the list is written anew; addresses follow the page's own, proxies included.
+_ON_LOAD = """
+element.addEventListener('click', async (event) => {
+  const button = event.target.closest('button');
+  if (!button) return;
+  if (button.dataset.state) trigger('click', { campaign: button.dataset.campaign, state: button.dataset.state });
+  if (button.dataset.copy === undefined) return;
+  const address = button.closest('.link').querySelector('a').href;
+  let said = 'Copied';
+  try { await navigator.clipboard.writeText(address); } catch { said = 'Not copied: ' + address; }
+  button.textContent = said;
+  setTimeout(() => { button.textContent = 'Copy'; }, 2000);
+});
+"""
+
+
+def build(owner: Owner) -> None:
+    """Put the page into the surrounding Blocks."""
+
+    def refresh(token: str) -> tuple[str, str]:
+        message, found = owner.call(token, lambda: _rows(owner))
+        return (message, "") if found is None else (message if found else notice(_NONE, "info"), _list(found))
+
+    def tick(token: str) -> tuple[Any, Any]:
+        return refresh(token) if token else (gr.skip(), gr.skip())
+
+    def change(token: str, event: gr.EventData) -> tuple[str, str]:
+        asked = event._data if isinstance(event._data, dict) else {}
+
+        def work() -> list[dict[str, Any]]:
+            name, state = str(asked.get("campaign", "")), str(asked.get("state", ""))
+            owner.listening.store.write_now(lambda session: set_state(session, name, state).id)
+            owner.listening.forget_running()
+            return _rows(owner)
+
+        message, found = owner.call(token, work)
+        return message, _list(found or [])
+
+    with gr.Column(elem_classes="owner"):
+        gr.HTML("<h1>Listening tests</h1>", apply_default_css=False)
+        token, show = token_field()
+        message = gr.HTML("", apply_default_css=False, elem_id="owner-message")
+        listing = gr.HTML("", js_on_load=_ON_LOAD, apply_default_css=False, elem_id="owner-list")
+    outputs = [message, listing]
+    on_open(RECALL_JS, [token]).then(refresh, [token], outputs, **QUIET)
+    gr.on([show.click, token.submit], refresh, [token], outputs, js=STORE_JS, **QUIET)
+    listing.click(change, [token], outputs, **QUIET)
+    gr.Timer(_EVERY_S).tick(tick, [token], outputs, **QUIET)
+
+
+def _rows(owner: Owner) -> list[dict[str, Any]]:
+    with owner.listening.store.read() as session:
+        campaigns = session.exec(select(Campaign).order_by(col(Campaign.created_at).desc())).all()
+        return [{**overview(session, c), "links": owner.listening.links(c.name)} for c in campaigns]
+
+
+def _list(rows: list[dict[str, Any]]) -> str:
+    return "".join(_card(row) for row in rows)
+
+
+def _card(row: dict[str, Any]) -> str:
+    name, opened = plain(row["name"]), row["state"] == "open"
+    share = min(1.0, row["answers"] / row["wanted"]) if row["wanted"] else 0.0
+    gone = row["forgotten"]["raters"]
+    facts = [
+        (row["raters"], "raters"),
+        (row["finished"], "finished"),
+        (f"{row['answers']} of {row['wanted']}", "answers"),
+        *([(gone, "forgotten")] if gone else []),
+    ]
+    shown = "".join(f"<div><dd>{plain(value)}</dd><dt>{what}</dt></div>" for value, what in facts)
+    state = "closed" if opened else "open"
+    links = _link("For raters", row["links"]["rater"], "the raters'") + _link(
+        "Preview, not counted", row["links"]["preview"], "the preview"
+    )
+    return (
+        f'<article class="campaign" data-name="{name}"><header><h2>{plain(row["title"])}</h2>'
+        f'<span class="state" data-state="{row["state"]}">{row["state"]}</span></header>'
+        f'<p class="muted">{name} <span class="kind">{plain(row["kind"])}</span></p>'
+        f'<div class="meter" role="progressbar" aria-label="answers" aria-valuenow="{share * 100:.0f}">'
+        f'<i style="inline-size:{share * 100:.1f}%"></i></div><dl>{shown}</dl><div class="links">{links}</div>'
+        f'<footer><button type="button" data-campaign="{name}" data-state="{state}">'
+        f"{'Close' if opened else 'Open'}</button>"
+        f'<a class="button" href="./results?campaign={plain(quote(row["name"], safe=""))}">Results</a>'
+        "</footer></article>"
+    )
+
+
+def _link(label: str, path: str, whose: str) -> str:
+    return (
+        f'<div class="link"><span>{label}</span><a href=".{plain(path)}" target="_blank" rel="noopener">'
+        f'Open link</a><button type="button" data-copy aria-label="Copy {whose} link">Copy</button></div>'
+    )

@@ -1,0 +1,189 @@
+"""The results of a listening test, while it runs: intervals, ladder, wins, scores, funnel, gates; and downloads."""
+
+import itertools
+import tempfile
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+from sqlmodel import col, select
+
+from studio.mos import report
+from studio.mos.campaigns import find
+from studio.mos.export import write_export
+from studio.mos.report_html import gate_rows
+from studio.mos.report_tables import Table, detail_tables, paper_tables, stop_rule
+from studio.mos.tables import Campaign
+from studio.ui.figures.choices import better, ladder, preferences
+from studio.ui.figures.raters import funnel
+from studio.ui.figures.scores import histograms, intervals
+from studio.ui.owner import QUIET, RECALL_JS, STORE_JS, Owner, notice, on_open, plain, token_field
+
+_EVERY_S = 5.0
+_NONE = (
+    "There are no listening tests yet. <code>studio campaign new NAME --template speakstream-mos --from FOLDER</code> "
+    "makes one."
+)
+FIGURES = (
+    ("Means with 95% intervals, by rater and script", intervals),
+    ("Preference of each pair", preferences),
+    ("Elo with 95% intervals", ladder),
+    ("Probability that the row is better", better),
+    ("How often each score was given", histograms),
+    ("How far raters came", funnel),
+)
+FORMATS = {
+    "csv": ("CSV", "text/csv"),
+    "json": ("JSON", "application/json"),
+    "html": ("HTML report", "text/html"),
+    "tex": ("LaTeX", "application/x-tex"),
+    "md": ("Markdown", "text/markdown"),
+}
+_REPORTS = {"html": report.html, "tex": report.latex, "md": report.markdown}
+_OPENED_JS = (
+    "() => [(" + RECALL_JS + ")(), new URLSearchParams(location.search).get('campaign') || '']"  # of the list's links
+)
+# A file never lies in Gradio's folder, where its address alone would open it: it is handed to the page, which saves it.
+_SAVE_JS = """
+watch('value', () => {
+  const file = props.value;
+  if (!file || !file.name) return;
+  const link = document.createElement('a');
+  link.href = URL.createObjectURL(new Blob([file.text], { type: file.type + ';charset=utf-8' }));
+  link.download = file.name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60000);
+});
+"""
+_numbers = itertools.count(1)
+
+
+def build(owner: Owner) -> None:
+    """Put the page into the surrounding Blocks."""
+    with gr.Column(elem_classes="owner"):
+        gr.HTML("<h1>Results</h1>", apply_default_css=False)
+        token, show = token_field()
+        with gr.Row(elem_classes="owner-choose"):
+            campaign = gr.Dropdown([], label="Listening test", allow_custom_value=True, elem_id="owner-campaign")
+            everyone = gr.Checkbox(label="Also raters whom the gates exclude", elem_id="owner-everyone")
+        message = gr.HTML("", apply_default_css=False, elem_id="owner-message")
+        head = gr.HTML("", apply_default_css=False, elem_id="owner-head")
+        with gr.Row(elem_classes="owner-files", visible="hidden") as files:
+            saves = {kind: gr.Button(name, size="sm", min_width=90) for kind, (name, _) in FORMATS.items()}
+        plots = [gr.Plot(label=label, visible=False, elem_classes="owner-plot") for label, _ in FIGURES]
+        tables = gr.HTML("", apply_default_css=False, elem_id="owner-tables")
+    file = gr.HTML(None, html_template="", js_on_load=_SAVE_JS, apply_default_css=False, visible="hidden")
+    seen = gr.State(None)
+    inputs = [token, campaign, everyone, seen]
+    outputs = [message, head, files, *plots, tables, seen]
+
+    def view(token: str, name: str, everyone: bool, seen: Any) -> list[Any]:
+        return _view(owner, token, name, everyone, seen)
+
+    def anew(token: str, name: str, everyone: bool, _: Any) -> list[Any]:
+        return _view(owner, token, name, everyone, None)
+
+    def names(token: str, name: str) -> tuple[str, Any]:
+        return _names(owner, token, name)
+
+    def save(kind: str, token: str, name: str, everyone: bool) -> tuple[str, Any]:
+        message, found = owner.call(token, lambda: _file(owner, kind, name, everyone))
+        return message, found
+
+    opened = on_open(_OPENED_JS, [token, campaign]).then(names, [token, campaign], [message, campaign], **QUIET)
+    opened.then(anew, inputs, outputs, **QUIET)
+    sent = gr.on([show.click, token.submit], names, [token, campaign], [message, campaign], js=STORE_JS, **QUIET)
+    sent.then(anew, inputs, outputs, **QUIET)
+    gr.on([campaign.input, everyone.input], anew, inputs, outputs, **QUIET)
+    gr.Timer(_EVERY_S).tick(view, inputs, outputs, **QUIET)
+    for kind, button in saves.items():
+        button.click(partial(save, kind), [token, campaign, everyone], [message, file], **QUIET)
+
+
+def _names(owner: Owner, token: str, name: str) -> tuple[str, Any]:
+    def work() -> list[str]:
+        with owner.listening.store.read() as session:
+            return list(session.exec(select(Campaign.name).order_by(col(Campaign.created_at).desc())).all())
+
+    message, found = owner.call(token, work)
+    if found is None:
+        return message, gr.Dropdown(choices=[])
+    chosen = name or (found[0] if found else "")
+    return ("" if found else notice(_NONE, "info")), gr.Dropdown(choices=found, value=chosen or None)
+
+
+def _view(owner: Owner, token: str, name: str, everyone: bool, seen: Any) -> list[Any]:
+    """Everything there is to see; nothing is sent again while nothing has changed."""
+    message, found = owner.call(token, lambda: owner.snapshots.get(str(name), bool(everyone)) if name else None)
+    if found is None:
+        return _nothing(message or gr.skip())  # without a campaign chosen, what was said of that stays
+    stamp, results = found
+    now = [str(name), bool(everyone), *stamp]
+    if now == seen:
+        return [gr.skip() for _ in range(5 + len(FIGURES))]
+    figures = [draw(results) for _, draw in FIGURES]
+    plots = [gr.Plot(value=f, visible=f is not None) for f in figures]
+    return ["", _head(results), gr.Row(visible=True), *plots, _tables(results), now]
+
+
+def _nothing(message: Any) -> list[Any]:
+    return [message, "", gr.Row(visible="hidden"), *(gr.Plot(value=None, visible=False) for _ in FIGURES), "", None]
+
+
+def _file(owner: Owner, kind: str, name: str, everyone: bool) -> dict[str, Any]:
+    if kind in _REPORTS:
+        text = _REPORTS[kind](owner.snapshots.get(name, everyone)[1])
+    else:
+        with owner.listening.store.read() as session, tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / f"answers.{kind}"
+            write_export(session, find(session, name), path)
+            text = path.read_bytes().decode("utf-8")
+    # The number makes the same file, asked for twice, a change that the page notices.
+    return {"name": f"{name}.{kind}", "type": FORMATS[kind][1], "text": text, "number": next(_numbers)}
+
+
+def _head(results: dict[str, Any]) -> str:
+    facts = [
+        (results["raters"], "raters"),
+        (results["finished"], "finished"),
+        (f"{results['answers']} of {results['wanted']}", "answers"),
+        (results["left_out"], "left out by the gates"),
+    ]
+    gone = results["forgotten"]["raters"]
+    facts += [(gone, "asked to be forgotten")] if gone else []
+    shown = "".join(f"<div><dd>{plain(value)}</dd><dt>{what}</dt></div>" for value, what in facts)
+    rule, prompt = stop_rule(results), results["prompt"]
+    more = [plain(rule)] if rule else []
+    more += ["No answers that count yet: figures appear with the first ones."] if not paper_tables(results) else []
+    said = "".join(f"<p>{line}</p>" for line in more)
+    asked = f'<p class="muted">{plain(prompt)}</p>' if prompt else ""
+    state = f'<span class="state" data-state="{results["state"]}">{results["state"]}</span>'
+    title = f"<header><h2>{plain(results['title'])}</h2>{state}</header>"
+    return f'<section class="owner-card">{title}{asked}<dl>{shown}</dl>{said}</section>'
+
+
+def _tables(results: dict[str, Any]) -> str:
+    columns = ["Gate", "ok", "fail", "unknown"]
+    note = "Unknown excludes nobody: the gate did not run for them, or not yet."
+    gates = results["gates"]
+    parts = [_table(t) for t in paper_tables(results)]
+    parts += [_table(Table("What the gates say of raters", columns, gate_rows(gates["all"]), [note]))]
+    folded = [Table(f"Gates, joined on {d}", columns, gate_rows(g)) for d, g in gates["by_day"].items()]
+    folded += detail_tables(results)
+    parts += [
+        f"<details><summary>{plain(t.caption)}</summary>{_table(Table('', t.columns, t.rows, t.notes))}</details>"
+        for t in folded
+    ]
+    return f'<section class="owner-card">{"".join(parts)}</section>'
+
+
+def _table(table: Table) -> str:
+    head = "".join(f'<th scope="col">{plain(c)}</th>' for c in table.columns)
+    rows = "".join(
+        f'<tr><th scope="row">{plain(row[0])}</th>{"".join(f"<td>{plain(c)}</td>" for c in row[1:])}</tr>'
+        for row in table.rows
+    )
+    title = f"<h3>{plain(table.caption)}</h3>" if table.caption else ""
+    notes = "".join(f'<p class="muted">{plain(n)}</p>' for n in table.notes)
+    return f'{title}<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>{notes}'

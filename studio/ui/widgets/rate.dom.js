@@ -1,0 +1,60 @@
+// Small helpers for what is drawn. Text is always set as text: nothing from the server becomes markup.
+
+/** An element; `attributes` may hold `class`, `text`, `on` (listeners by event), `data`, and anything else by its name. */
+export function h(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name === "text") element.textContent = value;
+    else if (name === "on") for (const [type, listen] of Object.entries(value)) element.addEventListener(type, listen);
+    else if (name === "data") Object.assign(element.dataset, value);
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+/** A button that does something when it is pressed. */
+export const button = (text, press, attributes = {}) =>
+  h("button", { type: "button", ...attributes, on: { click: press } }, h("span", { text }));
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/** A 16 by 16 icon of one path. */
+export function icon(path) {
+  const svg = document.createElementNS(SVG, "svg");
+  svg.setAttribute("viewBox", "0 0 16 16");
+  svg.setAttribute("aria-hidden", "true");
+  const line = document.createElementNS(SVG, "path");
+  line.setAttribute("d", path);
+  svg.append(line);
+  return svg;
+}
+
+/** Copy a text, and say so on the button that was pressed. */
+export async function copy(text, pressed, said) {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    // Without https there is no clipboard: the text is selected, so that the person can copy it.
+    const code = pressed.parentElement.querySelector("code");
+    getSelection().selectAllChildren(code);
+    if (!document.execCommand("copy")) return;
+  }
+  pressed.firstElementChild.textContent = said;
+}
+
+/** A question in a dialog; resolves to whether it was answered with yes. */
+export function ask(dialog, question, text, no, yes) {
+  return new Promise((answered) => {
+    const close = (isYes) => {
+      dialog.close();
+      answered(isYes);
+    };
+    const stay = button(no, () => close(false), { class: "primary", autofocus: true });
+    const actions = h("div", { class: "actions" }, stay, button(yes, () => close(true)));
+    dialog.replaceChildren(h("h2", { text: question }), h("p", { text }), actions);
+    dialog.oncancel = () => answered(false);
+    dialog.showModal();
+  });
+}

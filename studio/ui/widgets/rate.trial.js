@@ -1,0 +1,180 @@
+// One screen: sounds to hear, something to answer, and a button that sends when both have been done.
+
+import { button, h } from "./rate.dom.js";
+import { TrialKeys } from "./rate.keys.js";
+import { chosen, scored } from "./rate.marks.js";
+import { Player } from "./rate.player.js";
+
+export class Trial {
+  /** `shown` is what /mos/next said; `draft` what this screen had before a reload; `on` has `keep(draft)`, `send(answer)`. */
+  constructor(shown, deck, draft, words, on) {
+    Object.assign(this, { screen: shown.screen, trial: shown.trial, deck, words, on });
+    this.isPair = this.screen.kind === "ab" || this.screen.kind === "similarity";
+    this.isPage = this.screen.kind === "scale";
+    this.spentMs = draft?.spentMs ?? 0;
+    this.beganMs = performance.now();
+    this.isLocked = false;
+    this.isQuiet = true; // nothing is kept or announced while the draft is put back
+    this.name();
+    this.element = this.build();
+    this.restore(draft);
+    this.isQuiet = false;
+    this.keys = new TrialKeys(this);
+    this.update();
+    this.frame = requestAnimationFrame(() => this.draw());
+  }
+
+  /** How the sounds are called: a lone one has no letter, and a reference says that it is one. */
+  name() {
+    const { slots } = this.trial;
+    const judged = slots.filter((s) => s.place !== "reference");
+    this.names = slots.map((s) =>
+      s.place === "reference" ? this.words.say("reference") : judged.length === 1 ? this.words.say("sound") : "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[judged.indexOf(s)] ?? String(judged.indexOf(s) + 1),
+    );
+  }
+
+  build() {
+    const { screen, trial, words } = this;
+    const share = screen.must_listen;
+    this.players = trial.slots.map((_, k) => new Player(this.deck, k, this.names[k], words, share));
+    // A reference is heard first, wherever its slot is.
+    this.order = [...this.players.keys()].sort((a, b) => (trial.slots[b].place === "reference") - (trial.slots[a].place === "reference"));
+    this.marks = this.makeMarks();
+    this.missing = h("p", { class: "missing", id: "rate-missing" });
+    this.sender = button(words.say("send"), () => this.send(), { class: "primary", "aria-describedby": "rate-missing" });
+    const sounds = h("div", { class: this.isPage ? "sounds rows" : "sounds" }, ...this.order.map((k) => this.row(k)));
+    const prompt = this.isPage ? screen.prompt || screen.questions[0].prompt : this.isPair ? "" : screen.prompt;
+    return h(
+      "div",
+      { class: `trial ${screen.kind}` },
+      h("div", { class: "card" }, h("p", { class: "count", tabindex: -1 }, h("b", { text: words.say("position", { n: trial.position + 1, of: trial.of }) }), trial.practice ? h("span", { class: "badge", text: words.say("practice") }) : null),
+        prompt ? h("p", { class: "prompt", text: prompt }) : null,
+        trial.text ? h("blockquote", { text: trial.text }) : null,
+        sounds),
+      ...(this.isPage ? [] : [h("div", { class: "card answers" }, ...this.marks.map((m) => m.element))]),
+      h("div", { class: "send-row" }, h("div", {}, this.missing, h("p", { class: "keys", text: this.keyHelp() })), this.sender),
+    );
+  }
+
+  makeMarks() {
+    const { screen, trial, words } = this;
+    const changed = (mark) => this.marked(mark);
+    if (this.isPair) return [chosen(screen.kind, screen.prompt, screen.choices, words, changed)];
+    const judged = trial.slots.filter((s) => s.place !== "reference");
+    return judged.flatMap(({ slot }) =>
+      screen.questions.map((question) => {
+        const mark = scored(question, judged.length > 1 ? this.names[slot] : null, this.isPage, words, changed);
+        return Object.assign(mark, { slot, question: question.id, low: question.low, high: question.high });
+      }),
+    );
+  }
+
+  row(k) {
+    const mark = this.isPage && this.marks.find((m) => m.slot === this.trial.slots[k].slot);
+    return mark ? h("div", { class: "row" }, this.players[k].element, mark.element) : this.players[k].element;
+  }
+
+  keyHelp() {
+    const { words } = this;
+    if (this.isPair) return words.say("keys_pair", { letters: this.screen.choices.map((c) => ({ a: "A", b: "B", tie: "T", both_bad: "X" })[c]).join(", ") });
+    const { low, high } = this.screen.questions[0];
+    return words.say(this.isPage ? "keys_scale" : "keys_acr", { low, high });
+  }
+
+  restore(draft) {
+    for (const [place, value] of Object.entries(draft?.marks ?? {})) {
+      const mark = this.marks[Number(place)];
+      if (mark && value !== null) mark.set(value);
+    }
+  }
+
+  marked(mark) {
+    if (this.isQuiet) return;
+    this.keep();
+    this.update();
+    this.on.say(`${mark.legend ? `${mark.legend.textContent} ` : ""}${mark.said}`);
+  }
+
+  /** Sounds moved on, started or stopped. */
+  heard() {
+    this.update();
+    if (!this.deck.isPlaying || performance.now() - (this.keptMs ?? 0) > 1000) this.keep();
+  }
+
+  keep() {
+    this.keptMs = performance.now();
+    this.on.keep({ trial: this.trial.trial, marks: this.marks.map((m) => m.value), sounds: this.deck.kept, spentMs: this.responseMs });
+  }
+
+  get responseMs() {
+    return this.spentMs + performance.now() - this.beganMs;
+  }
+
+  get unheard() {
+    return this.order.filter((k) => !this.deck.isHeard(k, this.screen.must_listen));
+  }
+
+  /** What is still to be done, in words; empty when the answer may go. */
+  get left() {
+    const { words, unheard } = this;
+    if (unheard.length) {
+      if (this.players.length === 1) return words.say("listen_first");
+      return words.say("listen_to", { names: unheard.map((k) => this.names[k]).join(", ") });
+    }
+    const open = this.marks.filter((m) => m.value === null);
+    if (!open.length) return "";
+    return this.isPage ? words.say("score_first", { names: open.map((m) => this.names[m.slot]).join(", ") }) : words.say(this.isPair ? "choose_first" : "answer_first");
+  }
+
+  update() {
+    const left = this.left;
+    if (this.missing.textContent !== left) this.missing.textContent = left;
+    this.sender.setAttribute("aria-disabled", String(Boolean(left) || this.isLocked));
+    this.element.classList.toggle("ready", !left);
+  }
+
+  draw() {
+    if (!this.element.isConnected && this.wasShown) return;
+    this.wasShown ||= this.element.isConnected;
+    for (const player of this.players) player.draw();
+    this.frame = requestAnimationFrame(() => this.draw());
+  }
+
+  send() {
+    if (this.isLocked) return;
+    if (this.left) {
+      this.on.say(this.left);
+      this.missing.classList.remove("asked");
+      void this.missing.offsetWidth; // restarts the animation
+      this.missing.classList.add("asked");
+      return;
+    }
+    this.deck.pause();
+    this.lock(true);
+    this.on.send({
+      trial: this.trial.trial,
+      scores: this.isPair ? [] : this.marks.map((m) => ({ question: m.question, slot: m.slot, value: m.value })),
+      choices: this.isPair ? [{ question: "preference", outcome: this.marks[0].value }] : [],
+      plays: this.trial.slots.map(({ slot }, k) => ({ slot, plays: this.deck.slots[k].plays, heard_ms: this.deck.heardMs(k) })),
+      response_ms: Math.round(this.responseMs),
+      comment: "",
+    });
+  }
+
+  lock(isLocked) {
+    this.isLocked = isLocked;
+    this.element.classList.toggle("sending", isLocked);
+    for (const field of this.element.querySelectorAll("input, .play")) field.disabled = isLocked;
+    this.update();
+  }
+
+  focus() {
+    this.players[this.order[0]].press.focus({ preventScroll: true });
+  }
+
+  close() {
+    cancelAnimationFrame(this.frame);
+    this.keys.close();
+    this.deck.close();
+  }
+}

@@ -1,0 +1,22 @@
+// The interface in the rater's language; English where a language or a word is missing.
+
+export class Words {
+  /** `every` is rate.words.json: texts by language and key. */
+  constructor(every) {
+    this.every = every;
+    this.speak("en");
+  }
+
+  /** Take a language by its tag: "de-CH" is German. */
+  speak(tag) {
+    const short = String(tag ?? "").toLowerCase().split(/[-_]/)[0];
+    this.language = short in this.every ? short : "en";
+    this.mine = this.every[this.language];
+  }
+
+  /** A text with its {places} filled. */
+  say(key, values = {}) {
+    const text = this.mine[key] ?? this.every.en[key];
+    return text.replace(/\{(\w+)\}/g, (_, name) => String(values[name]));
+  }
+}

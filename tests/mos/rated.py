@@ -1,0 +1,97 @@
+"""Campaigns made of WAV files by ``building.build`` and answered by raters through the service's own calls."""
+
+import wave
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+from mos.world import ACR, RATE_HZ, Sitting, World
+
+from studio.mos.building import build
+from studio.mos.campaigns import set_state
+from studio.mos.config import CampaignConfig, Gates, Question
+from studio.mos.manifest import read_manifest
+from studio.mos.store import Store
+from studio.mos.tables import AnswerCreate, ChoiceCreate, PlayCreate, ScoreCreate
+
+SYSTEMS = ("heron", "osprey", "teal")
+NASTY = '=HYPERLINK("http://x")<script>alert(1)</script> \u2028\'quoted\', "twice"\nand a second line'
+MOS = replace(
+    ACR,
+    questions=[Question("naturalness", "How natural?", 1, 5), Question("coherence", "How coherent?", 1, 5)],
+    raters_per_stimulus=9,
+    trials_per_sitting=6,
+)
+PAIRS = replace(
+    MOS, kind="ab", questions=[], choices=["a", "b", "tie", "both_bad"], prompt="Which is better?", trials_per_sitting=9
+)
+PAGE = replace(MOS, kind="scale", questions=[Question("quality", "How good?", 1, 100)], trials_per_sitting=3)
+CHECKED = replace(MOS, gates=Gates(level=False, traps=1, golds=1, min_variance=0.1))
+
+
+def write_sounds(folder: Path, items: int = 3, checks: Sequence[str] = ()) -> Path:
+    """Half a second of tone for every system and script, and for the roles in ``checks``; answers the folder."""
+    names = [("", f"item{i}") for i in range(items)] + [(role, f"{role}1") for role in checks]
+    for k, system in enumerate(SYSTEMS):
+        for n, (role, item) in enumerate(names):
+            path = folder / role / system / f"{item}{'=3' if role else ''}.wav"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            tone = 4000 * np.sin(2 * np.pi * (200 + 70 * k + 31 * n) * np.arange(RATE_HZ // 2) / RATE_HZ)
+            with wave.open(str(path), "wb") as file:
+                file.setparams((1, 2, RATE_HZ, 0, "NONE", ""))
+                file.writeframes(tone.astype("<i2").tobytes())
+    lines = [f"{item}|The sentence of {item}." for _, item in names]
+    (folder / "texts.txt").write_text("\n".join(lines), encoding="utf-8")
+    return folder
+
+
+def campaign(
+    world: World, folder: Path, config: CampaignConfig, name: str = "first", checks: Sequence[str] = ()
+) -> str:
+    """Build and open a campaign; answers its name."""
+    manifest = read_manifest(write_sounds(folder / "sounds", checks=checks))
+    build(world.listening, name, config, manifest, seed=11)
+    world.store.write_now(lambda session: set_state(session, name, "open").id)
+    return name
+
+
+def a_world(folder: Path) -> World:
+    """Listening tests on an SQLite file."""
+    return World(Store(f"sqlite:///{folder / 'studio.sqlite'}"), folder / "clips")
+
+
+def given(shown: dict[str, Any], rng: Random, comment: str = "", check: int = 3) -> AnswerCreate:
+    """An answer to a screen, drawn; to a trap or gold (their text says so) ``check``."""
+    trial, screen = shown["trial"], shown["screen"]
+    judged = [s["slot"] for s in trial["slots"] if s["place"] == "candidate"]
+    is_check = trial["text"] is not None and ("trap" in trial["text"] or "gold" in trial["text"])
+
+    def score(question: dict[str, Any]) -> int:
+        return check if is_check else rng.randint(question["low"], question["high"])
+
+    return AnswerCreate(
+        trial=trial["trial"],
+        scores=[ScoreCreate(question=q["id"], slot=s, value=score(q)) for q in screen["questions"] for s in judged],
+        choices=[ChoiceCreate(question="preference", outcome=rng.choice(screen["choices"]))]
+        if screen["choices"]
+        else [],
+        plays=[PlayCreate(slot=s["slot"], plays=1 + s["slot"], heard_ms=500.0 + s["slot"]) for s in trial["slots"]],
+        response_ms=1000.0 + rng.randint(0, 500),
+        comment=comment,
+    )
+
+
+def rate(world: World, who: str, name: str = "first", screens: int = 99, **how: Any) -> Sitting:
+    """A rater answers so many screens of a campaign, and finishes when none is left."""
+    sitting, rng = world.join(who, name), Random(who)
+    sitting.to_trials()
+    for _ in range(screens):
+        shown = sitting.next()
+        if shown["stage"] != "trials":
+            sitting.send("comments", comment=f"{NASTY} at the end")
+            break
+        world.listening.answer(sitting.rater_id, given(shown, rng, **how)).result(30)
+    return sitting

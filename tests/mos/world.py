@@ -1,0 +1,157 @@
+"""Small campaigns with real sounds, and raters who go through them by the calls that the routes make."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sqlmodel import select
+
+from studio.core.clips import to_int16
+from studio.mos.campaigns import NewItem, NewStimulus, NewSystem, create, set_state
+from studio.mos.clips import ClipFolder
+from studio.mos.config import CampaignConfig, Gates, Question, Texts
+from studio.mos.headphones import right_answers
+from studio.mos.service import Listening
+from studio.mos.sittings import headphone_seed, headphone_tries
+from studio.mos.store import Store
+from studio.mos.tables import AnswerCreate, AnswerPublic, Campaign, ChoiceCreate, PlayCreate, Rater, ScoreCreate
+
+RATE_HZ = 16_000
+CLIP_MS = 500.0
+SYSTEMS = ("zebrafinch", "nightjar")  # words that stand nowhere else, so that a leak is seen
+NATURAL = Question("naturalness", "How natural?", 1, 5)
+ACR = CampaignConfig(
+    kind="acr",
+    questions=[NATURAL],
+    raters_per_stimulus=3,
+    trials_per_sitting=4,
+    gates=Gates(level=False),
+    texts=Texts(title="Voices", consent="May we?", instructions="Listen.", consent_version=3),
+)
+AB = replace(ACR, kind="ab", questions=[], choices=["a", "b", "tie"])
+
+
+def items_of(count: int, role: str = "test") -> list[NewItem]:
+    """Scripts named after their role."""
+    return [NewItem(f"{role}{i}", f"The {role} sentence {i}.", role) for i in range(count)]
+
+
+class World:
+    """A Listening with campaigns in it."""
+
+    def __init__(self, store: Store, clips: Path) -> None:
+        self.store = store
+        self.listening = Listening(store, ClipFolder(clips))
+
+    def campaign(
+        self,
+        config: CampaignConfig = ACR,
+        name: str = "first",
+        systems: Sequence[NewSystem] = tuple(NewSystem(s) for s in SYSTEMS),
+        items: Sequence[NewItem] = tuple(items_of(4)),
+        state: str = "open",
+        seed: int = 7,
+    ) -> str:
+        """A campaign with a sound of half a second for every script and system; answers its name."""
+        stimuli = [self.stimulus(i.name, s.name) for i in items for s in systems]
+        self.store.write_now(lambda session: create(session, name, config, systems, items, stimuli, seed))
+        if state != "draft":
+            self.set_state(state, name)
+        return name
+
+    def set_state(self, state: str, name: str = "first") -> None:
+        """Open or close a campaign."""
+        self.store.write_now(lambda session: set_state(session, name, state).id)
+
+    def stimulus(self, item: str, system: str) -> NewStimulus:
+        """A tone of its own, kept in the clip folder."""
+        hz = 200.0 + sum(map(ord, item + system)) % 997
+        pcm = to_int16(0.1 * np.sin(2 * np.pi * hz * np.arange(RATE_HZ // 2) / RATE_HZ))
+        sha = self.listening.clips.add(pcm, RATE_HZ)
+        return NewStimulus(item, system, sha, RATE_HZ, len(pcm), sha, RATE_HZ, 0.0, -23.0, -23.0, -20.0)
+
+    def link(self, name: str = "first", role: str = "panel") -> str:
+        """The key in a campaign's link."""
+        return self.listening.access.link_key(self.campaign_id(name), role)
+
+    def campaign_id(self, name: str = "first") -> int:
+        with self.store.read() as session:
+            found = session.exec(select(Campaign.id).where(Campaign.name == name)).one()
+        assert found is not None
+        return found
+
+    def join(self, who: str, name: str = "first", role: str = "panel") -> "Sitting":
+        """Join by a link and go on from there."""
+        device = {"screen": "1280x720"}
+        joined = self.listening.join(name, self.link(name, role), who, {"PROLIFIC_PID": who}, device).result(30)
+        return Sitting(self, self.listening.access.rater_of(joined["token"]), joined["token"], joined["stage"])
+
+    def all(self, table: Any) -> list[Any]:
+        """Every row of a table."""
+        with self.store.read() as session:
+            return list(session.exec(select(table)).all())
+
+
+@dataclass(frozen=True)
+class Sitting:
+    """A rater with a browser."""
+
+    world: World
+    rater_id: int
+    token: str
+    joined_at: str
+
+    def next(self) -> dict[str, Any]:
+        return self.world.listening.next(self.rater_id).result(30)
+
+    def send(self, stage: str, **data: Any) -> dict[str, Any]:
+        return self.world.listening.stage(self.rater_id, stage, data).result(30)
+
+    def row(self) -> Rater:
+        with self.world.store.read() as session:
+            found = session.get(Rater, self.rater_id)
+        assert found is not None
+        return found
+
+    def to_trials(self) -> dict[str, Any]:
+        """Agree and read, up to the first screen (or wherever else that leads)."""
+        self.send("consent", agreed=True, version=3)
+        return self.send("instructions")
+
+    def headphones(self, kind: str, wrong: int = 0) -> list[int]:
+        """The answers to the check that waits now, with some of them wrong."""
+        with self.world.store.read() as session:
+            rater = session.get(Rater, self.rater_id)
+            assert rater is not None
+            right = right_answers(kind, headphone_seed(rater, headphone_tries(session, rater)))
+        return [(a + 1) % 3 if i < wrong else a for i, a in enumerate(right)]
+
+    def answer(self, shown: dict[str, Any], value: Any = 4, heard_ms: float = CLIP_MS) -> AnswerPublic:
+        return self.world.listening.answer(self.rater_id, reply(shown, value, heard_ms)).result(30)
+
+    def trials(self, value: Any = 4) -> Iterator[dict[str, Any]]:
+        """Every screen that is left, answered after it was looked at."""
+        while (shown := self.next())["stage"] == "trials":
+            yield shown
+            self.answer(shown, value)
+
+    def finish(self, value: Any = 4) -> list[dict[str, Any]]:
+        """From the first screen to the end; answers the screens."""
+        screens = list(self.trials(value))
+        self.send("comments", comment="none")
+        return screens
+
+
+def reply(shown: dict[str, Any], value: Any = 4, heard_ms: float = CLIP_MS) -> AnswerCreate:
+    """An answer to a screen: ``value`` for every question of every sound, or the choice it names."""
+    trial, screen = shown["trial"], shown["screen"]
+    judged = [s["slot"] for s in trial["slots"] if s["place"] == "candidate"]
+    return AnswerCreate(
+        trial=trial["trial"],
+        scores=[ScoreCreate(question=q["id"], slot=s, value=value) for q in screen["questions"] for s in judged],
+        choices=[ChoiceCreate(question="preference", outcome=value)] if screen["choices"] else [],
+        plays=[PlayCreate(slot=s["slot"], plays=1, heard_ms=heard_ms) for s in trial["slots"]],
+        response_ms=1500.0,
+    )

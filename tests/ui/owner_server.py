@@ -1,0 +1,53 @@
+"""The app with rated listening tests, as a process; prints the owner's token as ``studio app`` does."""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+TESTS = Path(__file__).resolve().parents[1]
+TITLE = "A <i>test</i> `${alert(1)}` {{title}}"
+
+
+def main() -> None:
+    """Make the campaigns in a folder and serve them; the token goes into ``token.txt`` there."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--empty", action="store_true", help="no campaigns")
+    args = parser.parse_args()
+    sys.path.insert(0, str(TESTS))
+    from dataclasses import replace
+
+    from fakes import FakeEngine
+    from mos.rated import CHECKED, MOS, NASTY, PAIRS, a_world, campaign, rate
+
+    from studio.serve.app import create_app
+    from studio.serve.run import run
+    from studio.settings import ServeSettings
+    from studio.ui.app import mount
+
+    folder: Path = args.folder
+    world = a_world(folder)
+    token = world.listening.access.first_token
+    assert token is not None, "the folder is new"
+    if not args.empty:
+        texts = replace(MOS.texts, title=TITLE)
+        campaign(world, folder / "a", replace(CHECKED, texts=texts), "kestrel", ("trap", "gold"))
+        campaign(world, folder / "b", replace(PAIRS, texts=replace(texts, title="Which one?")), "merlin")
+        campaign(world, folder / "c", MOS, "untouched")
+        for k in range(6):
+            rate(world, f"PID-{k}", "kestrel", comment=NASTY, check=5 if k == 2 else 3)
+            rate(world, f"PID-{k}", "merlin", screens=5 if k == 3 else 99)
+    (folder / "token.txt").write_text(token, encoding="utf-8")
+    settings = ServeSettings(port=args.port, traces_folder=folder / "traces")
+    engine = FakeEngine()
+    app = create_app(engine, settings, listening=world.listening)
+    if not args.empty:
+        facts = {"links": world.listening.links("kestrel"), "untouched": world.listening.links("untouched")["rater"]}
+        (folder / "facts.json").write_text(json.dumps(facts), encoding="utf-8")
+    run(mount(app, engine, settings, world.listening), settings)
+
+
+if __name__ == "__main__":
+    main()

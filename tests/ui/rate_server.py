@@ -1,0 +1,113 @@
+"""The app with listening tests of short tones, as a process; the systems' names must never reach a browser."""
+
+import argparse
+import json
+import sys
+import wave
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from studio.mos import building, campaigns
+from studio.mos.clips import ClipFolder
+from studio.mos.config import CampaignConfig, Completion, Gates, Question, Screen, Texts
+from studio.mos.manifest import read_manifest
+from studio.mos.service import Listening
+from studio.mos.store import Store
+from studio.mos.templates import labels
+
+SYSTEMS = ("velvet-otter", "copper-heron", "quiet-badger")
+ITEMS = ("first", "second", "third", "fourth")
+RATE_HZ = 24_000
+CLIP_S = 0.6
+
+
+def write_clips(folder: Path) -> None:
+    """Tones of about ``CLIP_S``, of another length for each system: <system>/<item>.wav and the texts beside them."""
+    for role, items in (("", ITEMS), ("training", ("practice",))):
+        for k, system in enumerate(SYSTEMS):
+            for n, item in enumerate(items):
+                path = folder / role / system / f"{item}.wav"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                time_s = np.arange(round((CLIP_S + 0.02 * k) * RATE_HZ)) / RATE_HZ
+                pcm = 6000 * np.sin(2 * np.pi * (220 + 70 * k + 20 * n) * time_s)
+                with wave.open(str(path), "wb") as file:
+                    file.setparams((1, 2, RATE_HZ, 0, "NONE", ""))
+                    file.writeframes(pcm.astype("<i2").tobytes())
+    lines = [f"{item}|Text of <b>{item}</b> & more" for item in (*ITEMS, "practice")]
+    (folder / "texts.txt").write_text("\n".join(lines), encoding="utf-8")
+
+
+def build(listening: Listening, clips: Path, back: str) -> dict[str, dict[str, str]]:
+    """Make and open the campaigns; answers the links' keys of each, by role. ``back`` is where 'back' ends."""
+    texts = Texts(
+        title="A <i>test</i>",
+        consent="You agree to <img src=x onerror=document.body.dataset.hacked=1> nothing.",
+        instructions="Listen.\n\nThen say <script>document.body.dataset.hacked=1</script> how it was.",
+        thanks="Thanks <b>a lot</b>.",
+    )
+    natural = Question("naturalness", "How natural does it sound?", 1, 5, labels("en"))
+    coherence = Question("coherence", "How <b>coherent</b> is it?", 1, 5, labels("en"))
+    bare = Gates(level=False)
+    base = CampaignConfig("acr", [natural], texts=texts, gates=bare, trials_per_sitting=3, raters_per_stimulus=500)
+    screen = Screen("native", "Your <b>first</b> language?", ["English", "Another"], ["English"])
+    gates = Gates(headphones="woods", level=True, screening=[screen], training=1)
+    pair = replace(base, questions=[], prompt="Which one is better?", choices=["a", "b", "tie", "both_bad"])
+    page = Question("quality", "How good is each?", 1, 100, {"1": "Worst", "100": "Best"})
+    configs = {
+        "whole": replace(
+            base,
+            questions=[natural, coherence],
+            break_after=2,
+            gates=gates,
+            completion=Completion(code="C0DE-42"),
+        ),
+        "mos": base,
+        "ab": replace(pair, kind="ab"),
+        "similarity": replace(pair, kind="similarity", choices=["a", "b"], prompt=""),
+        "scale": replace(base, kind="scale", questions=[page], trials_per_sitting=2),
+        "back": replace(base, trials_per_sitting=1, completion=Completion(redirect_url=back)),
+        "japanese": replace(base, texts=replace(texts, language="ja")),
+    }
+    links: dict[str, dict[str, str]] = {}
+    for name, config in configs.items():
+        manifest = read_manifest(clips)
+        if name == "similarity":
+            systems = [replace(s, role="reference") if s.name == SYSTEMS[0] else s for s in manifest.systems]
+            manifest = replace(manifest, systems=systems)
+        building.build(listening, name, config, manifest, seed=7)
+        row = listening.store.write_now(lambda session, name=name: campaigns.set_state(session, name, "open").id)
+        assert row is not None
+        links[name] = {role: listening.access.link_key(row, role) for role in ("panel", "preview")}
+    return links
+
+
+def main() -> None:
+    """Make the campaigns in a folder where they are not there yet, and serve them."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--port", type=int, required=True)
+    args = parser.parse_args()
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+    from fakes import FakeEngine
+
+    from studio.serve.app import create_app
+    from studio.serve.run import run
+    from studio.settings import ServeSettings
+    from studio.ui.app import mount
+
+    folder = args.folder
+    listening = Listening(Store(f"sqlite:///{folder / 'studio.sqlite'}"), ClipFolder(folder / "clips"))
+    if not (folder / "links.json").exists():
+        write_clips(folder / "sounds")
+        back = f"http://127.0.0.1:{args.port}/health?finished=1"
+        (folder / "links.json").write_text(json.dumps(build(listening, folder / "sounds", back)), encoding="utf-8")
+    settings = ServeSettings(port=args.port, traces_folder=folder / "traces")
+    engine = FakeEngine()
+    app = create_app(engine, settings, listening=listening)
+    run(mount(app, engine, settings), settings)
+
+
+if __name__ == "__main__":
+    main()

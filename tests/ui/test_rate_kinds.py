@@ -1,0 +1,126 @@
+"""Every kind of screen, by keyboard; and what counts as heard."""
+
+from collections.abc import Callable
+
+from ui.rate_page import RatePage, Ratings
+
+# Two sounds of which one counts up and the other down: what comes out tells which was heard, and at which sample.
+SWITCHED = """async (base) => {
+  const { Deck } = await import(`${base}/rate.deck.js`);
+  const rate = 24000, count = 12000;
+  const context = new OfflineAudioContext(1, count, rate);
+  const ramp = (sign, length) => {
+    const buffer = new AudioBuffer({ length, numberOfChannels: 1, sampleRate: rate });
+    buffer.getChannelData(0).forEach((_, t, all) => (all[t] = (sign * (t + 1)) / 32768));
+    return buffer;
+  };
+  const on = { changed() {}, silent() {} };
+  const deck = new Deck(context, [ramp(1, 10000), ramp(-1, 9000)], { together: true, on });
+  deck.begin(0, 0);
+  const starts = Math.round(deck.startedS * rate);
+  context.suspend(4096 / rate).then(() => { deck.switch(1); context.resume(); });
+  const out = (await context.startRendering()).getChannelData(0);
+  clearInterval(deck.timer);
+  return { starts, samples: Array.from(out, (v) => Math.round(v * 32768)) };
+}"""
+
+# The screen's draft says that the sound was played to its end.
+ENDED = """() => {
+  const name = Object.keys(localStorage).find((key) => key.startsWith('studio-rate|') && key.endsWith('|draft'));
+  const [[, end] = []] = JSON.parse(localStorage.getItem(name)).sounds[0].spans;
+  return end > 0.59 && !document.querySelector('.sound.on');
+}"""
+
+
+def test_switching_loses_and_repeats_no_sample(rate: Callable[..., RatePage]) -> None:
+    rating = rate("scale")
+    rating.wait("welcome")
+    base = rating.page.evaluate(
+        "performance.getEntriesByType('resource').find((r) => r.name.endsWith('/rate.js')).name"
+    )
+    got = rating.page.evaluate(SWITCHED, base.removesuffix("/rate.js"))
+    starts, samples = got["starts"], got["samples"]
+    switched, faded = 4096, 4096 + 128 + 120  # a block of the context, then 5 ms
+    assert samples[starts:switched] == [t - starts + 1 for t in range(starts, switched)]
+    assert samples[faded : starts + 9000] == [-(t - starts + 1) for t in range(faded, starts + 9000)]
+
+
+def test_a_pair_by_keyboard_alone(rate: Callable[..., RatePage], ratings: Ratings) -> None:
+    rating = rate("ab", who="keys")
+    trial = rating.begin()
+    for key, outcome in (("t", "tie"), ("x", "both_bad"), ("b", "b")):
+        rating.key("Space")
+        rating.heard(1)
+        rating.key("ArrowRight", "Space")
+        rating.heard(2)
+        rating.key("a", key)
+        assert rating.checked() == [outcome]
+        rating.key("Enter")
+        if outcome != "b":
+            before, trial = trial, rating.trial(after=trial)
+            assert ratings.outcome(before) == outcome
+    rating.wait("comments")
+    assert ratings.outcome(trial) == "b"
+    plays = ratings.ask(
+        "select plays, heard_ms from play join answer on answer.id = answer_id where trial_id = ?", trial
+    )
+    assert [count for count, _ in plays] == [1, 1]
+    assert all(600.0 <= heard_ms <= 640.0 for _, heard_ms in plays)
+
+
+def test_similarity_begins_with_the_reference(rate: Callable[..., RatePage], ratings: Ratings) -> None:
+    rating = rate("similarity", who="likeness")
+    trial = rating.begin()
+    assert rating.page.locator(".sound .name").all_text_contents() == ["Reference", "A", "B"]
+    assert "more like the reference" in rating.text(".answers legend")
+    for count in (1, 2, 3):
+        rating.key("Space")
+        rating.heard(count)
+        rating.key("ArrowDown")
+    rating.key("t", "a", "Enter")
+    rating.trial(after=trial)
+    assert ratings.outcome(trial) == "a"
+
+
+def test_a_page_of_sounds_with_sliders_and_numbers(rate: Callable[..., RatePage], ratings: Ratings) -> None:
+    rating = rate("scale", who="slider")
+    trial = rating.begin()
+    for count, letter in enumerate("abc", start=1):
+        rating.key(letter)
+        rating.heard(count)
+        # It stands at its start again before the next is played.
+        rating.page.wait_for_selector(".sound.on", state="detached")
+    rating.page.locator(".slide input[type=number]").nth(0).fill("101")
+    assert "Still to be scored: A, B, C" in rating.text(".missing")
+    rating.page.locator(".slide input[type=number]").nth(0).fill("81")
+    rating.page.locator(".play").nth(1).focus()
+    rating.page.keyboard.type("100")
+    rating.page.locator(".slide input[type=range]").nth(2).focus()
+    rating.key("ArrowRight", "ArrowRight")
+    rating.key("Enter")
+    rating.trial(after=trial)
+    assert [value for _, _, value in ratings.scores(trial)] == [81, 100, 53]
+
+
+def test_what_was_leapt_over_was_not_heard(rate: Callable[..., RatePage], ratings: Ratings) -> None:
+    rating = rate("mos", who="hasty")
+    trial = rating.begin()
+    rating.key("4", "Enter")
+    assert "Listen to the sound to its end first" in rating.text(".missing")
+    track = rating.page.locator(".track")
+    track.click(position={"x": 0.6 * track.bounding_box()["width"], "y": 4})
+    rating.key("Space")
+    rating.page.wait_for_function(ENDED)
+    rating.key("Enter")
+    assert "Listen to the sound to its end first" in rating.text(".missing")
+    assert ratings.scores(trial) == []
+    rating.key("Space")
+    rating.heard(1)
+    rating.key("Enter")
+    rating.trial(after=trial)
+    assert ratings.scores(trial) == [(1, 1, 4)]
+    # The second play heard the whole, so the part heard before added nothing.
+    sql = "select plays, heard_ms from play join answer on answer.id = answer_id where trial_id = ?"
+    [(plays, heard_ms)] = ratings.ask(sql, trial)
+    assert plays == 2
+    assert 600.0 <= heard_ms <= 640.0

@@ -1,0 +1,50 @@
+"""Narrow and wide, and in five languages."""
+
+import json
+import re
+from collections.abc import Callable
+
+import pytest
+from ui.rate_page import RatePage
+
+from studio.ui.assets import WIDGETS
+
+FARTHEST = """Math.max(
+  ...Array.from(document.querySelectorAll('.rate button, .rate input, .tick'), (e) => e.getBoundingClientRect().right),
+)"""
+WORDS = json.loads((WIDGETS / "rate.words.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("campaign", ["mos", "ab", "scale"])
+def test_a_phone_does_not_scroll_sideways(rate: Callable[..., RatePage], campaign: str) -> None:
+    rating = rate(campaign, who=f"phone-{campaign}", viewport={"width": 390, "height": 844})
+    rating.wait("consent")
+    width = "document.documentElement.scrollWidth"
+    assert rating.page.evaluate(width) <= 390
+    rating.begin()
+    rating.page.locator("blockquote").evaluate("quote => (quote.textContent = 'w'.repeat(200))")
+    assert rating.page.evaluate(width) <= 390
+    # Everything is inside its card, and nothing is cut off.
+    assert rating.page.evaluate(FARTHEST) <= 390
+
+
+def test_the_campaign_chooses_the_language(rate: Callable[..., RatePage]) -> None:
+    rating = rate("japanese", who="tokyo")
+    rating.wait("consent")
+    assert rating.page.locator(".rate").get_attribute("lang") == "ja"
+    assert WORDS["ja"]["agree"] in rating.text()
+
+
+def test_every_language_says_everything() -> None:
+    assert set(WORDS) == {"en", "de", "fr", "es", "ja"}
+    places = {key: sorted(re.findall(r"\{\w+\}", text)) for key, text in WORDS["en"].items()}
+    for texts in WORDS.values():
+        assert {key: sorted(re.findall(r"\{\w+\}", text)) for key, text in texts.items()} == places
+        assert all(texts.values())
+
+
+def test_every_word_that_the_page_asks_for_is_there() -> None:
+    scripts = "".join(path.read_text(encoding="utf-8") for path in WIDGETS.glob("rate*.js"))
+    asked = set(re.findall(r'say\((?:\w+(?:\.\w+)* \? )?"(\w+)"', scripts))
+    assert len(asked) > 40
+    assert asked <= set(WORDS["en"])

@@ -1,0 +1,191 @@
+"""A whole sitting, from the link to the completion code, through a reload and a crash."""
+
+import io
+import json
+import wave
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+from ui.rate_page import RatePage, Ratings
+from ui.rate_server import SYSTEMS
+
+
+def _short_stereo() -> bytes:
+    """A tenth of a second in both ears, so that the check's six sounds do not last half a minute."""
+    file = io.BytesIO()
+    with wave.open(file, "wb") as wav:
+        wav.setparams((2, 2, 44_100, 0, "NONE", ""))
+        wav.writeframes(np.full(2 * 4_410, 500, "<i2").tobytes())
+    return file.getvalue()
+
+
+def _crash(browser: Any) -> None:
+    """The browser is gone at once, with all that it had not written."""
+    with suppress(Exception):  # the connection breaks before it answers
+        browser.new_browser_cdp_session().send("Browser.crash")
+
+
+def _check_headphones(rating: RatePage) -> None:
+    rating.page.route(
+        "**/mos/headphones/*", lambda route: route.fulfill(body=_short_stereo(), content_type="audio/wav")
+    )
+    for n in range(6):
+        rating.wait_text(f"Sound {n + 1} of 6", ".count")
+        rating.page.wait_for_selector(".play")
+        assert rating.page.get_by_role("button", name="Go on", exact=True).is_disabled()
+        rating.key("Space", "2")
+        rating.heard(1)
+        rating.key("Enter")
+
+
+def _answer(rating: RatePage, *keys: str) -> str:
+    """Hear the one sound of a screen and answer with keys; answers its trial."""
+    trial = rating.trial()
+    rating.key("Space")
+    rating.heard(1)
+    rating.key(*keys, "Enter")
+    return trial
+
+
+def test_a_sitting_outlives_a_reload_and_a_crash(
+    rate: Callable[..., RatePage], ratings: Ratings, launch: Callable[..., Any]
+) -> None:
+    doomed = launch(any_time=False)
+    rating = rate("whole", browser=doomed)
+    rating.wait("welcome")
+    rating.press("Begin")
+    rating.wait("consent")
+    code = rating.text(".code-card code")
+    assert "<img src=x onerror=" in rating.text()
+    rating.press("I agree")
+    rating.wait("screening")
+    assert "Your <b>first</b> language?" in rating.text()
+    rating.press("Go on")
+    rating.wait_text("Answer every question", ".missing")
+    rating.page.locator("label", has_text="English").click()
+    rating.press("Go on")
+    rating.wait("instructions")
+    assert "<script>" in rating.text()
+    rating.press("Go on")
+    rating.wait("headphones")
+    _check_headphones(rating)
+    rating.wait("level")
+    rating.page.locator(".play").click()
+    rating.page.get_by_role("button", name="The level is comfortable").click()  # waits until it is enabled
+    rating.wait("trials")
+    assert "Practice" in rating.text(".count")
+    assert "Text of <b>practice</b> & more" in rating.text("blockquote")
+    first = _answer(rating, "4", "3")
+
+    # A reload in the middle: the same screen, with what was heard and marked.
+    second = rating.trial(after=first)
+    rating.key("Space")
+    rating.heard(1)
+    rating.key("5")
+    rating.open()
+    assert rating.trial() == second
+    assert rating.checked() == ["5"]
+    rating.heard(1)
+    assert "Answer every question" in rating.text(".missing")
+
+    # A crash, and another browser with the code.
+    _crash(doomed)
+    rating = rate("whole")
+    rating.wait("welcome")
+    rating.page.locator("summary").click()
+    rating.page.locator("#rate-code").fill("0000-0000-0000")
+    rating.key("Enter")
+    rating.wait_text("This code is not right", ".missing")
+    rating.page.locator("#rate-code").fill(code.lower().replace("-", " "))
+    rating.key("Enter")
+    assert rating.trial() == second
+    assert _answer(rating, "2", "5") == second
+    rating.wait("break")
+    rating.press("Go on")
+    third = _answer(rating, "1", "1")
+    fourth = rating.trial(after=third)
+    assert _answer(rating, "3", "4") == fourth
+    rating.wait("comments")
+    rating.page.locator("textarea").fill("<b>=1+1</b>")
+    rating.press("Finish")
+    rating.wait("done")
+    assert "C0DE-42" in rating.text()
+    assert "Thanks <b>a lot</b>." in rating.text()
+    assert code in rating.text()
+
+    assert [ratings.scores(trial) for trial in (first, second, third, fourth)] == [
+        [(1, 1, 4), (1, 1, 3)],
+        [(1, 1, 2), (1, 1, 5)],
+        [(1, 1, 1), (1, 1, 1)],
+        [(1, 1, 3), (1, 1, 4)],
+    ]
+    sql = "select data from passage where stage = 'comments' and data like '%=1+1%'"
+    assert json.loads(ratings.ask(sql)[0][0])["comment"] == "<b>=1+1</b>"
+    assert rating.page.evaluate("document.body.dataset.hacked") is None
+
+
+def test_a_panel_s_rater_goes_on_in_another_browser_and_is_sent_back(
+    rate: Callable[..., RatePage], ratings: Ratings
+) -> None:
+    trial = rate("back", who="pid-1").begin()
+    rating = rate("back", who="pid-1")
+    assert rating.trial() == trial
+    assert rating.page.locator(".code-card").is_hidden()
+    rating.key("Space")
+    rating.heard(1)
+    rating.key("4", "Enter")
+    rating.wait("comments")
+    rating.press("Finish")
+    rating.page.wait_for_url("**/health?finished=1")
+    assert ratings.scores(trial) == [(1, 1, 4)]
+
+
+def test_a_preview_is_said_to_be_one_and_stays(rate: Callable[..., RatePage], ratings: Ratings) -> None:
+    rating = rate("back", role="preview")
+    trial = rating.begin()
+    assert "Preview" in rating.text(".preview")
+    rating.key("Space")
+    rating.heard(1)
+    rating.key("4", "Enter")
+    rating.wait("comments")
+    rating.press("Finish")
+    rating.wait("done")
+    assert "health?finished=1" in rating.text()
+    assert ratings.ask("select rater.role from rater join trial on rater.id = rater_id where trial.id = ?", trial) == [
+        ("preview",)
+    ]
+
+
+def test_leaving_is_asked_twice(rate: Callable[..., RatePage], ratings: Ratings) -> None:
+    rating = rate("mos", who="leaver")
+    trial = rating.begin()
+    rating.press("Leave the test")
+    rating.press("Stay")
+    assert rating.trial() == trial
+    rating.press("Leave the test")
+    rating.press("Leave")
+    rating.wait("withdrawn")
+    assert ratings.ask("select stage from rater join trial on rater.id = rater_id where trial.id = ?", trial) == [
+        ("withdrawn",)
+    ]
+
+
+def test_nothing_that_the_browser_gets_names_a_system(rate: Callable[..., RatePage]) -> None:
+    rating = rate("scale", who="curious")
+    rating.begin()
+    shown = [rating.page.content().encode(), rating.page.evaluate("JSON.stringify(window.gradio_config)").encode()]
+    for answer in rating.responses:
+        shown += [answer.url.encode(), json.dumps(answer.all_headers()).encode(), answer.body()]
+    assert sum(b"/mos/clip/" in part for part in shown) >= len(SYSTEMS)
+    for part in shown:
+        assert not [name for name in SYSTEMS if name.encode() in part]
+
+
+def test_there_is_no_way_to_the_rest_of_the_studio(rate: Callable[..., RatePage]) -> None:
+    rating = rate("mos")
+    rating.wait("welcome")
+    rating.page.wait_for_load_state("networkidle")
+    assert rating.page.locator("a:visible").count() == 0
+    assert rating.page.locator("nav:visible").count() == 0
