@@ -152,7 +152,7 @@ def _teacher_forced_one(
     x = net.embed_symbols(batch.symbols, batch.speaker)[0]
     x = x.index_copy(0, batch.frame_at, net.embed_frames(batch.frame_levels, batch.speaker.expand(len(batch.frame_at))))
     x = x.index_copy(0, batch.bos_at, net.embed_bos(batch.bos_windows, batch.speaker.expand(len(batch.bos_at))))
-    _, logits = net.heads(net.decoder(x.unsqueeze(0))[0])
+    _, logits = (out[0] for out in net.heads(net.decoder(x.unsqueeze(0))))
     p_eos = logits.float().sigmoid().cpu().numpy()
     # Frame b of the sentence begins at start_s + b frames of the recording.
     start_s = one.word_ends_s[0] - base_s * sentence.word_ends[0]

@@ -4,7 +4,8 @@ Who a rater is elsewhere (a panel's id, a device) never enters an export. Previe
 """
 
 # pyarrow is optional and comes without types.
-# pyright: reportMissingImports=false, reportUnknownVariableType=false, reportUnknownMemberType=false
+# pyright: reportMissingImports=false, reportMissingTypeStubs=false
+# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
 
 import csv
 import io
@@ -229,8 +230,8 @@ def _comments(session: Session, campaign: Campaign) -> list[dict[str, str]]:
 
 def _write_parquet(rows: Sequence[dict[str, Any]], path: Path) -> None:
     try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
+        import pyarrow as pa  # pyright: ignore[reportMissingTypeStubs]
+        import pyarrow.parquet as pq  # pyright: ignore[reportMissingTypeStubs]
     except ImportError as error:
         raise NeedsPackage("Parquet needs pyarrow", "pip install pyarrow, or export .csv or .json") from error
     kinds = {"text": pa.string(), "integer": pa.int64(), "number": pa.float64(), "boolean": pa.bool_()}
@@ -238,4 +239,5 @@ def _write_parquet(rows: Sequence[dict[str, Any]], path: Path) -> None:
         [pa.field(c.name, kinds[c.type], metadata={"meaning": c.meaning}) for c in DICTIONARY],
         metadata={"about": "answers of a listening test in long form"},
     )
-    pq.write_table(pa.Table.from_pylist(list(rows), schema=schema), path)
+    table: Any = pa.Table.from_pylist(list(rows), schema=schema)
+    pq.write_table(table, path)

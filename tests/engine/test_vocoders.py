@@ -31,7 +31,7 @@ def vocoder(request: pytest.FixtureRequest) -> Vocoder[Any]:
     torch.manual_seed(7)
     made = build_vocoder(request.param, SMALL[request.param]).eval().requires_grad_(False)
     if isinstance(made, SourceFilter):
-        made.heads.weight.mul_(3)
+        made.heads.weight[made.config.pitch_classes :].mul_(3)  # not the pitch: its rounding errors grow with it
         made.heads.bias[: made.config.pitch_classes] = torch.linspace(3, -3, made.config.pitch_classes)
     elif isinstance(made, VocStream):
         made.generator.leave.weight.mul_(30)

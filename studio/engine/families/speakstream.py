@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from studio.core.cards import OptionSpec
 from studio.core.errors import BadOption
 from studio.engine import dmel
-from studio.engine.nets.transformer import Decoder, DecoderConfig
+from studio.engine.nets.transformer import Decoder, DecoderConfig, by_tiles
 
 LARGEST_WINDOW = 6
 SCHEMES = ("S1", "S2")
@@ -204,5 +204,6 @@ class SpeakStream(nn.Module):
         return self.frame(self.level(levels.long()).flatten(1)) + self.speaker(speaker)
 
     def heads(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits of the next frame's levels [..., 80, 16] and of s_eos [...]."""
-        return self.levels_out(hidden).unflatten(-1, (dmel.CHANNELS, dmel.LEVELS)), self.eos_out(hidden).squeeze(-1)
+        """Logits of the next frame's levels [B, ..., 80, 16] and of s_eos [B, ...]."""
+        levels = torch.cat(by_tiles(self.levels_out, hidden)).unflatten(-1, (dmel.CHANNELS, dmel.LEVELS))
+        return levels, torch.cat(by_tiles(self.eos_out, hidden)).squeeze(-1)

@@ -3,14 +3,19 @@
 Trained on whole sequences (``forward``), run a few tokens at a time over cached keys and values (``extend``).
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
+from typing import TypeVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from studio.engine.state import KeyValueCache
+
+T = TypeVar("T")
+TILE_ROWS = 4
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,15 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     a, b = x.chunk(2, dim=-1)
     cos, sin = cos.to(x.dtype), sin.to(x.dtype)
     return torch.cat((a * cos - b * sin, a * sin + b * cos), dim=-1)
+
+
+def by_tiles(run: Callable[[Tensor], T], x: Tensor) -> list[T]:
+    """What ``run`` answers for each tile of rows of [B, ...], in order.
+
+    On a CPU a tile has four rows: a BLAS takes another kernel, with other roundings, for other numbers of rows, and a
+    row's result must not depend on how many neighbours it has (law 3). On a GPU the batch goes in one piece.
+    """
+    return [run(tile) for tile in (x.split(TILE_ROWS) if x.device.type == "cpu" else (x,))]
 
 
 class Block(nn.Module):
@@ -101,13 +115,17 @@ class Decoder(nn.Module):
     def extend(self, x: Tensor, cache: KeyValueCache, slots: list[int]) -> Tensor:
         """Run T new tokens of each row over what its slot holds, and keep their keys and values.
 
-        The linear layers run on the whole batch; attention runs row by row over exactly what the row holds, so
-        a row's result does not depend on how long its neighbours are.
+        The linear layers run on tiles of rows; attention runs row by row over exactly what the row holds, so
+        a row's result depends neither on how many neighbours it has nor on how long they are.
 
         Args:
             x: [B, T, D]; row b continues slot ``slots[b]``. A slot of -1 is padding: computed, never kept.
             cache: where keys and values live.
         """
+        left = iter(slots)
+        return torch.cat(by_tiles(lambda tile: self._extend(tile, cache, list(islice(left, len(tile)))), x))
+
+    def _extend(self, x: Tensor, cache: KeyValueCache, slots: list[int]) -> Tensor:
         tokens = x.shape[1]
         first = torch.tensor([cache.position[s] if s >= 0 else 0 for s in slots], device=x.device)
         positions = first.unsqueeze(1) + torch.arange(tokens, device=x.device)
