@@ -19,7 +19,7 @@ SNIPPETS = [block for kind, block in BLOCKS if kind == "python"]
 
 
 def test_the_readme_has_its_commands():
-    assert len(COMMANDS) == 4 and len(SNIPPETS) == 1
+    assert len(COMMANDS) == 5 and len(SNIPPETS) == 1
     assert [b.split()[:2] for k, b in BLOCKS if k == "sh"][:2] == [["make", "app"], ["make", "test"]]
 
 
@@ -29,7 +29,7 @@ def test_command(command, tmp_path):
         command.replace(".venv/bin/studio", f"{sys.executable} -m studio"),
         shell=True,
         cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        env=os.environ | {"PYTHONPATH": str(ROOT), "STUDIO_DATA_FOLDER": str(tmp_path / "data")},
         capture_output=True,
         text=True,
         timeout=120,
@@ -56,7 +56,7 @@ def test_make_app_serves_the_page(tmp_path):
     command = (
         ["make", "app", f"PORT={port}"] if _stamped() else [sys.executable, "-m", "studio", "app", "--port", str(port)]
     )
-    env = os.environ | {"STUDIO_SERVE_TRACES_FOLDER": str(tmp_path)}
+    env = os.environ | {"STUDIO_SERVE_TRACES_FOLDER": str(tmp_path), "STUDIO_DATA_FOLDER": str(tmp_path / "data")}
     with subprocess.Popen(command, cwd=ROOT, env=env, start_new_session=True) as process:
         try:
             assert "Streaming-TTS Studio" in _page(f"http://127.0.0.1:{port}/", process)
