@@ -166,3 +166,10 @@ def rate(chromium: Any, ratings: Ratings) -> Iterator[Callable[..., RatePage]]:
             rating.page.context.close()
         assert rating.errors == []
         assert rating.foreign == []
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A browser that ran out of time on a busy machine gets one more chance; a wrong answer never does."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.flaky(reruns=1, only_rerun="TimeoutError"))

@@ -60,8 +60,10 @@ def test_clear_forgets_text_and_speech(live: LivePage) -> None:
     live.wait_lit(2)
     live.press("clear")
     live.wait_said()
+    live.wait_phase("idle")
     assert live.page.locator("#live-text").input_value() == ""
     live.type("fresh start ")
+    live.wait_phase("open")
     live.finish()
     live.wait_said(2)
     live.page.wait_for_function("document.querySelectorAll('.words .was').length === 2")

@@ -60,12 +60,9 @@ def test_the_spectrogram_changes_with_the_theme(live: LivePage) -> None:
       const [r, g, b] = canvas.getContext('2d').getImageData(canvas.width - 3, 45, 1, 1).data;
       return r + g + b;
     }"""
-    before = live.page.evaluate(script)
+    live.page.wait_for_function(f"({script})() > 600")
     live.page.locator(".theme").click()
-    live.page.wait_for_timeout(300)
-    after = live.page.evaluate(script)
-    assert before > 600
-    assert after < 150
+    live.page.wait_for_function(f"({script})() < 150")
     live.page.reload()
     live.page.wait_for_selector("body.dark", state="attached")
 
