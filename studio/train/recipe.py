@@ -54,6 +54,7 @@ class FitRecipe:
     noise_share: float  # of input frames whose bins are moved by one level
     phone_weight: float
     eos_weight: float
+    own_share: float = 0.0  # of input frames, on every second step, that the net draws itself
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,14 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
 from tinyvoice import write_tiny_voice
 
 from studio.core import events as ev
 from studio.core.ports import SpeakRequest
 from studio.engine.families.speakstream import Config, SpeakStream
 from studio.engine.loop import open_engine
+from studio.engine.nets.transformer import attend_whole
 from studio.engine.sampling import sample_levels, uniform
 from studio.engine.state import ContextFull, KeyValueCache
 from studio.text.normalise import best
@@ -152,3 +154,14 @@ def test_p_eos_is_kept_for_every_frame(endless):
     frames = [e for e in utterance.events() if isinstance(e, ev.Frames)]
     assert [e.first_frame for e in frames] == [*range(24)]
     assert all(len(e.p_eos) == 1 and 0 <= e.p_eos[0] <= 1 for e in frames)
+
+
+def test_half_precision_attention_in_blocks_is_the_same_attention():
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(2, 2, 600, 16, dtype=torch.bfloat16, requires_grad=True) for _ in range(3))
+    wanted = F.scaled_dot_product_attention(q.float(), k.float(), v.float(), is_causal=True)
+    made = attend_whole(q, k, v)
+    assert float((made - wanted).detach().abs().max()) < 0.03
+    (expected,) = torch.autograd.grad(wanted.square().sum(), k)
+    (got,) = torch.autograd.grad(made.float().square().sum(), k)
+    assert float((got - expected).norm() / expected.norm()) < 0.02

@@ -129,7 +129,7 @@ def test_a_step_learns_and_the_copy_follows_its_master():
     optim = torch.optim.AdamW(fitter.parameters(), lr=1e-2)
     first = last = 0.0
     for step in range(30):
-        losses = copied.losses(batch)
+        losses = copied.losses(batch, 0.5 * (step % 2), 0.5)
         total = losses["frame"] + losses["stop"] + losses["phone"]
         total.backward()
         copied.hand_over_gradients()
@@ -137,9 +137,25 @@ def test_a_step_learns_and_the_copy_follows_its_master():
         last = float(total.detach())
         first = first or last
         assert step < 29 or last < 0.7 * first
-    copied.losses(batch)
+    copied.losses(batch, 0.0, 0.5)
     for master, half in zip(fitter.parameters(), copied.half.parameters(), strict=True):
         assert torch.equal(half, master.bfloat16())
+
+
+def test_own_frames_replace_a_share_of_what_is_fed_and_nothing_else():
+    torch.manual_seed(0)
+    fitter = Fitter(Config(2, 32, 2, 64, 1))
+    with torch.no_grad():  # a net that is certain of level 7 everywhere
+        fitter.net.levels_out.weight.zero_()
+        fitter.net.levels_out.bias.view(-1, dmel.LEVELS)[:, 7] = 99.0
+    batch = collate([cut(Options("S1", 3, 1)), cut(Options("S2", 5, 2))], ["slt"], 0.0, np.random.default_rng(0))
+    own = fitter.own_frames(batch, 1.0, 0.5)
+    predicted = set((batch.target_at + 1).tolist())
+    for at, was, now in zip(batch.frame_at.tolist(), batch.frame_levels, own.frame_levels, strict=True):
+        assert (now == 7).all() if at in predicted else torch.equal(was, now)
+    half = fitter.own_frames(batch, 0.5, 0.5).frame_levels
+    assert 0.3 < float((half != batch.frame_levels).any(1).float().mean()) < 0.65
+    assert torch.equal(own.target_levels, batch.target_levels)
 
 
 def test_a_silence_prompt_is_the_median():

@@ -70,6 +70,16 @@ def test_clear_forgets_text_and_speech(live: LivePage) -> None:
     assert live.classes("was") == ["fresh", "start"]
 
 
+def test_an_example_chosen_in_mid_speech_is_spoken_to_its_end(live: LivePage) -> None:
+    live.paste(TEXT)
+    live.wait_lit(2)
+    live.page.locator(".examples button").first.click()  # its end is asked for while the old text is being stopped
+    live.wait_said(2)
+    (wanted,) = live.page.evaluate("[document.querySelector('.examples button').title]")
+    assert live.events("committed")[-1]["word"] == wanted.split()[-1]
+    assert live.page.locator(".words .was").count() == live.events("committed")[-1]["i"] + 1
+
+
 def test_replay_repeats_what_was_heard_with_its_waits(live: LivePage) -> None:
     live.type("one small word ", delay_ms=110)
     live.page.wait_for_timeout(400)

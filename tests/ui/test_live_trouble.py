@@ -39,6 +39,23 @@ def test_a_fifth_utterance_hears_busy_and_is_spoken_when_there_is_a_place(visit:
     assert [event["word"] for event in live.events("committed")][-1] == "arrive."
 
 
+def test_a_text_that_was_complete_when_all_places_were_taken_is_spoken_whole(visit: Callable[..., LivePage]) -> None:
+    live = visit()
+    _wait_free(live.url, 4)
+    with connect(live.url.replace("http", "ws") + "ws/speak") as others:
+        for number in range(4):
+            others.send(json.dumps({"type": "open", "utterance": number, "source": "stream"}))
+        _wait_free(live.url, 0)
+        live.page.evaluate("""([text]) => {  // the end goes out before the server can say that it is busy
+            const { page } = document.querySelector('.live').tap;
+            page.editor.set(text);
+            page.do('finish');
+        }""", [TEXT])
+        live.wait_status("Your text is kept")
+    live.wait_said()
+    assert [event["word"] for event in live.events("committed")][-1] == "arrive."
+
+
 def test_a_second_tab_speaks_beside_the_first(visit: Callable[..., LivePage]) -> None:
     tabs = [visit(), visit()]
     for tab in tabs:

@@ -47,6 +47,7 @@ export class Keyboard {
     this.base = Math.min(this.base, at);
     if (session.phase === "open" && session.mode === "keyboard") return this.push(where, gone, insert, tMs);
     const open = () => this.open(tMs);
+    session.endsNext = false; // there is more of it
     if (session.phase === "idle") return open();
     // What is being said otherwise gives way; the end of an earlier text is heard first.
     if (session.mode !== "keyboard" || session.phase === "replay") session.stop();
@@ -55,13 +56,25 @@ export class Keyboard {
     return undefined;
   }
 
-  /** Begin an utterance with all that was typed and not said yet. */
+  /** Begin an utterance with all that was typed and not said yet; end it where its end was asked for meanwhile. */
   open(tMs = now()) {
-    const text = this.field.text(this.base);
-    if (!text.trim()) return this.session.settle();
-    if (!this.session.open("keyboard", "keyboard", () => this.open())) return undefined;
+    const { session, base } = this;
+    const text = this.field.text(base);
+    const isComplete = session.endsNext;
+    if (!text.trim()) return session.settle();
+    const u = session.open("keyboard", "keyboard", () => this.open());
+    if (!u) return undefined;
+    u.base = base;
     this.begin();
-    return this.push(0, 0, text, tMs);
+    this.push(0, 0, text, tMs);
+    if (isComplete) session.finish();
+    return undefined;
+  }
+
+  /** The server had no place for an utterance: its text, and whether it was complete, wait for the next try. */
+  reclaim(utterance) {
+    this.base = utterance.base;
+    this.session.endsNext = utterance.ending === true;
   }
 
   /** Pass an edit of the present utterance's text on: at once where the server knows the text, else by and by. */

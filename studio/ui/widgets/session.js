@@ -25,6 +25,7 @@ export class Session {
     this.nextId = 1;
     this.settings = { voice: "", seed: 0, temperature: null, options: {} };
     this.rateHz = 24000;
+    this.endsNext = false; // the text that waits to be opened is complete
     this.latencyMs = this.replayFrom = 0;
     this.feed = new Feed(this);
     this.socket = new Socket(url, this);
@@ -71,6 +72,7 @@ export class Session {
     if (m.utterance !== undefined && m.utterance !== this.current?.id) return;
     if (m.code === "busy" && this.current?.id === m.utterance) {
       const retry = this.restart;
+      if (this.mode === "keyboard") this.keyboard.reclaim(this.current);
       this.drop();
       this.wait(retry);
       this.retryTimer = setTimeout(() => this.again(), m.retry_ms ?? 2000);
@@ -175,7 +177,10 @@ export class Session {
 
   finish() {
     const u = this.current;
-    if (this.phase !== "open") return;
+    if (this.phase !== "open") {
+      this.endsNext = this.phase === "waiting" || this.afterwards !== null;
+      return;
+    }
     this.schedule?.stop();
     u.closes(now(), "finish");
     u.typed.endMs = now();
@@ -204,6 +209,7 @@ export class Session {
   clear(m) {
     this.keyboard.clear();
     this.afterwards = null;
+    this.endsNext = false;
     this.stop(m);
   }
 
@@ -231,6 +237,7 @@ export class Session {
 
   settle() {
     this.retry = this.afterwards = null;
+    this.endsNext = false;
     this.turn("idle");
   }
 
@@ -266,11 +273,12 @@ export class Session {
     u.spectrum = new Spectrum(this.rateHz);
     if (mode !== "old") this.live = u;
     this.afterwards = this.retry = null;
+    this.endsNext = false;
     this.keyboard.inputMs = now();
     u.asked = mode === "old" ? this.live.asked : structuredClone(this.settings);
+    this.turn("open"); // first: a page that is still idle would take the new sound for heard out
     this.feed.begin();
     this.say({ type: "open", source, credit_ms: CREDIT_MS, ...u.asked });
-    this.turn("open");
     return u;
   }
 
