@@ -61,7 +61,6 @@ class Fitter(nn.Module):
             "phone_hits": (phones.argmax(-1) == batch.target_phones).float().mean(),
         }
 
-
     @torch.no_grad()
     def own_frames(self, batch: Batch, share: float, temperature: float) -> Batch:
         """The batch with a share of the frames fed back drawn by the net itself (Bengio et al. 2015, in parallel).

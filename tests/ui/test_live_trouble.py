@@ -46,11 +46,14 @@ def test_a_text_that_was_complete_when_all_places_were_taken_is_spoken_whole(vis
         for number in range(4):
             others.send(json.dumps({"type": "open", "utterance": number, "source": "stream"}))
         _wait_free(live.url, 0)
-        live.page.evaluate("""([text]) => {  // the end goes out before the server can say that it is busy
+        live.page.evaluate(
+            """([text]) => {  // the end goes out before the server can say that it is busy
             const { page } = document.querySelector('.live').tap;
             page.editor.set(text);
             page.do('finish');
-        }""", [TEXT])
+        }""",
+            [TEXT],
+        )
         live.wait_status("Your text is kept")
     live.wait_said()
     assert [event["word"] for event in live.events("committed")][-1] == "arrive."
