@@ -26,6 +26,8 @@ lint: .venv/dev.stamp ## check style, types and the walls between rooms
 bench: .venv/dev.stamp ## measure first audio, real-time factor and the page
 	$(BIN)/studio bench latency --save
 	$(BIN)/studio bench page --save
+	$(BIN)/studio bench highlight --save
+	$(BIN)/studio bench start --save
 	$(BIN)/studio bench summary
 
 
@@ -37,6 +39,8 @@ table: .venv/dev.stamp ## remake every figure of docs/results (an hour on two co
 	$(BIN)/studio eval heard --save
 	$(BIN)/studio bench latency --save
 	$(BIN)/studio bench page --save
+	$(BIN)/studio bench highlight --save
+	$(BIN)/studio bench start --save
 	$(BIN)/studio bench summary
 
 

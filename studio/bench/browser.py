@@ -51,6 +51,14 @@ def own_command() -> list[str]:
 @contextmanager
 def running_app(command: Sequence[str] | None) -> Iterator[str]:
     """The app as a process; gives its address. Raises PageFailed when it does not answer."""
+    with app_process(command) as (process, url):
+        wait_for(process, url + "health")
+        yield url
+
+
+@contextmanager
+def app_process(command: Sequence[str] | None) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """The app as a process that has only just begun, and the address at which it will answer."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -58,15 +66,14 @@ def running_app(command: Sequence[str] | None) -> Iterator[str]:
         environ = {**os.environ, "STUDIO_SERVE_TRACES_FOLDER": f"{kept}/traces", "STUDIO_DATA_FOLDER": f"{kept}/data"}
         process = subprocess.Popen([*(command or own_command()), "--port", str(port)], env=environ)
         try:
-            url = f"http://127.0.0.1:{port}/"
-            _wait_for(process, url)
-            yield url
+            yield process, f"http://127.0.0.1:{port}/"
         finally:
             process.terminate()
             process.wait(20.0)
 
 
-def _wait_for(process: subprocess.Popen[bytes], url: str) -> None:
+def wait_for(process: subprocess.Popen[bytes], page: str) -> None:
+    """Wait until a page of the app is served. Raises PageFailed."""
     until_s = time.monotonic() + START_S
     while time.monotonic() < until_s:
         if process.poll() is not None:
@@ -74,16 +81,20 @@ def _wait_for(process: subprocess.Popen[bytes], url: str) -> None:
                 f"the app ended with status {process.returncode}", "start it by hand and read what it says"
             )
         try:
-            with urllib.request.urlopen(url + "health", timeout=1.0):
+            with urllib.request.urlopen(page, timeout=START_S):
                 return
         except OSError:
-            time.sleep(0.1)
+            time.sleep(0.05)
     raise PageFailed(f"the app did not answer within {START_S:g} s", "start it by hand and read what it says")
 
 
 @contextmanager
-def open_page(url: str, **context: Any) -> Iterator[Any]:
-    """The Live page in a fresh headless Chromium, a Playwright page. Raises NeedsPackage."""
+def open_page(url: str, script: str = "", **context: Any) -> Iterator[Any]:
+    """The Live page in a fresh headless Chromium, a Playwright page; ``script`` runs before its own.
+
+    Raises:
+        NeedsPackage: playwright or chromium is missing.
+    """
     try:
         from playwright.sync_api import sync_playwright
     except ImportError as error:
@@ -98,6 +109,8 @@ def open_page(url: str, **context: Any) -> Iterator[Any]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=FLAGS)
         page = browser.new_context(**{"viewport": {"width": 1280, "height": 860}, **context}).new_page()
+        if script:
+            page.add_init_script(script)
         page.goto(url)
         page.wait_for_selector(".live .options input", state="attached")
         yield page

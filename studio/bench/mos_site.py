@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from studio.mos.campaigns import NewItem, NewStimulus, NewSystem, create, set_state
+from studio.mos.campaigns import create, set_state
+from studio.mos.clips import StoredClip
 from studio.mos.config import CampaignConfig, Question, Texts
+from studio.mos.draft import ItemSpec, SystemSpec
 from studio.mos.service import open_listening
 
 CAMPAIGN = "bench"
@@ -63,12 +65,12 @@ def make_site(folder: Path, *, items: int, systems: int, clip_s: float, trials: 
         rng = np.random.default_rng(0)
         samples = round(clip_s * RATE_HZ)
         names = [f"system {s}" for s in range(systems)]
-        scripts = [NewItem(f"item {i}", f"The sentence of number {i}.") for i in range(items)]
-        stimuli: list[NewStimulus] = []
+        scripts = [ItemSpec(f"item {i}", f"The sentence of number {i}.") for i in range(items)]
+        clips: dict[tuple[str, str], StoredClip] = {}
         for script in scripts:
             for name in names:
                 sha = listening.clips.add(rng.integers(-3000, 3000, samples, np.int16), RATE_HZ)
-                stimuli.append(NewStimulus(script.name, name, sha, RATE_HZ, samples, sha, RATE_HZ, 0, -26, -26, -20))
+                clips[script.name, name] = StoredClip(sha, RATE_HZ, samples, sha, RATE_HZ, 0, -26, -26, -20)
         config = CampaignConfig(
             kind="acr",
             questions=list(_QUESTIONS),
@@ -78,7 +80,7 @@ def make_site(folder: Path, *, items: int, systems: int, clip_s: float, trials: 
         )
 
         def make(session: Any) -> int:
-            number = create(session, CAMPAIGN, config, [NewSystem(n) for n in names], scripts, stimuli, seed=1)
+            number = create(session, CAMPAIGN, config, [SystemSpec(n) for n in names], scripts, clips, seed=1)
             set_state(session, CAMPAIGN, "open")
             return number
 

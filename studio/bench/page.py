@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rich.progress import track
+
 from studio.bench.browser import PageFailed, open_page, own_command, running_app, said, type_words, wait_said
 from studio.core.trace import open_trace
 from studio.measure.latency import ladder, percentiles
@@ -64,7 +66,9 @@ def bench_page(setting: PageSetting) -> dict[str, Any]:
     with running_app(setting.command) as url, open_page(url) as page:
         _set_window(page, setting.window)
         m = _window(page)
-        rows = [_first_audio(page, url, text.split()[: m + MORE_WORDS], setting.wpm) for text in texts if text.strip()]
+        first = [text.split()[: m + MORE_WORDS] for text in texts if text.strip()]
+        bar = track(first, "first audio", disable=setting.quiet)
+        rows = [_first_audio(page, url, words, setting.wpm) for words in bar]
         rows = rows[setting.warm :]
         out: dict[str, Any] = {
             "app": shlex.join(setting.command or own_command()),
@@ -74,9 +78,10 @@ def bench_page(setting: PageSetting) -> dict[str, Any]:
             **{name: percentiles([row[name] for row in rows]) for name in rows[0]},
         }
         if long_words:
-            out["stalls"] = _long_text(page, long_words, setting.wpm)
-            page.evaluate(_BLOCK, [BLOCKED_MS, FREE_MS])
-            out["stalls_blocked"] = _long_text(page, long_words, setting.wpm)
+            for name in track(("stalls", "stalls_blocked"), "a long text", disable=setting.quiet):
+                if name == "stalls_blocked":
+                    page.evaluate(_BLOCK, [BLOCKED_MS, FREE_MS])
+                out[name] = _long_text(page, long_words, setting.wpm)
     if not setting.quiet:
         show(out)
     return out

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from studio.bench import boundaries, heard, latency, long, mos_kill, mos_load, page, vocoder, wer
+from studio.bench import boundaries, heard, highlight, latency, long, mos_kill, mos_load, page, start, vocoder, wer
 from studio.core.errors import BadFile
 from studio.measure.report import RESULTS, as_text
 
@@ -18,6 +18,8 @@ SHOWN: dict[str, tuple[str, Callable[[Mapping[str, Any]], None]]] = {
     "latency": ("First audio of the engine", latency.show),
     "heard": ("Typed live, heard in the browser", heard.show),
     "page": ("First audio of the page", page.show),
+    "highlight": ("Words light as they are heard", highlight.show),
+    "start": ("Start and memory", start.show),
     "mos-load": ("Listening tests under load", mos_load.show),
     "mos-kill": ("Listening tests and kill -9", mos_kill.show),
 }

@@ -44,6 +44,27 @@ def page(
     show("page", bench_page(setting), as_json, save)
 
 
+@bench.command()
+def highlight(as_json: Json = False, save: Save = False) -> None:
+    """Whether words light when the ear hears them, also where the sound device says that it is 300 ms late."""
+    from studio.bench.highlight import HighlightSetting, bench_highlight
+
+    show("highlight", bench_highlight(HighlightSetting(quiet=as_json)), as_json, save)
+
+
+@bench.command()
+def start(
+    starts: Annotated[int, typer.Option(min=1, help="How often the app is started.")] = 5,
+    as_json: Json = False,
+    save: Save = False,
+) -> None:
+    """Until the page answers after a start, and the memory that one utterance takes."""
+    from studio.bench.start import StartSetting, bench_start
+
+    setting = StartSetting(text=TEXTS / "paragraphs.txt", starts=starts, quiet=as_json)
+    show("start", bench_start(setting), as_json, save)
+
+
 @bench.command("mos-load")
 def mos_load(
     raters: Annotated[int, typer.Option(min=1, help="People who begin within a second.")] = 300,

@@ -114,11 +114,6 @@ class LivePage:
         with urllib.request.urlopen(address, timeout=10.0) as answer, wave.open(io.BytesIO(answer.read())) as file:
             return np.frombuffer(file.readframes(file.getnframes()), "<i2")
 
-    def frame_of(self, sample: int, play: int = 1) -> float:
-        """The context frame at which a voice sample left the worklet."""
-        moving = [turn for turn in self.turns if turn["play"] == play and turn["playing"] and turn["sample"] <= sample]
-        return moving[-1]["frame"] + sample - moving[-1]["sample"]
-
 
 def without_fades(pcm: np.ndarray, resumes: Sequence[int]) -> np.ndarray:
     """The samples that no fade touched."""

@@ -70,6 +70,16 @@ def test_clear_forgets_text_and_speech(live: LivePage) -> None:
     assert live.classes("was") == ["fresh", "start"]
 
 
+def test_what_is_typed_before_the_last_text_was_heard_out_is_the_next_one(live: LivePage) -> None:
+    live.type("first text ")
+    live.finish()
+    live.page.keyboard.press("End")
+    live.type("and more ")  # the server's word that the first has ended comes in between
+    live.finish()
+    live.wait_said(2)
+    assert [event["word"] for event in live.events("committed")] == ["first", "text", "and", "more"]
+
+
 def test_an_example_chosen_in_mid_speech_is_spoken_to_its_end(live: LivePage) -> None:
     live.paste(TEXT)
     live.wait_lit(2)

@@ -6,34 +6,10 @@ import numpy as np
 import pytest
 from ui.live_page import RATE_HZ, LivePage, without_fades
 
+from studio.bench.highlight import ear_script, lateness_ms
+
 TEXT = "Speech flows from words as they arrive. "
 WORDS = 7
-
-# What the audio device says is kept in window.ear before it is made later by SHIFT_S.
-EAR = """
-window.ear = [];
-const stamp = AudioContext.prototype.getOutputTimestamp;
-const latency = Object.getOwnPropertyDescriptor(AudioContext.prototype, 'outputLatency').get;
-AudioContext.prototype.getOutputTimestamp = function () {
-  const said = stamp.call(this);
-  const ms = performance.now();
-  const ear = said.contextTime + (ms - said.performanceTime) / 1000;
-  window.ear.push([ms, Math.min(ear, this.currentTime - latency.call(this))]);
-  return { contextTime: said.contextTime - SHIFT_S, performanceTime: said.performanceTime };
-};
-Object.defineProperty(AudioContext.prototype, 'outputLatency', { get() { return latency.call(this) + SHIFT_S; } });
-"""
-
-
-def _lateness_ms(live: LivePage) -> list[float]:
-    """For each word that lit, how long after its first sample had come to the ear."""
-    starts = {event["i"]: event["sample"] for event in live.events("word_start")}
-    ear = np.array(live.page.evaluate("window.ear"))
-    late_ms = []
-    for word in live.lit:
-        heard_s = ear[np.abs(ear[:, 0] - word["ms"]).argmin(), 1]
-        late_ms.append((heard_s - live.frame_of(starts[word["i"]]) / RATE_HZ) * 1000.0)
-    return late_ms
 
 
 def test_pasted_text_is_rendered_bit_by_bit(live: LivePage) -> None:
@@ -48,13 +24,13 @@ def test_pasted_text_is_rendered_bit_by_bit(live: LivePage) -> None:
 
 
 def test_typed_words_light_in_order_and_not_before_they_are_heard(visit: Callable[..., LivePage]) -> None:
-    live = visit(script=EAR.replace("SHIFT_S", "0"))
+    live = visit(script=ear_script(0.0))
     live.type(TEXT, delay_ms=95)
     live.finish()
     live.wait_said()
     live.wait_lit(WORDS)
     assert [word["i"] for word in live.lit] == list(range(WORDS))
-    late_ms = _lateness_ms(live)
+    late_ms = lateness_ms(live.page)
     assert min(late_ms) >= -6.0  # a block of samples
     assert min(late_ms) <= 40.0  # the quickest: a busy machine draws late, but never early
     heard, made, resumes = live.rendered(), live.sent(), live.resumes()
@@ -66,11 +42,11 @@ def test_typed_words_light_in_order_and_not_before_they_are_heard(visit: Callabl
 
 
 def test_words_light_later_where_the_sound_comes_later(visit: Callable[..., LivePage]) -> None:
-    live = visit(script=EAR.replace("SHIFT_S", "0.3"))
+    live = visit(script=ear_script(300.0))
     live.paste(TEXT * 2)
     live.finish()
     live.wait_lit(2 * WORDS)
-    late_ms = _lateness_ms(live)
+    late_ms = lateness_ms(live.page)
     # No word is early, and the quickest is on time: a busy machine draws the others late.
     assert min(late_ms) == pytest.approx(300.0, abs=40.0)
 

@@ -43,3 +43,24 @@ def test_what_is_heard_is_captured_whole(chromium: Any, tmp_path: Path) -> None:
     assert out["rows"][0]["audio_s"] > out["rows"][1]["audio_s"] > 0.3
     assert (tmp_path / "heard-01.wav").stat().st_size == 44 + 2 * round(out["rows"][0]["audio_s"] * 24_000)
     assert out["wer"] >= 0.0 and all(row["stalls"] >= 0 for row in out["rows"])
+
+
+def test_highlight_says_how_late_each_word_lit(chromium: Any) -> None:
+    out = figures(
+        "from studio.bench.highlight import HighlightSetting, bench_highlight\n"
+        f"setting = HighlightSetting(text='one two three four', command={APP!r}, wpm=300.0, quiet=True)\n"
+        "print(json.dumps(bench_highlight(setting)))"
+    )
+    assert [out["shifts"][shift]["words"] for shift in ("0", "300")] == [4, 4]
+    assert out["shifts"]["300"]["min_ms"] > 200.0 > out["shifts"]["0"]["min_ms"]
+
+
+def test_start_is_timed_and_memory_counted() -> None:
+    out = figures(
+        "from studio.bench.start import StartSetting, bench_start\n"
+        f"setting = StartSetting(text=Path('assets/texts/latency.txt'), command={APP!r}, starts=2, quiet=True)\n"
+        "print(json.dumps(bench_start(setting)))"
+    )
+    assert 0.5 < out["answers_s"]["p50"] <= 60.0
+    assert 50.0 < out["memory"]["idle_mib"] <= out["memory"]["peak_mib"]
+    assert out["memory"]["audio_s"] > 1.0

@@ -85,7 +85,7 @@ export class Session {
   serverEnded(m) {
     const u = this.current;
     this.schedule?.stop();
-    if (this.mode === "keyboard") this.keyboard.close();
+    this.keepRest();
     if (this.phase === "stopping" || u.samples === 0) return this.over();
     this.turn("ending");
     this.feed.final();
@@ -98,10 +98,15 @@ export class Session {
     if (!u || u.ended) return;
     u.ended = true;
     this.schedule?.stop();
-    this.keyboard.close();
+    this.keepRest();
     if (this.phase === "stopping" || !u.samples) this.over();
     else this.turn("ending");
     this.feed.final();
+  }
+
+  /** An utterance that ends by itself takes its text along; after finish and stop what was typed since is the next one's. */
+  keepRest() {
+    if (this.phase === "open" && this.mode === "keyboard") this.keyboard.close();
   }
 
   // --- what the player says ---------------------------------------------------------------------
