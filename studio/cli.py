@@ -15,6 +15,7 @@ from studio.commands.bench import bench
 from studio.commands.campaign import campaign
 from studio.commands.common import (
     DEFAULT_DATA,
+    DEMO,
     VOICES,
     Data,
     Database,
@@ -56,34 +57,44 @@ def main() -> None:
 def app(
     host: Annotated[str, typer.Option(help="Address to listen on; others can reach you on 0.0.0.0.")] = "",
     port: Annotated[int | None, typer.Option(help="0 takes any free one.")] = None,
-    settings: Annotated[Path | None, typer.Option(help="A TOML file with a [serve] table.")] = None,
+    settings: Annotated[Path | None, typer.Option(help="A TOML file with a table named serve.")] = None,
     voices: Voices = VOICES,
     device: Device = "auto",
     places: Annotated[int, typer.Option(min=1, max=64, help="Utterances spoken at once.")] = 4,
     threads: Threads = 1,
+    demo: Annotated[
+        bool, typer.Option("--demo/--no-demo", help="Bring the demo listening test along.", envvar="STUDIO_DEMO")
+    ] = True,
     database: Database = "",
     data: Data = DEFAULT_DATA,
 ) -> None:
     """Open the studio in a browser: type, and hear it while you type."""
+    import threading
     from dataclasses import replace
 
     from studio.engine.loop import open_engine
+    from studio.mos.demo import add_demo_quietly
     from studio.mos.service import open_listening
     from studio.serve.app import create_app
-    from studio.serve.run import run
+    from studio.serve.run import run, take_port
     from studio.settings import load_settings
     from studio.text.normalise import best
     from studio.ui.app import mount
 
     chosen = load_settings(settings, os.environ)
     chosen = replace(chosen, host=host or chosen.host, port=chosen.port if port is None else port)
+    taken = take_port(chosen)
+    chosen = replace(chosen, port=taken.getsockname()[1])
     engine = open_engine(voices, best(), device, places=places, threads=threads)
     listening = open_listening(database, data)
     if listening.access.first_token:
         typer.echo(f"The owner's token of the listening tests, shown this once: {listening.access.first_token}")
     typer.echo(f"Streaming-TTS Studio: http://{chosen.host}:{chosen.port}{chosen.root_path}", err=True)
     try:
-        run(mount(create_app(engine, chosen, provenance(device), listening), engine, chosen, listening), chosen)
+        mounted = mount(create_app(engine, chosen, provenance(device), listening), engine, chosen, listening)
+        if demo and DEMO.is_dir():  # in the background: the page does not wait for it
+            threading.Thread(target=add_demo_quietly, args=(listening, DEMO), name="demo", daemon=True).start()
+        run(mounted, chosen, taken)
     finally:
         engine.close()
         listening.close()
@@ -121,6 +132,8 @@ def say(
         raise BadOption("--arrivals brings its own text and times", "leave out the text and --typing-wpm")
     if trace and trace.suffix != ".trace":
         raise BadOption(f"{trace} does not end in .trace", "name it like out.trace")
+    for place, option in ((out, "-o"), (trace, "--trace")):
+        saying.check_place(place, option)
     if arrivals:
         source = saying.recorded(arrivals)
     elif text == "-":
@@ -135,6 +148,8 @@ def say(
         made = saying.speak(engine, request, source, MonotonicClock(), provenance(device), folder)
     finally:
         engine.close()
+    for left_out in saying.unspoken(made):
+        typer.echo(f"left out: {left_out}", err=True)
     if out:
         saying.save(made, out, as_heard=as_heard)
         typer.echo(f"{out}: {len(made.pcm) / made.rate_hz:.2f} s", err=True)

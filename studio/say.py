@@ -11,12 +11,13 @@ from typing import Any
 
 from studio.core.clips import write_wav
 from studio.core.errors import BadFile, BadOption, BadText, StudioError
-from studio.core.events import Event, Failed
+from studio.core.events import Event, Failed, Text, Unsupported
 from studio.core.ports import Engine, SpeakRequest, Utterance
 from studio.core.time import Clock
 from studio.core.trace import Trace, TraceWriter, collect
 
 MAX_ARRIVALS_BYTES = 16_000_000
+MAX_ARRIVAL_MS = 86_400_000.0  # a day
 _CHARACTERS_PER_WORD = 6  # five letters and a space: how typing speed is counted
 
 
@@ -45,7 +46,7 @@ def typed(text: str, words_per_minute: float) -> Iterator[Arrival]:
 
 def recorded(path: Path) -> list[Arrival]:
     """Arrivals of a file of lines ``{"t_ms": 0, "text": "Hel"}``. Raises BadFile naming the line that is wrong."""
-    shape = 'every line must be {"t_ms": number, "text": "..."}, times from 0 and never going back'
+    shape = 'every line must be {"t_ms": number, "text": "..."}, times from 0, never going back, at most a day'
     try:
         if path.stat().st_size > MAX_ARRIVALS_BYTES:
             raise BadFile(f"{path} is larger than {MAX_ARRIVALS_BYTES:,} bytes", "split it")
@@ -63,7 +64,7 @@ def recorded(path: Path) -> list[Arrival]:
             raise BadFile(f"line {number} of {path} is not an arrival", shape) from error
         earlier = arrivals[-1].t_ms if arrivals else 0.0
         numeric = isinstance(t_ms, int | float) and not isinstance(t_ms, bool)
-        if not numeric or not isinstance(text, str) or not t_ms >= (earlier or 0.0):
+        if not numeric or not isinstance(text, str) or not (earlier or 0.0) <= t_ms <= MAX_ARRIVAL_MS:
             raise BadFile(f"line {number} of {path} is not an arrival", shape)
         arrivals.append(Arrival(float(t_ms), text))
     if not any(a.text.strip() for a in arrivals):
@@ -100,7 +101,7 @@ def speak(
     utterance = engine.open(request)
     about = {"sha256": dict(utterance.card.sha256), **meta}
     writer = TraceWriter(trace_folder, about) if trace_folder else None
-    failure: list[StudioError] = []
+    failure: list[Exception] = []
     sender = threading.Thread(target=_send, args=(utterance, arrivals, clock, failure), daemon=True)
     sender.start()
 
@@ -122,7 +123,7 @@ def speak(
     return trace
 
 
-def _send(utterance: Utterance, arrivals: Iterable[Arrival], clock: Clock, failure: list[StudioError]) -> None:
+def _send(utterance: Utterance, arrivals: Iterable[Arrival], clock: Clock, failure: list[Exception]) -> None:
     start = clock.now_ms()
     try:
         some = False
@@ -134,9 +135,27 @@ def _send(utterance: Utterance, arrivals: Iterable[Arrival], clock: Clock, failu
         if not some:
             raise BadText("no text came", "pipe some into it")
         utterance.end()
-    except StudioError as error:
+    except Exception as error:  # noqa: BLE001 - whatever it is, nobody else would end the utterance
         failure.append(error)
         utterance.cancel()
+
+
+def check_place(path: Path | None, option: str) -> None:
+    """Whether a file can be written there, before anything is spoken. Raises BadFile."""
+    if path is None:
+        return
+    if not path.parent.is_dir() or path.is_dir() or not os.access(path.parent, os.W_OK):
+        raise BadFile(f"{path} cannot be written", f"give a file in a folder that exists with {option}")
+
+
+def unspoken(trace: Trace) -> list[str]:
+    """What the voice could not say, each with the reason. Raises BadText when nothing was left to say."""
+    text = "".join(event.text for event in trace.events if isinstance(event, Text))
+    left_out = [event for event in trace.events if isinstance(event, Unsupported)]
+    told = [f"{text[event.char_start : event.char_end].strip()[:40]!r}: {event.why}" for event in left_out]
+    if not len(trace.pcm):
+        raise BadText(f"nothing of the text can be spoken: {', '.join(told[:5])}", "give words in Latin letters")
+    return told
 
 
 def save(trace: Trace, wav: Path, *, as_heard: bool) -> None:

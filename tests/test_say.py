@@ -13,7 +13,11 @@ from tinyvoice import write_tiny_voice
 import studio
 from studio.core.clips import read_wav
 from studio.core.errors import BadFile, BadText
-from studio.say import Arrival, recorded, typed
+from studio.core.ports import SpeakRequest
+from studio.core.time import MonotonicClock
+from studio.engine.loop import open_engine
+from studio.say import Arrival, recorded, speak, typed
+from studio.text.normalise import best
 
 TEXT = "one two three four five six"
 
@@ -108,6 +112,8 @@ def test_an_empty_pipe_says_so(voices, tmp_path):
         '{"t_ms": "0", "text": "a"}',
         '{"t_ms": -1, "text": "a"}',
         '{"t_ms": NaN, "text": "a"}',
+        '{"t_ms": 1e400, "text": "a"}',
+        '{"t_ms": 1e300, "text": "a"}',
     ],
 )
 def test_arrivals_that_are_none_name_their_line(tmp_path, line):
@@ -126,3 +132,25 @@ def test_arrivals_go_forward_and_hold_text(tmp_path):
     with pytest.raises(BadText):
         recorded(path)
     assert list(typed("ab", 100)) == [Arrival(0.0, "a"), Arrival(100.0, "b")]
+
+
+def test_what_cannot_be_spoken_is_told(voices, tmp_path):
+    done = say(voices, "one \N{GRINNING FACE} two", "-o", tmp_path / "a.wav")
+    assert done.returncode == 0 and "left out: '\N{GRINNING FACE}'" in done.stderr
+    done = say(voices, "\N{GRINNING FACE}", "-o", tmp_path / "b.wav")
+    assert done.returncode == 2 and "nothing of the text can be spoken" in done.stderr
+    assert not (tmp_path / "b.wav").exists()
+
+
+def test_a_source_that_breaks_ends_the_utterance(voices):
+    def breaking():
+        yield Arrival(0.0, "one ")
+        raise RuntimeError("the pipe burst")
+
+    engine = open_engine(voices, best(), "cpu")
+    try:
+        with pytest.raises(RuntimeError, match="burst"):
+            speak(engine, SpeakRequest(), breaking(), MonotonicClock(), {})
+        assert engine.places_free() > 0
+    finally:
+        engine.close()

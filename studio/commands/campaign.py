@@ -1,31 +1,29 @@
 """``studio campaign``: listening tests from the command line, the only place where the engine and the tests meet."""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, cast, get_args
+from typing import Annotated, cast, get_args
 
 import typer
 
-from studio.commands.common import DEFAULT_DATA, VOICES, Data, Database, Device, Json, Voices, provenance
+from studio.commands.campaign_in import campaign_in
+from studio.commands.common import (
+    DEFAULT_DATA,
+    VOICES,
+    Base,
+    Data,
+    Database,
+    Device,
+    Json,
+    Name,
+    Voices,
+    opened,
+    provenance,
+)
 from studio.core.errors import BadOption
 
 campaign = typer.Typer(no_args_is_help=True, help="Listening tests: make, open, follow and analyse them.")
-
-Name = Annotated[str, typer.Argument(help="The campaign's name.")]
-Base = Annotated[str, typer.Option(help="Where raters reach the studio.", envvar="STUDIO_URL")]
-
-
-@contextmanager
-def _listening(database: str, data: Path) -> Iterator[Any]:
-    from studio.mos.service import open_listening
-
-    listening = open_listening(database, data)
-    try:
-        yield listening
-    finally:
-        listening.close()
+campaign.add_typer(campaign_in)
 
 
 @campaign.command("templates")
@@ -51,6 +49,9 @@ def new(
     ] = None,
     reference: Annotated[str, typer.Option(help="Which of the systems is the reference.")] = "",
     config: Annotated[Path | None, typer.Option(help="TOML with settings that replace the template's.")] = None,
+    ends: Annotated[
+        float | None, typer.Option(help="Rate the first and the last so many seconds of each script apart; 30 in 002.")
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="Of the design; drawn and stored unless given.")] = None,
     start: Annotated[bool, typer.Option("--open/--draft", help="Open it for raters at once.")] = True,
     base: Base = "http://127.0.0.1:7860",
@@ -63,8 +64,9 @@ def new(
     from rich.progress import Progress
 
     from studio.mos.building import build
-    from studio.mos.campaigns import check_name, set_state
+    from studio.mos.campaigns import set_state
     from studio.mos.manifest import read_manifest
+    from studio.mos.names import check_name
     from studio.mos.templates import with_settings
 
     check_name(name)
@@ -75,11 +77,18 @@ def new(
         source = _spoken(name, texts, systems or [], reference, data, voices, device)
     assert source is not None, "one of the two was given"
     manifest = read_manifest(source)
-    with _listening(database, data) as listening, Progress(transient=True) as progress:
-        bar = progress.add_task("reading and levelling", total=3 * len(manifest.files))
-        told = build(listening, name, settings, manifest, seed=seed, heard=lambda: progress.advance(bar))
-        if start:
-            listening.store.write_now(lambda session: set_state(session, name, "open"))
+    with opened(database, data) as listening, Progress(transient=True) as progress:
+        bar = progress.add_task("reading and levelling", total=(3 if ends is None else 6) * len(manifest.files))
+        told = build(
+            listening,
+            name,
+            settings,
+            manifest,
+            seed=seed,
+            ends_s=ends,
+            then=lambda session: set_state(session, name, "open") if start else None,
+            heard=lambda: progress.advance(bar),
+        )
         links = listening.links(name)
     for line in told:
         typer.secho(f"note: {line}", err=True, fg="yellow")
@@ -123,7 +132,7 @@ def list_campaigns(database: Database = "", data: Data = DEFAULT_DATA, as_json: 
     from studio.mos.results import overview
     from studio.mos.tables import Campaign
 
-    with _listening(database, data) as listening, listening.store.read() as session:
+    with opened(database, data) as listening, listening.store.read() as session:
         rows = [overview(session, c) for c in session.exec(select(Campaign))]
     if as_json:
         typer.echo(json.dumps(rows))
@@ -140,7 +149,7 @@ def list_campaigns(database: Database = "", data: Data = DEFAULT_DATA, as_json: 
 @campaign.command("links")
 def links(name: Name, base: Base = "http://127.0.0.1:7860", database: Database = "", data: Data = DEFAULT_DATA) -> None:
     """The raters' link, and one for looking at the test without being counted."""
-    with _listening(database, data) as listening:
+    with opened(database, data) as listening:
         for role, path in listening.links(name).items():
             typer.echo(f"{role:8} {base.rstrip('/')}{path}")
 
@@ -160,7 +169,7 @@ def close_campaign(name: Name, database: Database = "", data: Data = DEFAULT_DAT
 def _set(name: str, state: str, database: str, data: Path) -> None:
     from studio.mos.campaigns import set_state
 
-    with _listening(database, data) as listening:
+    with opened(database, data) as listening:
         listening.store.write_now(lambda session: set_state(session, name, state))
     typer.echo(f"{name} is {state}")
 
@@ -176,7 +185,7 @@ def export(
     from studio.mos.campaigns import find
     from studio.mos.export import write_export
 
-    with _listening(database, data) as listening, listening.store.read() as session:
+    with opened(database, data) as listening, listening.store.read() as session:
         count = write_export(session, find(session, name), out)
     typer.echo(f"{out}: {count} rows")
 
@@ -197,7 +206,7 @@ def report(
     forms = {".html": reports.html, ".tex": reports.latex, ".md": reports.markdown}
     if out.suffix not in forms:
         raise BadOption(f"{out.name} is of no kind that is known", f"end it in {', '.join(forms)}")
-    with _listening(database, data) as listening, listening.store.read() as session:
+    with opened(database, data) as listening, listening.store.read() as session:
         found = results(session, find(session, name), everyone=everyone)
     out.write_text(forms[out.suffix](found), encoding="utf-8")
     typer.echo(str(out))
@@ -216,7 +225,7 @@ def settle_raters(
     from studio.mos.campaigns import find
     from studio.mos.quality import panel_csv, settle
 
-    with _listening(database, data) as listening:
+    with opened(database, data) as listening:
         judged = listening.store.write_now(lambda session: settle(session, find(session, name)))
         if panel:
             with listening.store.read() as session:
@@ -229,18 +238,21 @@ def settle_raters(
 @campaign.command("delete-rater")
 def delete_rater(name: Name, pseudonym: str, database: Database = "", data: Data = DEFAULT_DATA) -> None:
     """Forget a rater and everything they answered; how many answers went is kept."""
-    from studio.mos.campaigns import find
-    from studio.mos.export import delete_rater as forget
+    from studio.mos.export import forget_rater
 
-    with _listening(database, data) as listening:
-        gone = listening.store.write_now(lambda session: forget(session, find(session, name), pseudonym))
+    with opened(database, data) as listening:
+        gone, empty = forget_rater(listening.store, name, pseudonym)
     typer.echo(f"{pseudonym} is forgotten, {gone} answers with them")
+    if not empty:
+        typer.secho(
+            "note: somebody reads the database; its log keeps a copy until it is next emptied", err=True, fg="yellow"
+        )
 
 
 @campaign.command("token")
 def new_token(database: Database = "", data: Data = DEFAULT_DATA) -> None:
     """Make a new owner's token; the old one is worth nothing from then on."""
-    with _listening(database, data) as listening:
+    with opened(database, data) as listening:
         typer.echo(listening.access.new_owner_token())
 
 
@@ -308,18 +320,29 @@ def simulate(
 
 @campaign.command("plan")
 def plan(
-    half_width: Annotated[float, typer.Argument(help="Half width of the interval that is wanted, in points.")],
+    half_width: Annotated[float, typer.Argument(help="Half width of the interval that is wanted: points, or Elo.")],
+    test: Annotated[str, typer.Option(help="mos, or elo for preferences.")] = "mos",
     items: Annotated[int, typer.Option(min=2, help="Scripts.")] = 30,
-    share: Annotated[float, typer.Option(min=0.01, max=1.0, help="Share of the scripts that each rater hears.")] = 1.0,
+    share: Annotated[float, typer.Option(min=0.01, max=1.0, help="MOS: share of the scripts each rater hears.")] = 1.0,
+    systems: Annotated[int, typer.Option(min=2, help="Elo: systems, spread evenly.")] = 5,
+    spread: Annotated[float, typer.Option(min=0.0, help="Elo: between the best and the worst system.")] = 300.0,
+    pairs: Annotated[int, typer.Option(min=1, help="Elo: pairs that each rater judges.")] = 20,
     seed: Annotated[int, typer.Option()] = 0,
     as_json: Json = False,
 ) -> None:
-    """How many raters a MOS interval of that width needs, by simulation."""
+    """How many raters an interval of that width needs, of a MOS or of Elo scores, by simulation."""
     from dataclasses import asdict
 
-    from studio.mos.stats.planner import raters_needed
+    from studio.mos.stats.planner import raters_for_elo, raters_needed
+    from studio.mos.stats.population import Voters
 
-    found = raters_needed(half_width, items=items, share=share, seed=seed)
+    if test == "mos":
+        found = raters_needed(half_width, items=items, share=share, seed=seed)
+    elif test == "elo":
+        who = Voters(systems=tuple(spread * (k / (systems - 1) - 0.5) for k in range(systems)))
+        found = raters_for_elo(half_width, who, pairs=pairs, scripts=items, seed=seed)
+    else:
+        raise BadOption(f"there is no plan for {test!r}", "choose mos or elo")
     if as_json:
         typer.echo(json.dumps(asdict(found)))
         return

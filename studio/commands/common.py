@@ -2,14 +2,20 @@
 
 import json
 import os
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from studio.mos.service import Listening
 
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
 TEXTS = ASSETS / "texts"
 VOICES = ASSETS / "voices"
+DEMO = ASSETS / "demo"
 RECIPE = VOICES / "lark" / "recipe.toml"
 DEFAULT_DATA = Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser() / "streaming-tts-studio"
 
@@ -29,6 +35,20 @@ Database = Annotated[
     ),
 ]
 Data = Annotated[Path, typer.Option(help="Folder of clips and of the database.", envvar="STUDIO_DATA_FOLDER")]
+Name = Annotated[str, typer.Argument(help="The campaign's name.")]
+Base = Annotated[str, typer.Option(help="Where raters reach the studio.", envvar="STUDIO_URL")]
+
+
+@contextmanager
+def opened(database: str, data: Path) -> "Generator[Listening]":
+    """The listening tests of a database, let go afterwards."""
+    from studio.mos.service import open_listening
+
+    listening = open_listening(database, data)
+    try:
+        yield listening
+    finally:
+        listening.close()
 
 
 def provenance(device: str) -> dict[str, Any]:

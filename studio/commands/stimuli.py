@@ -96,7 +96,10 @@ def speak_all(
         todo = {item: text for item, text in texts.items() if not (folder / f"{item}.wav").is_file()}
         speak = _by_teacher if spec.voice == TEACHER else _by_voice
         speak(spec, todo, folder, voices, device, provenance, spoken)
-        files += [{"system": spec.name, "item": item, "file": f"{folder.name}/{item}.wav"} for item in texts]
+        for item in texts:
+            made = {"system": spec.name, "item": item, "file": f"{folder.name}/{item}.wav"}
+            trace = folder / f"{item}.trace"
+            files.append(made | ({"trace": f"{folder.name}/{trace.name}"} if trace.is_file() else {}))
     described = {
         "systems": [
             {

@@ -265,7 +265,7 @@ class LocalUtterance:
 
     def _check_open(self) -> None:
         if self._input_over or self.done:
-            raise Closed(f"utterance {self.id} takes no more text", "open another one")
+            raise Closed("this utterance takes no more text", "open another one")
 
     def _emit(self, event: ev.Event) -> None:
         if isinstance(event, ev.WordEnd):

@@ -75,6 +75,10 @@ class Access:
         """The last part of a clip's address: good for this rater, screen and slot alone."""
         return self._mac("clip", rater_id, trial, slot)
 
+    def clip_seed(self, trial: str, slot: int) -> int:
+        """What a sound's own noise is drawn from: the same whenever it is fetched, and known to nobody."""
+        return int.from_bytes(hmac.digest(self._key, _bytes(f"noise|{trial}|{slot}"), "sha256")[:8])
+
     def check_clip(self, rater_id: int, trial: str, slot: int, key: str) -> None:
         """Raises Forbidden unless the address was made for this rater."""
         if not _same(self.clip_key(rater_id, trial, slot), key):

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.signal import kaiserord, oaconvolve
 
 from studio.core.errors import BadOption
+from studio.mos.draft import Manifest, SystemSpec
 from studio.mos.sounds import Sound
 
 LOW_HZ, MID_HZ = 3500, 7000
@@ -15,6 +16,25 @@ LOW_HZ, MID_HZ = 3500, 7000
 # It gives no mask for the mid anchor: the same in proportion, 25 dB at 8 kHz and 50 dB at 9 kHz.
 _EDGE = 8 / 7  # where the stop band begins, as a share of the cut-off
 _ATTENUATION_DB = 60.0  # the pass band's ripple is then 0.009 dB
+
+
+def with_anchors(manifest: Manifest) -> tuple[Manifest, dict[tuple[str, str], int]]:
+    """A manifest with both anchors of its reference, and the cut-off in Hz of each to be made, by (item, system).
+
+    Their files are the reference's. Anchors that the manifest brings along are the only ones; nor are any made where
+    there is not one reference, which is for the kind of test to refuse.
+    """
+    tests = {item.name for item in manifest.items if item.role == "test"}
+    rated = {system for item, system in manifest.files if item in tests}
+    references = [s.name for s in manifest.systems if s.role == "reference"]
+    if len(references) != 1 or any(s.role == "anchor" and s.name in rated for s in manifest.systems):
+        return manifest, {}
+    made = {f"anchor {hz / 1000:g} kHz": hz for hz in (LOW_HZ, MID_HZ)}
+    originals = {item: file for (item, system), file in manifest.files.items() if system == references[0]}
+    systems = [SystemSpec(name, "anchor", {"low_pass_hz": hz, "of": references[0]}) for name, hz in made.items()]
+    files = {(item, name): file for name in made for item, file in originals.items()}
+    cuts = {(item, name): hz for name, hz in made.items() for item in originals}
+    return replace(manifest, systems=[*manifest.systems, *systems], files={**manifest.files, **files}), cuts
 
 
 def anchor(sound: Sound, cutoff_hz: int = LOW_HZ) -> Sound:

@@ -89,16 +89,17 @@ def take_answer(session: Session, run: Running, rater: Rater, answer: AnswerCrea
     return AnswerPublic(trial=trial.id, attempt=row.attempt, counted=bool(row.counted))
 
 
-def counted_answers(session: Session, campaign_id: int) -> int:
-    """How many answers of raters who are no previews count."""
+def counted_answers(session: Session, campaign_id: int) -> dict[str, int]:
+    """How many answers of raters who are no previews count, by the role of their screen."""
     found = session.exec(
-        select(func.count())
+        select(Trial.role, func.count())
         .select_from(Answer)
         .join(Trial, col(Trial.id) == col(Answer.trial_id))
         .join(Rater, col(Rater.id) == col(Trial.rater_id))
         .where(Trial.campaign_id == campaign_id, Answer.counted == 1, Rater.role == "panel")
+        .group_by(Trial.role)
     )
-    return int(found.one())
+    return dict(found.all())
 
 
 def _check_heard(session: Session, run: Running, slots: list[Slot], answer: AnswerCreate) -> None:

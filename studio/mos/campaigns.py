@@ -1,22 +1,22 @@
 """Campaigns: made, found, opened, closed; and what an open one has to show."""
 
 import json
-import re
 import secrets
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sqlmodel import Session, col, select
 
 from studio.core.errors import BadFile, BadOption, StudioError
+from studio.mos.clips import StoredClip
 from studio.mos.config import CampaignConfig, from_json, to_json
-from studio.mos.design import Unit
+from studio.mos.design import Deck, Load, Unit
+from studio.mos.draft import ItemSpec, SystemSpec
 from studio.mos.kinds.base import Kind, Stock
 from studio.mos.kinds.registry import kind_of
-from studio.mos.tables import NAME_PATTERN, Campaign, Clip, Item, Stimulus, System
-
-_NAME = re.compile(NAME_PATTERN)
+from studio.mos.names import LONGEST, check_name
+from studio.mos.tables import Campaign, Clip, Item, Stimulus, System
 
 
 class NotOpen(StudioError):
@@ -25,41 +25,13 @@ class NotOpen(StudioError):
     code = "not_open"
 
 
-@dataclass(frozen=True)
-class NewSystem:
-    """A system of a campaign to be made."""
+@dataclass
+class Desk:
+    """What dealing keeps between two raters: the units as columns, and what was given as of a mark in the database."""
 
-    name: str
-    role: str = "test"
-    voice: Mapping[str, object] | None = None
-
-
-@dataclass(frozen=True)
-class NewItem:
-    """A script of a campaign to be made."""
-
-    name: str
-    text: str = ""
-    role: str = "test"
-    expected: str | None = None
-
-
-@dataclass(frozen=True)
-class NewStimulus:
-    """A clip of a campaign to be made: already normalised and in the clip folder."""
-
-    item: str
-    system: str
-    sha: str
-    rate_hz: int
-    samples: int
-    source_sha: str
-    source_rate_hz: int
-    gain_db: float
-    lufs_before: float
-    lufs_after: float
-    peak_dbfs: float
-    trace: str | None = None
+    deck: Deck
+    load: Load = field(default_factory=Load)
+    mark: str | None = None
 
 
 @dataclass(frozen=True)
@@ -72,6 +44,7 @@ class Running:
     config: CampaignConfig
     kind: Kind
     units: Sequence[Unit]
+    desk: Desk
     training: Sequence[Unit]
     traps: Sequence[Unit]
     golds: Sequence[Unit]
@@ -82,12 +55,17 @@ def create(
     session: Session,
     name: str,
     config: CampaignConfig,
-    systems: Sequence[NewSystem],
-    items: Sequence[NewItem],
-    stimuli: Sequence[NewStimulus],
+    systems: Sequence[SystemSpec],
+    items: Sequence[ItemSpec],
+    clips: Mapping[tuple[str, str], StoredClip],
     seed: int | None = None,
+    whole: bool = True,
 ) -> int:
     """Make a draft campaign; answers its id.
+
+    Args:
+        clips: by (item, system); already normalised and in the clip folder.
+        whole: what the kind needs must be there; else it may come until the campaign is opened.
 
     Raises:
         BadOption: the name is taken or has characters that are not allowed, or the settings do not fit the kind.
@@ -109,61 +87,52 @@ def create(
     session.add(campaign)
     session.flush()
     assert campaign.id is not None
-    add_stimuli(session, campaign.id, systems, items, stimuli)
-    running(session, campaign)  # what the kind needs must be there
+    add_stimuli(session, campaign.id, systems, items, clips)
+    if whole:
+        check_gates(running(session, campaign))
     return campaign.id
 
 
 def add_stimuli(
     session: Session,
     campaign_id: int,
-    systems: Sequence[NewSystem],
-    items: Sequence[NewItem],
-    stimuli: Sequence[NewStimulus],
+    systems: Sequence[SystemSpec],
+    items: Sequence[ItemSpec],
+    clips: Mapping[tuple[str, str], StoredClip],
 ) -> None:
-    """Add systems, scripts and clips to a draft; those of the same name are the same."""
+    """Add systems, scripts and clips, by (item, system), to a draft; those of the same name are the same."""
     system_ids = {s.name: s.id for s in session.exec(select(System).where(System.campaign_id == campaign_id))}
-    item_ids = {i.name: i.id for i in session.exec(select(Item).where(Item.campaign_id == campaign_id))}
+    known = {i.name: i for i in session.exec(select(Item).where(Item.campaign_id == campaign_id))}
     for new in systems:
         check_name(new.name)
         if new.name not in system_ids:
-            row = System(campaign_id=campaign_id, name=new.name, role=new.role, voice=json.dumps(dict(new.voice or {})))
+            row = System(campaign_id=campaign_id, name=new.name, role=new.role, voice=json.dumps(new.voice or {}))
             session.add(row)
             session.flush()
             system_ids[new.name] = row.id
     for new in items:
         check_name(new.name)
-        if new.name not in item_ids:
-            row = Item(campaign_id=campaign_id, name=new.name, text=new.text, role=new.role, expected=new.expected)
-            session.add(row)
-            session.flush()
-            item_ids[new.name] = row.id
-    for new in stimuli:
-        if session.get(Clip, new.sha) is None:
-            session.add(Clip(sha=new.sha, rate_hz=new.rate_hz, samples=new.samples, derived_from=new.source_sha))
+        row = known.setdefault(new.name, Item(campaign_id=campaign_id, name=new.name, role=new.role))
+        row.text, row.expected = row.text or new.text, row.expected or new.expected
+        session.add(row)
+        session.flush()
+    for (item, system), clip in clips.items():
+        if session.get(Clip, clip.sha) is None:
+            session.add(Clip(sha=clip.sha, rate_hz=clip.rate_hz, samples=clip.samples, derived_from=clip.source_sha))
             session.flush()
         session.add(
             Stimulus(
                 campaign_id=campaign_id,
-                item_id=item_ids[new.item],  # type: ignore[arg-type]
-                system_id=system_ids[new.system],  # type: ignore[arg-type]
-                clip_sha=new.sha,
-                source_rate_hz=new.source_rate_hz,
-                gain_db=new.gain_db,
-                lufs_before=new.lufs_before,
-                lufs_after=new.lufs_after,
-                peak_dbfs=new.peak_dbfs,
-                trace=new.trace,
+                item_id=known[item].id,  # type: ignore[arg-type]
+                system_id=system_ids[system],  # type: ignore[arg-type]
+                clip_sha=clip.sha,
+                source_rate_hz=clip.source_rate_hz,
+                gain_db=clip.gain_db,
+                lufs_before=clip.lufs_before,
+                lufs_after=clip.lufs_after,
+                peak_dbfs=clip.peak_dbfs,
+                trace=clip.trace,
             )
-        )
-
-
-def check_name(name: str) -> None:
-    """Raises BadOption for a name that a spreadsheet or a page could take for something else."""
-    if not _NAME.fullmatch(name) or len(name) > 80:
-        raise BadOption(
-            f"the name {name[:80]!r} is not allowed",
-            "begin with a letter or digit; then letters, digits, spaces and ._,=+?()- ; 80 characters at most",
         )
 
 
@@ -177,14 +146,48 @@ def find(session: Session, name: str) -> Campaign:
     return campaign
 
 
+def free_name(session: Session, name: str) -> str:
+    """The name, with a number behind it where another campaign has it."""
+    taken = set(session.exec(select(Campaign.name)))
+    free, number = name, 2
+    while free in taken:
+        mark = f" ({number})"
+        free, number = name[: LONGEST - len(mark)] + mark, number + 1
+    return free
+
+
 def set_state(session: Session, name: str, state: str) -> Campaign:
-    """Open or close a campaign. A closed one may be opened again. Raises BadOption."""
+    """Open or close a campaign. A closed one may be opened again.
+
+    Raises:
+        BadOption: there is no such campaign or state, or a draft is not what its kind can run on.
+        BadFile: the same, of a draft that lacks sounds.
+    """
     if state not in ("open", "closed"):
         raise BadOption(f"a campaign cannot be made {state!r}", "it may be open or closed")
     campaign = find(session, name)
+    if state == "open":
+        run = running(session, campaign)
+        if campaign.state == "draft":
+            check_gates(run)
     campaign.state = state
     session.add(campaign)
     return campaign
+
+
+def check_gates(run: Running) -> None:
+    """Raises BadFile where a sitting is to have more practice clips, traps or golds than the campaign has."""
+    gates = run.config.gates
+    for folder, setting, asked, there in (
+        ("training", "training", gates.training, len(run.training)),
+        ("trap", "traps", gates.traps, len(run.traps)),
+        ("gold", "golds", gates.golds, len(run.golds)),
+    ):
+        if asked > there:
+            raise BadFile(
+                f"every sitting is to have {asked} {folder} screens, the campaign has {there}",
+                f"add sounds to {folder}/, or set gates.{setting} to {there}",
+            )
 
 
 def running(session: Session, campaign: Campaign) -> Running:
@@ -197,13 +200,17 @@ def running(session: Session, campaign: Campaign) -> Running:
     rows = session.exec(select(Stimulus).where(Stimulus.campaign_id == campaign.id)).all()
     stimuli: dict[tuple[int, int], int] = {(s.item_id, s.system_id): _id(s) for s in rows}
 
-    def stock(mine: list[int], among: Sequence[System], judged: tuple[str, ...]) -> Stock:
+    def stock(mine: list[int], among: Sequence[System], judged: tuple[str, ...], aside: bool = False) -> Stock:
+        anchors = [_id(s) for s in among if s.role == "anchor" and s.role not in judged]
         return Stock(
             items=mine,
             systems=[_id(s) for s in among if s.role in judged],
             references=[_id(s) for s in among if s.role == "reference"],
             baseline=next((_id(s) for s in among if s.name == config.baseline), None),
             stimuli=stimuli,
+            # one that says nothing of these (the system of training clips) is no anchor of theirs
+            anchors=[a for a in anchors if any((item, a) in stimuli for item in mine)],
+            aside=aside,
         )
 
     def aside(role: str) -> list[Unit]:
@@ -211,7 +218,7 @@ def running(session: Session, campaign: Campaign) -> Running:
         found: list[Unit] = []
         for item in (_id(i) for i in items if i.role == role):
             among = [s for s in systems if (item, _id(s)) in stimuli]
-            found += kind.assign(stock([item], among, ("test", "anchor")), config)
+            found += kind.assign(stock([item], among, ("test", "anchor"), aside=True), config)
         return found
 
     tests = kind.assign(stock([_id(i) for i in items if i.role == "test"], systems, ("test",)), config)
@@ -224,6 +231,7 @@ def running(session: Session, campaign: Campaign) -> Running:
         config=config,
         kind=kind,
         units=tests,
+        desk=Desk(Deck(tests)),
         training=aside("training"),
         traps=aside("trap"),
         golds=aside("gold"),

@@ -1,5 +1,6 @@
 """The clip folder: stimuli at one rate and one level, as content-addressed WAV files that name no system."""
 
+import hashlib
 import os
 import re
 import secrets
@@ -18,7 +19,12 @@ _SHA = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True)
 class StoredClip:
-    """A stimulus in the clip folder; ``source_sha`` is the content address of what it was derived from."""
+    """A stimulus in the clip folder.
+
+    Attributes:
+        source_sha: the content address of what it was derived from.
+        trace: the content address of its trace in the clip folder, where there is one.
+    """
 
     sha: str
     rate_hz: int
@@ -29,7 +35,16 @@ class StoredClip:
     lufs_before: float
     lufs_after: float
     peak_dbfs: float
-    source_clipped: bool
+    trace: str | None = None
+
+
+@dataclass(frozen=True)
+class Level:
+    """What every sound of a campaign has in common, its rate and loudness; and which rates they came with."""
+
+    rate_hz: int
+    lufs: float
+    sources_hz: Mapping[tuple[str, str], int]
 
 
 class ClipFolder:
@@ -47,22 +62,18 @@ class ClipFolder:
     def add(self, pcm: np.ndarray, rate_hz: int) -> str:
         """Keep int16 samples [T]; answers their address once they are on disk."""
         sha = clip_id(pcm, rate_hz)
-        path = self.path(sha)
-        if path.is_file():  # it was renamed into place, so it is whole
-            return sha
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f"{sha}.{secrets.token_hex(8)}.part")
-        try:
-            with part.open("xb") as file:
-                file.write(wav_bytes(pcm, rate_hz))
-                file.flush()
-                os.fsync(file.fileno())
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
-        for folder in (path.parent, self.root):
-            _sync_folder(folder)
+        self._keep(self.path(sha), lambda: wav_bytes(pcm, rate_hz))
         return sha
+
+    def add_trace(self, trace: bytes) -> str:
+        """Keep the trace of a clip, beside the clips and by content as they are; answers its address."""
+        sha = hashlib.sha256(trace).hexdigest()
+        self._keep(self.trace_path(sha), lambda: trace)
+        return sha
+
+    def trace_path(self, sha: str) -> Path:
+        """Where a trace lies. Raises BadFile for anything but 64 hex digits."""
+        return self.path(sha).with_suffix(".trace")
 
     def read(self, sha: str) -> tuple[np.ndarray, int]:
         """Samples int16 [T] and rate. Raises BadFile where the clip is absent or is not what its address says."""
@@ -71,16 +82,35 @@ class ClipFolder:
             raise BadFile(f"the clip {sha[:12]} is damaged", "import its campaign again, or restore a backup")
         return pcm, rate_hz
 
+    def _keep(self, path: Path, content: Callable[[], bytes]) -> None:
+        if path.is_file():  # it was renamed into place, so it is whole
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(f"{path.name}.{secrets.token_hex(8)}.part")
+        try:
+            with part.open("xb") as file:
+                file.write(content())
+                file.flush()
+                os.fsync(file.fileno())
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
+        for folder in (path.parent, self.root):
+            _sync_folder(folder)
+
 
 def store_stimuli(
-    sounds: Mapping[tuple[str, str], Callable[[], Sound]], folder: ClipFolder
+    sounds: Mapping[tuple[str, str], Callable[[], Sound]], folder: ClipFolder, at: Level | None = None
 ) -> tuple[dict[tuple[str, str], StoredClip], list[str]]:
     """Bring a campaign's sounds, by (item, system), to one rate and one level and keep them; answers them and warnings.
 
     Each sound is loaded three times rather than all at once, so a campaign need not fit in memory.
 
+    Args:
+        at: the level that the campaign's other sounds have already; without it the highest that these allow.
+
     Raises:
-        BadFile: a sound cannot be taken.
+        BadFile: a sound cannot be taken, or would clip at the level that the others have.
     """
     rates_hz: dict[tuple[str, str], int] = {}
     clipped: list[str] = []
@@ -91,11 +121,18 @@ def store_stimuli(
             clipped.append(f"{key[0]} by {key[1]}")
     if not rates_hz:
         return {}, []
-    rate_hz = campaign_rate_hz(rates_hz.values())
+    rate_hz = campaign_rate_hz(rates_hz.values()) if at is None else at.rate_hz
     level = common_level(resample(load(), rate_hz) for load in sounds.values())
+    if at is not None:
+        if level < at.lufs:
+            raise BadFile(
+                f"one of these sounds would clip at {at.lufs:.2f} LUFS, the level of the campaign's other sounds",
+                f"make the campaign anew from all of its sounds: they are brought to {level:.2f} LUFS together",
+            )
+        level = at.lufs
     stored = {key: _store(load(), rate_hz, level, folder) for key, load in sounds.items()}
-    told = rate_warnings(rates_hz)
-    if level < TARGET_LUFS:
+    told = rate_warnings(rates_hz if at is None else {**at.sources_hz, **rates_hz})
+    if level < TARGET_LUFS and at is None:
         told.append(f"every sound is at {level:.2f} LUFS, not {TARGET_LUFS:g}, because one would clip")
     if clipped:
         told.append(f"{len(clipped)} sounds came clipped: {', '.join(clipped[:10])}")
@@ -131,7 +168,6 @@ def _store(source: Sound, rate_hz: int, level: float, folder: ClipFolder) -> Sto
         lufs_before=level_sound.lufs_before,
         lufs_after=level_sound.lufs_after,
         peak_dbfs=level_sound.peak_dbfs,
-        source_clipped=source.clipped,
     )
 
 

@@ -33,7 +33,14 @@ class Screen:
 
 @dataclass(frozen=True)
 class Gates:
-    """What stands before and between the trials, and what the analysis may leave out."""
+    """What stands before and between the trials, and what the analysis may leave out.
+
+    Attributes:
+        training: clips for practice, like ``traps`` and ``golds`` so many in each sitting.
+        min_variance: of a rater's scores; 0 judges nobody.
+        max_repeat_distance: mean distance between the answers to a screen that was shown twice, as a share of the
+            scale (another choice is 1); 0 judges nobody.
+    """
 
     headphones: Literal["none", "woods", "huggins"] = "none"
     headphones_required: bool = False
@@ -43,6 +50,17 @@ class Gates:
     traps: int = 0
     golds: int = 0
     min_variance: float = 0.0
+    max_repeat_distance: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Raises BadOption on a number outside its range."""
+        for name in ("training", "traps", "golds", "min_variance"):
+            if getattr(self, name) < 0:
+                raise BadOption(f"gates.{name} is {getattr(self, name)}", "it is 0 or more")
+        if not 0 <= self.max_repeat_distance <= 1:
+            raise BadOption(
+                f"gates.max_repeat_distance is {self.max_repeat_distance}", "it is a share of the scale, 0 to 1"
+            )
 
 
 @dataclass(frozen=True)
@@ -67,9 +85,29 @@ class Completion:
 
 @dataclass(frozen=True)
 class StopRule:
-    """When to stop: every system's 95% interval is at most this wide on each side."""
+    """When to let nobody new in; where both are asked for, either is enough.
+
+    Attributes:
+        half_width: the 95% interval of every system (of every pair, where pairs are judged) reaches at most so far.
+        decided: every pair of systems differs beyond doubt, corrected for all pairs and all looks.
+        looks: numbers of finished raters, whom the gates keep, at which the rule is looked at; the first is the least.
+    """
 
     half_width: float | None = None
+    decided: bool = False
+    looks: list[int] = field(default_factory=lambda: [20, 40, 60, 80, 100])
+
+    def __post_init__(self) -> None:
+        """Raises BadOption on a width of nought, or looks that do not rise."""
+        if self.half_width is not None and not self.half_width > 0:
+            raise BadOption(f"stop.half_width is {self.half_width}", "it is above 0")
+        if not self.looks or self.looks[0] < 2 or sorted(set(self.looks)) != self.looks:
+            raise BadOption(f"stop.looks are {self.looks}", "give rising numbers of raters, from 2 on")
+
+    @property
+    def acts(self) -> bool:
+        """Whether there is a rule at all."""
+        return self.half_width is not None or self.decided
 
 
 @dataclass(frozen=True)
@@ -78,10 +116,11 @@ class CampaignConfig:
 
     Attributes:
         kind: a name of studio.mos.kinds.
-        questions: what is scored on every stimulus (acr, scale).
-        choices: what may be answered on a pair (ab, similarity).
+        questions: what is scored on every stimulus (acr, dcr, scale, mushra) or on a pair (ccr).
+        choices: what may be answered on a pair (ab, similarity, abx).
         prompt: the question asked about a pair.
-        raters_per_stimulus: how many raters each unit (stimulus, pair or page) is to have.
+        raters_per_stimulus: how many raters each unit (stimulus, pair or page) is to have; in an ABX test a pair is
+            two units, one with either as X.
         trials_per_sitting: test trials of one rater; traps, golds and training come on top.
         pairs: all pairs of systems, or every system against ``baseline``.
         must_listen: share of each clip that is to be played before the answer may be sent.
@@ -112,11 +151,16 @@ class CampaignConfig:
             if not low <= value <= high:
                 raise BadOption(f"{name} is {value}", f"it may be {low} to {high}")
         for question in self.questions:
-            if not 0 <= question.low < question.high <= 100:
+            if not -100 <= question.low < question.high <= 100:
                 raise BadOption(
                     f"the scale of question {question.id!r} is {question.low} to {question.high}",
-                    "low must be below high, both within 0 to 100",
+                    "low must be below high, both within -100 to 100",
                 )
+        most = (self.trials_per_sitting + 1) // 2  # those of the first half come again in the second
+        if self.repeats > most:
+            raise BadOption(
+                f"repeats is {self.repeats} with {self.trials_per_sitting} trials a sitting", f"{most} at most"
+            )
         if len({q.id for q in self.questions}) < len(self.questions):
             raise BadOption("two questions have the same id", "give each its own")
 

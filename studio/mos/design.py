@@ -5,6 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
 
+import numpy as np
+from numpy.typing import NDArray
+
+Column = NDArray[np.int64]
+
 
 @dataclass(frozen=True)
 class Unit:
@@ -25,6 +30,28 @@ class Unit:
     reference: int | None = None
 
 
+class Deck:
+    """Every unit of a campaign, with what is compared when they are dealt as columns.
+
+    Attributes:
+        item: [U], a code of each unit's script; ``of_item`` are the rows of each code.
+        systems: [U, S], how often each system is on it.
+    """
+
+    def __init__(self, units: Sequence[Unit]) -> None:
+        self.units = tuple(units)
+        self.keys = [u.key for u in units]
+        items = {item: code for code, item in enumerate(dict.fromkeys(u.item_id for u in units))}
+        names = {system: code for code, system in enumerate(dict.fromkeys(s for u in units for s in u.systems))}
+        self.item = np.array([items[u.item_id] for u in units], np.int64)
+        order = np.argsort(self.item, kind="stable")
+        self.of_item = np.split(order, np.cumsum(np.bincount(self.item))[:-1]) if len(order) else []
+        self.systems = np.zeros((len(self.units), len(names)), np.int64)
+        for row, unit in enumerate(units):
+            for system in unit.systems:
+                self.systems[row, names[system]] += 1
+
+
 @dataclass
 class Load:
     """What raters were already given: screens of each unit, and how often a stimulus came first in its unit."""
@@ -42,38 +69,41 @@ class Placed:
     role: str = "test"
 
 
-def deal(units: Sequence[Unit], load: Load, quota: int, count: int, rng: Random) -> list[Placed]:
+def deal(deck: Deck, load: Load, quota: int, count: int, rng: Random) -> list[Placed]:
     """Units for one rater: those with the fewest raters first, no script twice while others are left, systems in turn.
 
     Among units with as many raters, those of the script that was heard least go first: else the last units of one
     script would be left over for one rater, who may not hear it twice. Fewer than ``count`` come back when every other
     unit has its quota. ``load`` is brought up to date.
     """
-    free = [u for u in units if load.given[u.key] < quota]
-    rng.shuffle(free)
-    heard: Counter[int] = Counter()
-    for unit in units:
-        heard[unit.item_id] += load.given[unit.key]
-    items: Counter[int] = Counter()
-    systems: Counter[int] = Counter()
+    given = np.fromiter((load.given.get(key, 0) for key in deck.keys), np.int64, len(deck.units))
+    open_still = given < quota
+    heard = np.bincount(deck.item, given).astype(np.int64)[deck.item]
+    turns = np.zeros(len(given), np.int64)
+    first = np.where(open_still, given, _NEVER)  # what decides; turns and the rest only where this is alike
     chosen: list[Placed] = []
-    while free and len(chosen) < count:
-        best = min(
-            free,
-            key=lambda u: (
-                items[u.item_id],
-                load.given[u.key],
-                heard[u.item_id],
-                sum(systems[s] for s in u.systems),
-            ),
-        )
-        free.remove(best)
-        items[best.item_id] += 1
-        heard[best.item_id] += 1
-        systems.update(best.systems)
-        chosen.append(place(best, load, rng))
+    for _ in range(min(count, int(open_still.sum()))):
+        best = np.flatnonzero(first == first.min())
+        best = best[_lowest(heard[best])]
+        best = best[_lowest(turns[best])]
+        row = int(best[rng.randrange(len(best))])
+        alike = deck.of_item[int(deck.item[row])]
+        first[alike] += _ONCE_MORE
+        heard[alike] += 1
+        first[row] = _NEVER
+        turns += deck.systems @ deck.systems[row]
+        chosen.append(place(deck.units[row], load, rng))
     rng.shuffle(chosen)
     return chosen
+
+
+_ONCE_MORE = 2**40  # a script that the rater is to hear anyway: beyond every number of raters
+_NEVER = 2**60
+
+
+def _lowest(value: Column) -> NDArray[np.bool_]:
+    """Where a column [N] has its smallest value."""
+    return value == value.min()
 
 
 def place(unit: Unit, load: Load, rng: Random, role: str = "test") -> Placed:

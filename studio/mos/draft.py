@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from studio.core.errors import BadFile, BadOption
-from studio.mos.campaigns import check_name
+from studio.mos.names import check_name
 from studio.mos.sounds import MAX_FILE_BYTES
 
 SOUNDS = (".wav", ".flac")
@@ -16,6 +16,7 @@ MAX_SYSTEMS, MAX_ITEMS, MAX_FILES = 100, 10_000, 50_000
 MAX_TEXT_CHARS = 4000
 SYSTEM_ROLES = ("test", "reference", "anchor")
 ITEM_ROLES = ("test", "training", "trap", "gold")
+_THERE = "the campaign"
 _NUMBER = re.compile(r"-?\d{1,4}")
 
 
@@ -40,12 +41,13 @@ class ItemSpec:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a campaign is made of; ``files`` is by (item, system)."""
+    """What a campaign is made of; ``files`` is by (item, system), and so are the ``traces`` of what we spoke."""
 
     systems: list[SystemSpec]
     items: list[ItemSpec]
     files: dict[tuple[str, str], Path]
     warnings: list[str]
+    traces: dict[tuple[str, str], Path] = field(default_factory=dict[tuple[str, str], Path])
 
 
 @dataclass
@@ -56,8 +58,19 @@ class Draft:
     systems: dict[str, SystemSpec] = field(default_factory=dict[str, SystemSpec])
     items: dict[str, ItemSpec] = field(default_factory=dict[str, ItemSpec])
     files: dict[tuple[str, str], Path] = field(default_factory=dict[tuple[str, str], Path])
+    traces: dict[tuple[str, str], Path] = field(default_factory=dict[tuple[str, str], Path])
     warnings: list[str] = field(default_factory=list[str])
     _places: dict[tuple[str, ...], str] = field(default_factory=dict[tuple[str, ...], str])
+    _listed: dict[tuple[str, ...], str] = field(default_factory=dict[tuple[str, ...], str])  # what was there, again
+
+    @staticmethod
+    def onto(root: Path, there: Manifest) -> "Draft":
+        """A draft that begins with what a campaign holds already."""
+        draft = Draft(root, {s.name: s for s in there.systems}, {i.name: i for i in there.items}, dict(there.files))
+        for what, names in (("system", draft.systems), ("item", draft.items)):
+            draft._places |= {(what, name.casefold()): _THERE for name in names}
+        draft._places |= {("file", *key): _THERE for key in draft.files}
+        return draft
 
     def add_system(
         self, where: str, name: str, role: str | None = None, voice: dict[str, Any] | None = None, new: bool = False
@@ -65,9 +78,11 @@ class Draft:
         """Add a system, or find it there. Without a role, ``reference`` and ``anchor...`` say theirs by their name.
 
         Raises:
-            BadFile: the name or role is not allowed, or with ``new`` it is there already.
+            BadFile: the name or role is not allowed, it has another role, or with ``new`` it was named already.
         """
         self._claim(where, "system", name, self.systems, MAX_SYSTEMS, new)
+        if role and name in self.systems and role != self.systems[name].role:
+            raise self._differs(where, "system", name, "role")
         if name not in self.systems:
             self.systems[name] = SystemSpec(name, _one_of(where, "role", role or _role_by(name), SYSTEM_ROLES), voice)
 
@@ -86,7 +101,7 @@ class Draft:
         if name not in self.items:
             self.items[name] = ItemSpec(name, role=role)
         elif self.items[name].role != role:
-            raise self._differs(where, name, "role")
+            raise self._differs(where, "item", name, "role")
         self.describe(where, name, text, expected)
 
     def describe(self, where: str, name: str, text: str, expected: str | None = None) -> None:
@@ -98,12 +113,12 @@ class Draft:
         if expected and not _NUMBER.fullmatch(expected):
             _plain(where, "expected", expected, 80)
         if text and item.text and text != item.text:
-            raise self._differs(where, name, "text")
+            raise self._differs(where, "item", name, "text")
         if expected and item.expected and expected != item.expected:
-            raise self._differs(where, name, "expected answer")
+            raise self._differs(where, "item", name, "expected answer")
         self.items[name] = replace(item, text=text or item.text, expected=expected or item.expected)
 
-    def add_file(self, where: str, item: str, system: str, file: str) -> None:
+    def add_file(self, where: str, item: str, system: str, file: str, trace: str | None = None) -> None:
         """Say where an item's sound by a system lies. Raises BadFile: it is doubled, absent, too large or outside."""
         if (item, system) in self.files:
             before = self._places["file", item, system]
@@ -112,6 +127,8 @@ class Draft:
             raise BadFile(f"{where}: there are more than {MAX_FILES} sounds", "divide them into several campaigns")
         self._places["file", item, system] = where
         self.files[item, system] = self._sound(where, file)
+        if trace is not None:
+            self.traces[item, system] = self.inside(where, trace)
 
     def finish(self) -> Manifest:
         """The whole manifest. Raises BadFile naming all that is missing."""
@@ -136,7 +153,9 @@ class Draft:
         silent = [i.name for i in tests if not i.text]
         if silent:
             self.warnings.append(f"{len(silent)} of {len(tests)} items have no text to show: {', '.join(silent[:10])}")
-        return Manifest(list(self.systems.values()), list(self.items.values()), dict(self.files), self.warnings)
+        return Manifest(
+            list(self.systems.values()), list(self.items.values()), dict(self.files), self.warnings, self.traces
+        )
 
     def _can_be_expected(self, answer: str) -> bool:
         return answer in self.systems or _NUMBER.fullmatch(answer) is not None
@@ -158,14 +177,17 @@ class Draft:
                 f"{where}: the {what} {name!r} differs only in capitals from {self._places[key]}", "use one spelling"
             )
         if name in there and new:
-            raise BadFile(f"{where}: the {what} {name!r} is there twice", f"the first is {self._places[key]}")
+            first = self._listed.get(key, self._places[key])
+            if first != _THERE:
+                raise BadFile(f"{where}: the {what} {name!r} is there twice", f"the first is {first}")
+            self._listed[key] = where
         if name not in there and len(there) >= limit:
             raise BadFile(f"{where}: there are more than {limit} {what}s", "divide them into several campaigns")
         self._places.setdefault(key, where)
 
-    def _differs(self, where: str, name: str, what: str) -> BadFile:
-        before = self._places["item", name.casefold()]
-        return BadFile(f"{where}: the {what} of item {name!r} differs from {before}", "give it once, or the same")
+    def _differs(self, where: str, of: str, name: str, what: str) -> BadFile:
+        before = self._places[of, name.casefold()]
+        return BadFile(f"{where}: the {what} of {of} {name!r} differs from {before}", "give it once, or the same")
 
     def inside(self, where: str, file: str) -> Path:
         """The real path of a file; neither .. nor an absolute path nor a link may lead out of the folder.

@@ -21,11 +21,16 @@ from typing import Any
 from sqlmodel import Session, col, delete, func, select
 
 from studio.core.errors import BadFile, BadOption, NeedsPackage
-from studio.mos.campaigns import running
+from studio.mos.campaigns import find, running
 from studio.mos.cells import safe
 from studio.mos.config import to_json
+from studio.mos.consistency import by_rater, consistency_tables, twice
 from studio.mos.dictionary import DICTIONARY
+from studio.mos.kinds.base import Kind
+from studio.mos.kinds.registry import kind_of
 from studio.mos.quality import judge
+from studio.mos.stats.repeats import consistency
+from studio.mos.store import Store
 from studio.mos.tables import (
     Answer,
     Campaign,
@@ -48,6 +53,7 @@ _AT_ONCE = 500  # answers looked up together
 def export_rows(session: Session, campaign: Campaign) -> Iterator[dict[str, Any]]:
     """One row for each score and each choice, in the order of coming; the keys are those of ``DICTIONARY``."""
     judged = {j.pseudonym: j for j in judge(session, campaign)}
+    steady = {rater: consistency(mine) for rater, mine in by_rater(twice(session, campaign.id or 0)).items()}
     answers = session.exec(
         select(Answer, Trial, Rater.pseudonym, Item.name)
         .join(Trial, col(Trial.id) == col(Answer.trial_id))
@@ -58,7 +64,8 @@ def export_rows(session: Session, campaign: Campaign) -> Iterator[dict[str, Any]
     ).all()
     for start in range(0, len(answers), _AT_ONCE):
         part = answers[start : start + _AT_ONCE]
-        marks = _Marks(session, [a.id for a, *_ in part if a.id is not None], [t.id for _, t, *_ in part])
+        answered = [a.id for a, *_ in part if a.id is not None]
+        marks = _Marks(session, kind_of(campaign.kind), answered, [t.id for _, t, *_ in part])
         for answer, trial, rater, item in part:
             assert answer.id is not None, "rows from the database have ids"
             row = {column.name: None for column in DICTIONARY} | {
@@ -66,6 +73,8 @@ def export_rows(session: Session, campaign: Campaign) -> Iterator[dict[str, Any]
                 "rater": rater,
                 "accept": judged[rater].accept,
                 "use": judged[rater].use,
+                "repeats_exact": again.exact if (again := steady.get(rater)) else None,
+                "repeats_apart": again.apart if again else None,
                 "trial": trial.id,
                 "position": trial.position,
                 "role": trial.role,
@@ -82,7 +91,8 @@ def export_rows(session: Session, campaign: Campaign) -> Iterator[dict[str, Any]
 class _Marks:
     """The scores, choices and plays of some answers, looked up together."""
 
-    def __init__(self, session: Session, answers: Sequence[int], trials: Sequence[str]) -> None:
+    def __init__(self, session: Session, kind: Kind, answers: Sequence[int], trials: Sequence[str]) -> None:
+        self.kind = kind
         self.scores: defaultdict[int, list[Score]] = defaultdict(list)
         for score in session.exec(
             select(Score).where(col(Score.answer_id).in_(answers)).order_by(Score.question, col(Score.slot))
@@ -95,17 +105,22 @@ class _Marks:
         for play in session.exec(select(Play).where(col(Play.answer_id).in_(answers))):
             self.plays[play.answer_id][play.slot] = play
         self.systems: defaultdict[str, dict[int, str]] = defaultdict(dict)
-        for trial, slot, name in session.exec(
-            select(Slot.trial_id, Slot.slot, System.name)
+        self.references: dict[str, str] = {}
+        for trial, slot, place, name in session.exec(
+            select(Slot.trial_id, Slot.slot, Slot.place, System.name)
             .join(Stimulus, col(Stimulus.id) == col(Slot.stimulus_id))
             .join(System, col(System.id) == col(Stimulus.system_id))
-            .where(col(Slot.trial_id).in_(trials), Slot.place == "candidate")
+            .where(col(Slot.trial_id).in_(trials))
         ):
-            self.systems[trial][slot] = name
+            if place == "candidate":
+                self.systems[trial][slot] = name
+            else:
+                self.references[trial] = name
 
     def of(self, answer: int, trial: str) -> Iterator[dict[str, Any]]:
         """What differs between the rows of one answer."""
-        systems = self.systems[trial]
+        systems, reference = self.systems[trial], {"reference": self.references.get(trial)}
+        both = {"system_a": systems[0], "system_b": systems[1]} if self.kind.relative else {}
         for score in self.scores[answer]:
             yield {
                 "question": score.question,
@@ -114,7 +129,9 @@ class _Marks:
                 "score": score.value,
                 "low": score.low,
                 "high": score.high,
-                **self._heard(answer, [score.slot]),
+                **reference,
+                **both,
+                **self._heard(answer, [0, 1] if both else [score.slot]),
             }
         for choice in self.choices[answer]:
             yield {
@@ -122,6 +139,7 @@ class _Marks:
                 "system_a": systems[0],
                 "system_b": systems[1],
                 "outcome": choice.outcome,
+                **reference,
                 **self._heard(answer, [0, 1]),
             }
 
@@ -179,6 +197,7 @@ def json_text(session: Session, campaign: Campaign, rows: Sequence[dict[str, Any
         "systems": [{"name": s.name, "role": s.role, "voice": json.loads(s.voice)} for s in systems],
         "items": [{"name": i.name, "role": i.role, "text": i.text, "expected": i.expected} for i in items],
         "forgotten": {"raters": len(gone), "answers": sum(r.answers for r in gone)},
+        "consistency": consistency_tables(twice(session, campaign.id or 0), set()),
         "comments": _comments(session, campaign),
         "dictionary": [asdict(column) for column in DICTIONARY],
         "rows": list(rows),
@@ -215,6 +234,16 @@ def delete_rater(session: Session, campaign: Campaign, pseudonym: str) -> int:
     if role == "panel":
         session.add(Removal(campaign_id=campaign.id, pseudonym=pseudonym, answers=counted, at=time.time()))
     return counted
+
+
+def forget_rater(store: Store, campaign: str, pseudonym: str) -> tuple[int, bool]:
+    """``delete_rater`` for good: how many counted answers went, and whether nothing of them is left in SQLite's files.
+
+    Raises:
+        BadOption: there is no such campaign, or nobody in it has this pseudonym.
+    """
+    gone = store.write_now(lambda session: delete_rater(session, find(session, campaign), pseudonym))
+    return gone, store.empty_log()
 
 
 def _comments(session: Session, campaign: Campaign) -> list[dict[str, str]]:

@@ -7,6 +7,7 @@ import io
 import wave
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import permutations
 from typing import Literal
 
@@ -29,26 +30,22 @@ PITCH_HZ, PITCH_BAND = 600.0, 0.06  # the band is 600 Hz plus and minus 6%
 _TONE_PEAK = 0.1
 _NOISE_RMS = 0.05
 _RAMP_S = {"woods": 0.1, "huggins": 0.03}
+_WAV_HEADER = 44  # bytes
+_NOISES = 4  # takes of the noise, each with every order of its intervals: 17 MB when all are kept
 _SEED_MASK = 2**64 - 1  # numpy takes no negative seeds
 
 
 @dataclass(frozen=True, eq=False)
 class HeadphoneTrial:
-    """Three intervals in stereo, int16 [T, 2] at 44.1 kHz, and which of them (0, 1, 2) is the right answer."""
+    """Three intervals as a stereo WAV file of 44.1 kHz, and which of them (0, 1, 2) is the right answer."""
 
-    pcm: np.ndarray
+    wav: bytes
     answer: int
 
     @property
-    def wav(self) -> bytes:
-        """The trial as a stereo WAV file."""
-        file = io.BytesIO()
-        with wave.open(file, "wb") as wav:
-            wav.setnchannels(2)
-            wav.setsampwidth(2)
-            wav.setframerate(RATE_HZ)
-            wav.writeframes(self.pcm.astype("<i2").tobytes())
-        return file.getvalue()
+    def pcm(self) -> np.ndarray:
+        """The samples, int16 [T, 2]."""
+        return np.frombuffer(self.wav, "<i2", offset=_WAV_HEADER).reshape(-1, 2)
 
 
 def right_answers(kind: str, seed: int) -> list[int]:
@@ -57,12 +54,20 @@ def right_answers(kind: str, seed: int) -> list[int]:
 
 
 def trial(kind: str, seed: int, index: int) -> HeadphoneTrial:
-    """One of the six trials; the same seed makes the same samples. Raises BadOption for another kind or index."""
+    """One of the six trials; the same seed makes the same samples. Raises BadOption for another kind or index.
+
+    The seed sets the order; the sounds themselves are few, made once and kept, for a crowd asks for them all at once.
+    """
     known = _known(kind)
     if not 0 <= index < CHECK_SOUNDS:
         raise BadOption(f"there is no headphone trial {index}", f"they are 0 to {CHECK_SOUNDS - 1}")
-    answer, decoy = _order(known, seed)[index]
-    rng = np.random.default_rng([seed & _SEED_MASK, 1, index])
+    return _made(known, *_order(known, seed)[index], seed % _NOISES if known == "huggins" else 0)
+
+
+@lru_cache(maxsize=6 * (1 + _NOISES))
+def _made(known: HeadphoneKind, answer: int, decoy: int, take: int) -> HeadphoneTrial:
+    """The sound of a trial; ``take`` draws another noise."""
+    rng = np.random.default_rng([take, answer, decoy])
     gap = np.zeros((round(GAP_S * RATE_HZ), 2))
     parts: list[np.ndarray] = []
     for interval in range(3):
@@ -71,7 +76,7 @@ def trial(kind: str, seed: int, index: int) -> HeadphoneTrial:
         else:
             made = _noise(rng, pitch=interval == answer)
         parts += [made * _envelope(_RAMP_S[known]), gap]
-    return HeadphoneTrial(to_int16(np.concatenate(parts[:-1])), answer)
+    return HeadphoneTrial(_wav(to_int16(np.concatenate(parts[:-1]))), answer)
 
 
 def check_sounds(kind: str, seed: int) -> list[bytes]:
@@ -89,6 +94,16 @@ def passed(kind: str, seed: int, answers: Sequence[int]) -> bool:
     if len(answers) != CHECK_SOUNDS:
         raise BadOption(f"{len(answers)} answers were given", f"a headphone check has {CHECK_SOUNDS}")
     return sum(a == r for a, r in zip(answers, right, strict=True)) >= NEEDED[kind]
+
+
+def _wav(pcm: np.ndarray) -> bytes:
+    file = io.BytesIO()
+    with wave.open(file, "wb") as wav:
+        wav.setnchannels(2)
+        wav.setsampwidth(2)
+        wav.setframerate(RATE_HZ)
+        wav.writeframes(pcm.astype("<i2").tobytes())
+    return file.getvalue()
 
 
 def _known(kind: str) -> HeadphoneKind:

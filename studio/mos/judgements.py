@@ -42,6 +42,15 @@ def judgements(
         .order_by(Slot.trial_id, col(Slot.slot))
     ):
         systems[trial].append(name)
+    references: dict[str, str] = {}
+    for trial, name in session.exec(
+        select(Slot.trial_id, System.name)
+        .join(Trial, col(Trial.id) == col(Slot.trial_id))
+        .join(Stimulus, col(Stimulus.id) == col(Slot.stimulus_id))
+        .join(System, col(System.id) == col(Stimulus.system_id))
+        .where(Trial.campaign_id == campaign_id, Slot.place == "reference")
+    ):
+        references[trial] = name
     scores: defaultdict[int, dict[tuple[str, int], int]] = defaultdict(dict)
     for score in session.exec(
         select(Score)
@@ -59,7 +68,14 @@ def judgements(
     ):
         outcomes[choice.answer_id][choice.question] = choice.outcome
     return [
-        Judged(rater=rater, item=item, systems=systems[trial], scores=scores[answer], outcomes=outcomes[answer])
+        Judged(
+            rater=rater,
+            item=item,
+            systems=systems[trial],
+            scores=scores[answer],
+            outcomes=outcomes[answer],
+            reference=references.get(trial),
+        )
         for answer, trial, rater, item in rows
         if answer is not None
     ]

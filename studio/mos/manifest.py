@@ -19,35 +19,39 @@ _MORE_COLUMNS = ("text", "role", "expected")
 _JSON_KEYS = {
     "systems": ({"name"}, {"role", "voice"}),
     "items": ({"name"}, {"text", "role", "expected"}),
-    "files": ({"system", "item", "file"}, set[str]()),
+    "files": ({"system", "item", "file"}, {"trace"}),
 }
 _EXPECTED_IN_NAME = re.compile(r"(.+)=([^=]+)")
 
 
-def read_manifest(path: Path) -> Manifest:
+def read_manifest(path: Path, there: Manifest | None = None) -> Manifest:
     """A manifest from a folder ``<system>/<item>.wav``, a ``.csv`` or a ``.json`` file; files lie beside or below it.
+
+    Args:
+        there: what a campaign holds already; it is part of what is answered.
 
     Raises:
         BadFile: something is absent, doubled, misnamed, too large, outside the folder, or not understood; the error
             names the line.
     """
+    draft = Draft.onto(path if path.is_dir() else path.parent, there or Manifest([], [], {}, []))
     if path.is_dir():
-        return _read_folder(path)
+        return _read_folder(draft)
     if not path.is_file():
         raise BadFile(f"there is no folder or file {path}", "check the path")
     if path.suffix.lower() == ".csv":
-        return _read_csv(path)
+        return _read_csv(draft, path)
     if path.suffix.lower() == ".json":
-        return _read_json(path)
+        return _read_json(draft, path)
     raise BadFile(f"{path.name} is not a manifest", "give a folder, a .csv or a .json file")
 
 
-def _read_folder(root: Path) -> Manifest:
+def _read_folder(draft: Draft) -> Manifest:
     """``<system>/<item>.wav``; ``training``, ``trap`` and ``gold`` hold the same, or clips of no system.
 
     In those three a file may say what answer is expected: ``trap/please-choose-two=2.wav``.
     """
-    draft, others = Draft(root), list[str]()
+    root, others = draft.root, list[str]()
     for entry in sorted(root.iterdir()):
         if entry.name.startswith(".") or entry.name in ("texts.csv", "texts.txt"):
             continue
@@ -105,9 +109,8 @@ def _read_texts(draft: Draft, root: Path) -> None:
                 draft.describe(where, item.strip(), text.strip())
 
 
-def _read_csv(path: Path) -> Manifest:
+def _read_csv(draft: Draft, path: Path) -> Manifest:
     """Columns system, item, file, and if wanted text, role, expected; files are relative to the CSV's folder."""
-    draft = Draft(path.parent)
     for where, row in _rows(path, _COLUMNS, _MORE_COLUMNS):
         draft.add_system(where, row["system"])
         draft.add_item(where, row["item"], row.get("text", ""), row.get("role") or "test", row.get("expected"))
@@ -135,10 +138,11 @@ def _rows(path: Path, needed: tuple[str, ...], more: tuple[str, ...]) -> Iterato
         raise BadFile(f"line {reader.line_num} of {path.name} is not CSV: {error}", "save it again as CSV") from error
 
 
-def _read_json(path: Path) -> Manifest:
+def _read_json(draft: Draft, path: Path) -> Manifest:
     """An object of three lists; a file names a system and an item that are listed.
 
-    ``systems`` have name, role, voice; ``items`` have name, text, role, expected; ``files`` have system, item, file.
+    ``systems`` have name, role, voice; ``items`` have name, text, role, expected; ``files`` have system, item, file
+    and, of what the studio spoke, trace.
     """
     try:
         data: Any = json.loads(_text_of(path))
@@ -147,7 +151,6 @@ def _read_json(path: Path) -> Manifest:
     lists = cast("dict[str, Any]", data if isinstance(data, dict) else {})
     if set(lists) != set(_JSON_KEYS):
         raise BadFile(f"{path.name} is not a manifest", f"it is an object with {', '.join(_JSON_KEYS)}")
-    draft = Draft(path.parent)
     for where, entry in _entries(lists, "systems", path.name):
         draft.add_system(where, entry["name"], entry.get("role"), entry.get("voice"), new=True)
     for where, entry in _entries(lists, "items", path.name):
@@ -157,7 +160,7 @@ def _read_json(path: Path) -> Manifest:
     for where, entry in _entries(lists, "files", path.name):
         if entry["system"] not in draft.systems or entry["item"] not in draft.items:
             raise BadFile(f"{where} names a system or an item that is not listed", "add it to systems or items")
-        draft.add_file(where, entry["item"], entry["system"], entry["file"])
+        draft.add_file(where, entry["item"], entry["system"], entry["file"], entry.get("trace"))
     return draft.finish()
 
 

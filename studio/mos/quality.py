@@ -19,10 +19,14 @@ from sqlmodel import Session, col, select
 from studio.mos.campaigns import running
 from studio.mos.cells import safe
 from studio.mos.config import CampaignConfig
+from studio.mos.consistency import by_rater, twice
+from studio.mos.kinds.analysis import MATCH
+from studio.mos.kinds.registry import kind_of
+from studio.mos.stats.repeats import Twice, consistency
 from studio.mos.tables import Answer, Campaign, Choice, Item, Passage, Rater, Score, Slot, Stimulus, System, Trial
 
 Verdict = Literal["ok", "fail", "unknown"]
-GATES = ("traps", "golds", "variance", "headphones")
+GATES = ("traps", "golds", "variance", "repeats", "headphones")
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,7 @@ def judge(session: Session, campaign: Campaign) -> list[Judgement]:
     ).all()
     checks = _checks(session, campaign)
     scores = _scores(session, campaign)
+    repeated = by_rater(twice(session, campaign.id or 0)) if config.repeats else {}
     heard: dict[int, Verdict] = {}
     for passage in session.exec(
         select(Passage)
@@ -72,6 +77,7 @@ def judge(session: Session, campaign: Campaign) -> list[Judgement]:
             "traps": _all_right(checks[rater.id, "trap"]),
             "golds": _all_right(checks[rater.id, "gold"]),
             "variance": _varies(config, scores[rater.id], rater.finished_at is not None),
+            "repeats": _steady(config, repeated.get(rater.pseudonym, ()), rater.finished_at is not None),
             "headphones": heard.get(rater.id, "unknown"),
         }
         if not config.gates.headphones_required and verdicts["headphones"] == "fail":
@@ -131,29 +137,35 @@ def _checks(session: Session, campaign: Campaign) -> defaultdict[tuple[int, str]
         .join(Item, col(Item.id) == col(Trial.item_id))
         .where(Trial.campaign_id == campaign.id, Answer.counted == 1, col(Trial.role).in_(("trap", "gold")))
     ).all()
+    relative = kind_of(campaign.kind).relative
     for trial, answer, expected in rows:
         if expected is None:
             continue
         scores = session.exec(select(Score.value).where(Score.answer_id == answer)).all()
-        outcome = session.exec(select(Choice.outcome).where(Choice.answer_id == answer)).first()
+        choice = session.exec(select(Choice).where(Choice.answer_id == answer)).first()
         if scores and expected.lstrip("-").isdigit():
             slack = 1 if trial.role == "gold" else 0
             found[trial.rater_id, trial.role].append(all(abs(v - int(expected)) <= slack for v in scores))
-        elif outcome is not None:
-            right = outcome == expected or _chosen(session, trial.id, outcome) == expected
+        elif scores and relative:  # of two sounds, the one that came out better
+            shown = _shown(session, trial.id)
+            right = all(v != 0 and shown["b" if v > 0 else "a"] == expected for v in scores)
             found[trial.rater_id, trial.role].append(right)
+        elif choice is not None:
+            shown = _shown(session, trial.id)
+            wanted = shown["x"] if choice.question == MATCH else expected  # what X is, the design says
+            found[trial.rater_id, trial.role].append(wanted in (choice.outcome, shown.get(choice.outcome)))
     return found
 
 
-def _chosen(session: Session, trial: str, outcome: str) -> str | None:
-    if outcome not in ("a", "b"):
-        return None
-    return session.exec(
-        select(System.name)
-        .join(Stimulus, col(Stimulus.system_id) == col(System.id))
-        .join(Slot, col(Slot.stimulus_id) == col(Stimulus.id))
-        .where(Slot.trial_id == trial, Slot.slot == (0 if outcome == "a" else 1))
-    ).first()
+def _shown(session: Session, trial: str) -> dict[str, str]:
+    """The systems of a screen with two sounds: ``a`` and ``b`` as shown, and ``x``, its reference, where it has one."""
+    rows = session.exec(
+        select(Slot.slot, Slot.place, System.name)
+        .join(Stimulus, col(Stimulus.id) == col(Slot.stimulus_id))
+        .join(System, col(System.id) == col(Stimulus.system_id))
+        .where(Slot.trial_id == trial)
+    )
+    return {"x" if place == "reference" else "ab"[slot]: name for slot, place, name in rows}
 
 
 def _scores(session: Session, campaign: Campaign) -> defaultdict[int, list[int]]:
@@ -179,6 +191,14 @@ def _varies(config: CampaignConfig, scores: Sequence[int], finished: bool) -> Ve
     if not config.gates.min_variance or not finished or len(scores) < 2:
         return "unknown"
     return "ok" if statistics.variance(scores) >= config.gates.min_variance else "fail"
+
+
+def _steady(config: CampaignConfig, repeated: Sequence[Twice], finished: bool) -> Verdict:
+    """Somebody who answers the same screen otherwise each time guesses. Judged only once all of them are there."""
+    found = consistency(repeated)
+    if found is None or not config.gates.max_repeat_distance or not finished:
+        return "unknown"
+    return "ok" if found.apart <= config.gates.max_repeat_distance else "fail"
 
 
 def _verdict(value: str) -> Verdict:

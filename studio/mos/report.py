@@ -4,8 +4,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from studio.mos.report_cells import Table
 from studio.mos.report_html import html as html
-from studio.mos.report_tables import Table, detail_tables, paper_tables, stop_rule
+from studio.mos.report_tables import detail_tables, paper_tables, stop_rule
 
 _LATEX = {
     "\\": r"\textbackslash{}",

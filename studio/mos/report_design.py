@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from studio.mos.report_tables import number
+from studio.mos.report_cells import number, percent
 
 
 def design_rows(results: Mapping[str, Any]) -> list[list[str]]:
@@ -16,15 +16,16 @@ def design_rows(results: Mapping[str, Any]) -> list[list[str]]:
         ["Kind of test", results["kind"]],
         ["Seed of the assignment and of the bootstrap", str(results["seed"])],
         ["Quotas", asked],
-        ["Repeated screens", f"{design['repeats']} a sitting, {results['repeats']} answered; they enter no mean"],
+        ["Repeated screens", f"{design['repeats']} a sitting; they enter no mean"],
         ["Must be heard", f"{design['must_listen']:.0%} of each sound before the answer"],
         ["Text shown", "yes" if design["show_text"] else "no"],
         ["Gates", gates or "none"],
         ["Consent", f"version {design['consent_version']}, language {design['language']}"],
     ]
-    if results["tables"].get("choices") is not None:
+    if {"choices", "comparisons", "identity"} & set(results["tables"]):
         against = f" {design['baseline']}" if design["pairs"] == "baseline" else ""
-        rows += [["Pairs", f"{design['pairs']}{against}"], ["May be answered", ", ".join(design["choices"])]]
+        rows.append(["Pairs", f"{design['pairs']}{against}"])
+        rows += [["May be answered", ", ".join(design["choices"])]] if design["choices"] else []
     if loud["gain_db"] is not None:
         low, high = (number(g, 1) for g in loud["gain_db"])
         rates = ", ".join(f"{r:,} Hz" for r in loud["source_rates_hz"])
@@ -32,6 +33,7 @@ def design_rows(results: Mapping[str, Any]) -> list[list[str]]:
         if len(loud["source_rates_hz"]) > 1:
             rows.append(["Caution", "the systems' sampling rates differ, which raters may hear"])
     rows.append(["Level of every interval", level])
+    rows += [[f"Look at {seen['raters']} raters", seen["why"]] for seen in results["looks"]]
     return rows + _methods(results)
 
 
@@ -44,6 +46,31 @@ def _methods(results: Mapping[str, Any]) -> list[list[str]]:
                 "clustered by rater and script (Cameron, Gelbach & Miller 2011), t with min(G) - 1 degrees of freedom. "
                 "Raters hear many scripts and scripts are heard by many raters, so ratings are not independent: in "
                 "simulation the plain interval covers far less than it says, this one about 95%",
+            ]
+        )
+    if "comparisons" in results["tables"]:
+        rows.append(
+            [
+                "Sign of a comparison",
+                "raters said how the second sound compares with the first; who came first was balanced and is stored, "
+                "and the sign is turned where it was the other way round",
+            ]
+        )
+    if screen := results["tables"].get("post_screen"):
+        rows.append(
+            [
+                "Post-screening",
+                f"raters who put the hidden reference ({screen['reference']}) below {screen['below']:g} on more than "
+                f"{percent(screen['share'])} of their pages are left out (BS.1534-3): {screen['dropped']} of "
+                f"{screen['raters']}; the means of everybody stand beside",
+            ]
+        )
+    if "identity" in results["tables"]:
+        rows.append(
+            [
+                "Test of X",
+                "exact binomial, one-sided, against one half, answers as independent; the interval draws raters "
+                "(bootstrap standard error times t), for answers of one rater hang together",
             ]
         )
     choices = results["tables"].get("choices", {"n": 0})

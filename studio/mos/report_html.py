@@ -8,19 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from studio.mos.dictionary import DICTIONARY
+from studio.mos.report_cells import NONE, Table, digits_of, half_width, number, percent, plus_minus
 from studio.mos.report_design import design_rows
 from studio.mos.report_svg import Mark, bars, histogram, intervals, matrix, shares
-from studio.mos.report_tables import (
-    NONE,
-    Table,
-    detail_tables,
-    digits_of,
-    half_width,
-    paper_tables,
-    plus_minus,
-    ranked,
-    stop_rule,
-)
+from studio.mos.report_tables import asked, detail_tables, paper_tables, ranked, stop_rule
 
 _CSS = Path(__file__).with_name("report.css")
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
@@ -44,6 +35,7 @@ GATES = {
     "traps": "traps answered to the point",
     "golds": "golds within one step",
     "variance": "ratings vary",
+    "repeats": "repeated screens answered alike",
     "headphones": "headphone check",
     "accept": "accept: pay them",
     "use": "use: analyse them",
@@ -54,8 +46,10 @@ def html(results: Mapping[str, Any]) -> str:
     """The whole report of ``studio.mos.results.results`` as one file."""
     tables = results["tables"]
     body = [_head(results)]
-    for question in results["questions"]:
-        body.append(_question(results, question, tables["questions"][question["id"]]))
+    body += [_question(results, question, table) for question, table in asked(results)]
+    body += [_compared(q, tables["comparisons"][q["id"]]) for q in results["questions"] if "comparisons" in tables]
+    if "identity" in tables:
+        body.append(_identified(results["prompt"], tables["identity"]))
     if "choices" in tables:
         body.append(_choices(results["prompt"], tables["choices"]))
     body += [_section("Tables", *(_table(t) for t in paper_tables(results)))]
@@ -87,6 +81,7 @@ def _head(results: Mapping[str, Any]) -> str:
         ("finished", str(results["finished"])),
         ("answers", str(results["answers"])),
         ("answers wanted", str(results["wanted"])),
+        *([("to traps, golds, practice, repeats", str(results["aside"]))] if results["aside"] else []),
         ("raters left out", str(results["left_out"])),
     ]
     tiles += [("asked to be forgotten", str(gone["raters"]))] if gone["raters"] else []
@@ -101,7 +96,8 @@ def _head(results: Mapping[str, Any]) -> str:
 
 def _question(results: Mapping[str, Any], question: Mapping[str, Any], table: Mapping[str, Any]) -> str:
     if not table["n"]:
-        return _section(question["id"], "<p>No answers yet.</p>")
+        gone = "post_screen" in results["tables"]
+        return _section(question["id"], f"<p>{'The post-screening left nobody.' if gone else 'No answers yet.'}</p>")
     digits = digits_of(question)
     found = table["systems"]["two_way"]
     names = [s["name"] for s in results["systems"] if s["name"] in found]
@@ -124,6 +120,46 @@ def _question(results: Mapping[str, Any], question: Mapping[str, Any], table: Ma
             "Mean and 95% interval, by rater and script.",
         ),
         f'<h3>How often each score was given</h3><div class="small">{small}</div>',
+    )
+
+
+def _compared(question: Mapping[str, Any], table: Mapping[str, Any]) -> str:
+    if not table["n"]:
+        return _section(question["id"], "<p>No answers yet.</p>")
+    marks: list[Mark] = []
+    for pair in table["pairs"]:
+        found = pair["cmos"]["two_way"]
+        shown = plus_minus(found["mean"], half_width(found), digits_of(question))
+        marks.append(Mark(f"{pair['a']} : {pair['b']}", found["mean"], found["low"], found["high"], shown))
+    return _section(
+        question["id"],
+        f'<p class="muted">{escape(question["prompt"])}</p>',
+        _figure(
+            intervals(marks, question["low"], question["high"], f"CMOS of {question['id']} by pair"),
+            "CMOS and 95% interval, by rater and script; above nought the first of the two is better.",
+        ),
+        f'<p class="note">Second sound against first, whatever they were: mean {number(table["order"]["mean"], 2)}. '
+        "Far from nought, raters judged the place.</p>",
+    )
+
+
+def _identified(prompt: str, table: Mapping[str, Any]) -> str:
+    if not table["n"]:
+        return _section("ABX", "<p>No answers yet.</p>")
+    marks: list[Mark] = []
+    for pair in table["pairs"]:
+        found = pair["share"]["raters"]
+        low, high = (None if found[end] is None else 100 * found[end] for end in ("low", "high"))
+        marks.append(Mark(f"{pair['a']} : {pair['b']}", 100 * found["mean"], low, high, percent(found["mean"])))
+    said = ", ".join(f"{side.upper()} {n}" for side, n in table["said"].items())
+    return _section(
+        "ABX",
+        f'<p class="muted">{escape(prompt)}</p>' if prompt else "",
+        _figure(
+            intervals(marks, 0, 100, "share of X found by pair"),
+            "Percent of answers that found X, and 95% interval over raters; 50 is guessing.",
+        ),
+        f'<p class="note">Whatever X was, raters said: {said}.</p>',
     )
 
 

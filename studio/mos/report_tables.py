@@ -1,68 +1,92 @@
 """The tables of a report in the papers' own form: plain text in cells, so that each format escapes in its own way."""
 
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
-PM = "\N{PLUS-MINUS SIGN}"
-NONE = "\N{EN DASH}"
-MINUS = "\N{MINUS SIGN}"
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table: a caption, the names of its columns, its rows, and what a reader has to know about the numbers."""
-
-    caption: str
-    columns: list[str]
-    rows: list[list[str]]
-    notes: list[str] = field(default_factory=list[str])
+from studio.mos.report_cells import (
+    BY_RATER,
+    MINUS,
+    NONE,
+    PM,
+    TWO_WAY,
+    Table,
+    between,
+    between_percent,
+    digits_of,
+    half_width,
+    number,
+    p_value,
+    percent,
+    plus_minus,
+)
+from studio.mos.report_pairs import comparison_tables, identity_tables, pair_intervals, screened_table
+from studio.mos.stopping_rule import widths
 
 
 def paper_tables(results: Mapping[str, Any]) -> list[Table]:
-    """What the papers print: means by system (000, 004), a page of systems (002), preferences (001), Elo (002)."""
+    """What the papers print: means by system (000, 004), a page of systems (002), preferences (001), Elo (002).
+
+    And what the recommendations do: MUSHRA before and after its post-screening, CMOS, and shares of X found.
+    """
     tables = results["tables"]
     found: list[Table] = []
-    if any(t["n"] for t in tables.get("questions", {}).values()):
+    if "post_screen" in tables:
+        found.append(screened_table(results))
+    elif any(t["n"] for t in tables.get("questions", {}).values()):
         found.append(_page_of_systems(results) if results["kind"] == "scale" else _means(results))
+    found += comparison_tables(tables.get("comparisons", {})) + identity_tables(tables.get("identity", {"n": 0}))
     choices = tables.get("choices", {"n": 0})
     if choices["n"]:
         found += [_preferences(choices), _elo(choices)]
     return found
 
 
+def asked(results: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    """The questions that were asked of single sounds, each with its tables."""
+    tables = results["tables"].get("questions", {})
+    return [(q, tables[q["id"]]) for q in results["questions"] if q["id"] in tables]
+
+
 def detail_tables(results: Mapping[str, Any]) -> list[Table]:
     """What stands beside: other intervals, differences between systems, agreement, single stimuli."""
     found: list[Table] = []
-    for question in results["questions"]:
-        table = results["tables"]["questions"][question["id"]]
+    for question, table in asked(results):
         if table["n"]:
             digits = digits_of(question)
             found += [_intervals(question["id"], table, digits), _differences(question["id"], table, digits)]
             found += [_agreement(question["id"], table), _stimuli(question["id"], table, digits)]
+    found += [pair_intervals(name, t) for name, t in results["tables"].get("comparisons", {}).items() if t["n"]]
     choices = results["tables"].get("choices", {"n": 0})
     if choices["n"]:
         found.append(_shares(choices))
+    found += _consistency(results["consistency"])
     return [table for table in found if table.rows]
 
 
 def stop_rule(results: Mapping[str, Any]) -> str | None:
-    """Whether every interval is as narrow as the campaign wants it; None where it wants nothing."""
-    wanted = results["rule"]["half_width"]
-    if wanted is None:
+    """Whether the campaign has what it wants to stop at, and what the looks saw; None where it wants nothing."""
+    wanted, decided = results["rule"]["half_width"], results["rule"]["decided"]
+    rules = [f"every 95% interval at most {PM}{wanted:g}"] if wanted is not None else []
+    rules += ["every pair decided"] if decided else []
+    if not rules:
         return None
-    rows: list[tuple[str, Mapping[str, Any]]] = []
-    for question in results["tables"].get("questions", {}).values():
-        rows += list(question.get("systems", {}).get("two_way", {}).items())
-    for pair in results["tables"].get("choices", {}).get("pairs", {}).get("raters", []):
-        rows.append((f"{pair['a']} against {pair['b']}", pair["share"]))
-    open_still = [name for name, row in rows if (half := half_width(row)) is None or half > wanted]
-    rule = f"every 95% interval at most {PM}{wanted:g}"
+    rows, taken = widths(results["tables"]), results["looks"]
+    said = f"Stopping rule ({' or '.join(rules)})"
+    if taken:
+        seen = taken[-1]
+        on = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(seen["at"]))
+        state = "met, so the campaign was closed" if seen["met"] else "not met"
+        return f"{said}: {state} at the look at {seen['raters']} raters on {on}: {seen['why']}."
     if not rows:
-        return f"Stopping rule ({rule}): no answers yet."
+        return f"{said}: no answers yet."
+    first = f"First look at {results['rule']['looks'][0]} finished raters."
+    if wanted is None:
+        return f"{said}: {first}"
+    open_still = [name for name, half in rows if half is None or half > wanted]
     if open_still:
-        return f"Stopping rule ({rule}): not reached by {len(open_still)} of {len(rows)}, {open_still[0]} among them."
-    return f"Stopping rule ({rule}): reached."
+        return f"{said}: not reached by {len(open_still)} of {len(rows)}, {open_still[0]} among them. {first}"
+    return f"{said}: reached. {first}"
 
 
 def ranked(report: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
@@ -71,56 +95,25 @@ def ranked(report: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
     return sorted(systems.items(), key=lambda kv: (kv[1]["elo"] is None, -(kv[1]["elo"] or 0.0), kv[0]))
 
 
-def half_width(interval: Mapping[str, Any]) -> float | None:
-    """Half of high - low of an interval as JSON."""
-    low, high = interval["low"], interval["high"]
-    return None if low is None or high is None else (high - low) / 2
-
-
-def digits_of(question: Mapping[str, Any]) -> int:
-    """Decimals worth printing on a question's scale."""
-    return 2 if question["high"] - question["low"] <= 10 else 1
-
-
-def number(value: float | None, digits: int) -> str:
-    """A number with a real minus sign, or a dash where there is none."""
-    return NONE if value is None else f"{value:.{digits}f}".replace("-", MINUS)
-
-
-def plus_minus(mean: float | None, half: float | None, digits: int) -> str:
-    """``3.8 +- 0.1``; without a half width the mean alone."""
-    shown = number(mean, digits)
-    return shown if half is None else f"{shown} {PM} {half:.{digits}f}"
-
-
-def between(low: float | None, high: float | None, digits: int) -> str:
-    """``[low, high]``, or a dash."""
-    return NONE if low is None or high is None else f"[{number(low, digits)}, {number(high, digits)}]"
-
-
-def _percent(share: float | None) -> str:
-    return NONE if share is None else f"{100 * share:.1f}%"
-
-
 def _names(results: Mapping[str, Any]) -> list[str]:
     return [s["name"] for s in results["systems"]]
 
 
 def _means(results: Mapping[str, Any]) -> Table:
     """Table II of paper 000: a row for each system, a column for each question."""
-    asked = [(q, results["tables"]["questions"][q["id"]]) for q in results["questions"]]
-    asked = [(q, t) for q, t in asked if t["n"]]
+    found_of = [(q, t) for q, t in asked(results) if t["n"]]
     rows: list[list[str]] = []
     for name in _names(results):
-        found = [t["systems"]["two_way"].get(name) for _, t in asked]
+        found = [t["systems"]["two_way"].get(name) for _, t in found_of]
         if any(found):
             cells = [
                 plus_minus(i["mean"], half_width(i), digits_of(q)) if i else NONE
-                for (q, _), i in zip(asked, found, strict=True)
+                for (q, _), i in zip(found_of, found, strict=True)
             ]
             rows.append([name, *cells, str(max(i["n"] for i in found if i))])
-    columns = ["System", *(f"{q['id']} ({q['low']}-{q['high']})" for q, _ in asked), "ratings"]
-    return Table(f"Mean opinion score {PM} 95% interval", columns, rows, [_TWO_WAY])
+    columns = ["System", *(f"{q['id']} ({q['low']}-{q['high']})" for q, _ in found_of), "ratings"]
+    caption = "Degradation mean opinion score" if results["kind"] == "dcr" else "Mean opinion score"
+    return Table(f"{caption} {PM} 95% interval", columns, rows, [TWO_WAY])
 
 
 def _page_of_systems(results: Mapping[str, Any]) -> Table:
@@ -140,7 +133,7 @@ def _page_of_systems(results: Mapping[str, Any]) -> Table:
     columns = ["System", f"mean {PM} one standard error", f"mean {PM} 95% interval", "ratings"]
     note = "One standard error is s / sqrt(n), ratings taken as independent, as paper 002 prints it; it is no interval."
     caption = f"{question['id']} ({question['low']}-{question['high']}), all systems on one page"
-    return Table(caption, columns, rows, [note, _TWO_WAY])
+    return Table(caption, columns, rows, [note, TWO_WAY])
 
 
 def _preferences(choices: Mapping[str, Any]) -> Table:
@@ -153,13 +146,13 @@ def _preferences(choices: Mapping[str, Any]) -> Table:
             [
                 pair["a"],
                 pair["b"],
-                *(_percent(c / votes) for c in counts),
-                f"{_percent(share['mean'])} {between_percent(share)}",
+                *(percent(c / votes) for c in counts),
+                f"{percent(share['mean'])} {between_percent(share)}",
                 str(votes),
             ]
         )
     columns = ["A", "B", "A preferred", "no difference", "both bad", "B preferred", "share of A, 95% interval", "votes"]
-    note = "The share counts a tie, and 'both bad', as half a win each. " + _BY_RATER
+    note = "The share counts a tie, and 'both bad', as half a win each. " + BY_RATER
     return Table("Preference", columns, rows, [note])
 
 
@@ -256,19 +249,18 @@ def _shares(choices: Mapping[str, Any]) -> Table:
     return Table("Preference: intervals side by side", ["Pair", "by rater", "exact", "Wilson"], rows, [note])
 
 
-def between_percent(share: Mapping[str, Any]) -> str:
-    """A share's interval in percent."""
-    low, high = share["low"], share["high"]
-    return NONE if low is None or high is None else f"[{100 * low:.1f}%, {100 * high:.1f}%]"
+def _consistency(found: Mapping[str, Any]) -> list[Table]:
+    """Repeated screens: how alike the answers are, by question and by rater."""
 
+    def cells(row: Mapping[str, Any]) -> list[str]:
+        shown = [percent(row["exact"]), number(row["steps"], 2), percent(row["apart"]), number(row["r"], 2)]
+        return [*shown, str(row["n"])]
 
-def p_value(p: float | None) -> str:
-    """A p value as papers print it."""
-    return NONE if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
-
-
-_TWO_WAY = (
-    "95% interval clustered by rater and script, t with min(G) - 1 degrees of freedom: a plain interval takes every "
-    "rating as independent and is far too narrow when raters and scripts cross."
-)
-_BY_RATER = "95% interval: bootstrap over raters, standard error times t(raters - 1); votes of one rater hang together."
+    columns = ["the same", "mean difference, steps", "of the scale", "correlation", "marks given twice"]
+    note = "The same screen, shown twice to the same rater. Of the scale: 100% for another choice."
+    questions = [[name, *cells(row)] for name, row in found["questions"].items()]
+    raters = [[row["rater"], *cells(row)] for row in found["raters"]]
+    return [
+        Table("Self-consistency of raters", ["Question", *columns], questions, [note]),
+        Table("Self-consistency of each rater", ["Rater", *columns], raters, [note]),
+    ]

@@ -7,29 +7,48 @@ from typing import Any
 
 from sqlmodel import Session, col, func, select
 
+from studio.core.errors import BadFile, BadOption
 from studio.mos.answers import counted_answers
 from studio.mos.campaigns import running
-from studio.mos.config import CampaignConfig
+from studio.mos.config import CampaignConfig, from_json
+from studio.mos.consistency import consistency_tables, twice
 from studio.mos.judgements import judgements
+from studio.mos.looks import looks
 from studio.mos.quality import gates, judge
 from studio.mos.sittings import stages
-from studio.mos.tables import Answer, Campaign, Passage, Play, Rater, Removal, Stimulus, System, Trial
+from studio.mos.tables import Answer, Campaign, Look, Passage, Play, Rater, Removal, Stimulus, System, Trial
 
 
 def overview(session: Session, campaign: Campaign) -> dict[str, Any]:
-    """Counts of a campaign: raters, those who finished, answers that count, answers wanted, raters forgotten."""
-    run = running(session, campaign)
+    """Counts of a campaign: raters, those who finished, answers that count, answers wanted, raters forgotten.
+
+    ``answers`` are those to test screens, of which so many are ``wanted``; ``aside`` are those to practice, traps,
+    golds and repeats. ``stopped`` is the look that closed the campaign, None where none did.
+    ``lacking`` says what a draft that is being filled still needs, empty when it can be opened.
+    """
+    config, lacking, wanted = from_json(json.loads(campaign.config)), "", 0
+    try:
+        wanted = len(running(session, campaign).units) * config.raters_per_stimulus
+    except (BadFile, BadOption) as error:
+        if campaign.state != "draft":
+            raise
+        lacking = error.what
     raters = session.exec(select(Rater).where(Rater.campaign_id == campaign.id, Rater.role == "panel")).all()
     forgotten = session.exec(select(Removal).where(Removal.campaign_id == campaign.id)).all()
+    answers = counted_answers(session, campaign.id or 0)
+    last = next((look for look in reversed(looks(session, campaign)) if look.met), None)
     return {
         "name": campaign.name,
         "kind": campaign.kind,
-        "title": run.config.texts.title,
+        "title": config.texts.title,
         "state": campaign.state,
+        "lacking": lacking,
         "raters": len(raters),
         "finished": sum(r.stage == "done" for r in raters),
-        "answers": counted_answers(session, run.id),
-        "wanted": len(run.units) * run.config.raters_per_stimulus,
+        "answers": answers.get("test", 0),
+        "aside": sum(answers.values()) - answers.get("test", 0),
+        "wanted": wanted,
+        "stopped": _look(last) if last is not None and campaign.state == "closed" else None,
         "forgotten": {"raters": len(forgotten), "answers": sum(r.answers for r in forgotten)},
     }
 
@@ -65,7 +84,6 @@ def results(session: Session, campaign: Campaign, *, everyone: bool = False) -> 
     run = running(session, campaign)
     left_out = set[str]() if everyone else {j.pseudonym for j in judge(session, campaign) if j.use == "fail"}
     answers = [a for a in judgements(session, run.id, everyone=True) if a.rater not in left_out]
-    repeats = [a for a in judgements(session, run.id, roles=("repeat",), everyone=True) if a.rater not in left_out]
     systems = session.exec(select(System).where(System.campaign_id == campaign.id).order_by(col(System.id))).all()
     return {
         **overview(session, campaign),
@@ -73,7 +91,8 @@ def results(session: Session, campaign: Campaign, *, everyone: bool = False) -> 
         "everyone": everyone,
         "left_out": len(left_out),
         "design": _design(run.config),
-        "rule": {"level": 0.95, "half_width": run.config.stop.half_width},
+        "rule": {"level": 0.95, **asdict(run.config.stop)},
+        "looks": [_look(look) for look in looks(session, campaign)],
         "systems": [{"name": s.name, "role": s.role, "voice": json.loads(s.voice)} for s in systems],
         "questions": [{"id": q.id, "prompt": q.prompt, "low": q.low, "high": q.high} for q in run.config.questions],
         "prompt": run.config.prompt,
@@ -81,9 +100,13 @@ def results(session: Session, campaign: Campaign, *, everyone: bool = False) -> 
         "gates": gates(session, campaign),
         "effort": _effort(session, run.id),
         "loudness": _loudness(session, run.id),
-        "repeats": len(repeats),
+        "consistency": consistency_tables(twice(session, run.id), left_out),
         "tables": run.kind.analyse(run.config, answers, seed=campaign.seed),
     }
+
+
+def _look(look: Look) -> dict[str, Any]:
+    return {**look.model_dump(include={"raters", "why", "at"}), "met": bool(look.met)}
 
 
 def _design(config: CampaignConfig) -> dict[str, Any]:

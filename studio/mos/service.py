@@ -8,6 +8,7 @@ import threading
 import time
 from collections import OrderedDict
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -18,22 +19,24 @@ from studio.core.errors import BadFile
 from studio.mos import sittings
 from studio.mos.access import Access, Forbidden
 from studio.mos.answers import take_answer
-from studio.mos.campaigns import NotOpen, Running, check_name, find, running
+from studio.mos.campaigns import NotOpen, Running, find, running
 from studio.mos.clips import ClipFolder
-from studio.mos.headphones import CHECK_SOUNDS
 from studio.mos.headphones import trial as headphone_trial
+from studio.mos.kinds.registry import kind_of
+from studio.mos.looks import Looker
+from studio.mos.names import check_name
+from studio.mos.screens import shown
 from studio.mos.store import Faults, Store
 from studio.mos.tables import (
     AnswerCreate,
     AnswerPublic,
     Campaign,
+    Clip,
     Rater,
     Slot,
-    SlotPublic,
     Stimulus,
-    Trial,
-    TrialPublic,
 )
+from studio.mos.twins import disguised
 
 _CLIPS_KNOWN = 50_000
 _SEEN_STEP_S = 60.0  # how exactly it is known when a rater was last there: a write less for every screen
@@ -46,12 +49,14 @@ class Listening:
         self.store = store
         self.clips = clips
         self.access = Access(store)
+        self.looker = Looker(store)
         self._running: dict[int, Running] = {}
-        self._heard: OrderedDict[tuple[str, int], Path] = OrderedDict()
+        self._heard: OrderedDict[tuple[str, int], tuple[Path, int | None]] = OrderedDict()
         self._lock = threading.Lock()
 
     def close(self) -> None:
         """Finish what is being written and let go of the files."""
+        self.looker.close()
         self.store.close()
 
     # what a rater's browser asks
@@ -88,24 +93,38 @@ class Listening:
         return self.store.write(work)
 
     def stage(self, rater_id: int, stage: str, data: dict[str, Any]) -> "Future[dict[str, Any]]":
-        """Take what was done at a stage; answers what comes next. Raises NotThisStage, BadMessage."""
+        """Take what was done at a stage; answers what comes next. Raises NotThisStage, NotOpen, BadMessage."""
+
+        finished: list[int] = []
 
         def work(session: Session) -> dict[str, Any]:
             rater, run = self._rater(session, rater_id)
             sittings.pass_stage(session, run, rater, stage, data)
-            return self._next(session, rater, run)
+            if rater.stage == "done" and rater.role == "panel" and run.config.stop.acts:
+                finished.append(run.id)
+            out, new = shown(session, run, rater, partial(self.access.clip_key, rater_id))
+            if new is not None:
+                sittings.note_seen(session, rater_id, new)
+            return out
 
-        return self.store.write(work)
+        def look(done: "Future[dict[str, Any]]") -> None:
+            if finished and done.exception() is None:
+                self.looker.somebody_finished(finished[0])
+
+        taken = self.store.write(work)
+        taken.add_done_callback(look)
+        return taken
 
     def next(self, rater_id: int) -> "Future[dict[str, Any]]":
-        """Where the rater is and what to show. A trial is marked as issued."""
+        """Where the rater is and what to show; a trial is marked as issued. Raises NotOpen."""
 
         def work(session: Session) -> dict[str, Any]:
             rater, run = self._rater(session, rater_id)
-            if time.time() - rater.seen_at > _SEEN_STEP_S:
-                rater.seen_at = time.time()
-                session.add(rater)
-            return self._next(session, rater, run)
+            sittings.check_open(session, rater)
+            out, new = shown(session, run, rater, partial(self.access.clip_key, rater_id))
+            if new is not None or time.time() - rater.seen_at > _SEEN_STEP_S:
+                sittings.note_seen(session, rater_id, new)
+            return out
 
         return self.store.write(work)
 
@@ -126,27 +145,38 @@ class Listening:
 
         return self.store.write(work)
 
-    def clip(self, rater_id: int, trial: str, slot: int, key: str) -> Path:
-        """The file behind a clip's address. Raises Forbidden unless it was made for this rater."""
+    def clip(self, rater_id: int, trial: str, slot: int, key: str) -> Path | bytes:
+        """The file behind a clip's address, or its bytes where it must not be known again on the same screen.
+
+        Raises:
+            Forbidden: the address was not made for this rater.
+            BadFile: the clip cannot be read.
+        """
         self.access.check_clip(rater_id, trial, slot, key)
         with self._lock:
             known = self._heard.get((trial, slot))
-        if known is not None:
-            return known
-        with self.store.read() as session:
-            sha = session.exec(
-                select(Stimulus.clip_sha)
-                .join(Slot, col(Slot.stimulus_id) == col(Stimulus.id))
-                .where(Slot.trial_id == trial, Slot.slot == slot)
-            ).first()
-        if sha is None:
-            raise Forbidden("there is no such sound", "reload the page")
-        path = self.clips.path(sha)
+        path, samples = known or self._look_up(trial, slot)
         with self._lock:
-            self._heard[trial, slot] = path
+            self._heard[trial, slot] = path, samples
             while len(self._heard) > _CLIPS_KNOWN:
                 self._heard.popitem(last=False)
-        return path
+        return path if samples is None else disguised(path, samples, self.access.clip_seed(trial, slot))
+
+    def _look_up(self, trial: str, slot: int) -> tuple[Path, int | None]:
+        """Where a sound lies; and how long all of its screen are to be, where one of them is there twice."""
+        with self.store.read() as session:
+            rows = session.exec(
+                select(Slot.slot, Clip.sha, Clip.samples, Campaign.kind)
+                .join(Stimulus, col(Stimulus.id) == col(Slot.stimulus_id))
+                .join(Clip, col(Clip.sha) == col(Stimulus.clip_sha))
+                .join(Campaign, col(Campaign.id) == col(Stimulus.campaign_id))
+                .where(Slot.trial_id == trial)
+            ).all()
+        for at, sha, _, kind in rows:
+            if at == slot:
+                longest = max(samples for _, _, samples, _ in rows)
+                return self.clips.path(sha), longest if kind_of(kind).twins else None
+        raise Forbidden("there is no such sound", "reload the page")
 
     def headphone_sound(self, rater_id: int, index: int) -> bytes:
         """One of the WAV files of the rater's headphone check. Raises BadOption where there is none."""
@@ -195,61 +225,6 @@ class Listening:
         campaign = session.get(Campaign, rater.campaign_id)
         assert campaign is not None, "a rater belongs to a campaign"
         return rater, self.run_of(session, campaign)
-
-    def _next(self, session: Session, rater: Rater, run: Running) -> dict[str, Any]:
-        config, texts = run.config, run.config.texts
-        steps = sittings.stages(config)
-        out: dict[str, Any] = {"stage": rater.stage, "title": texts.title, "language": texts.language, "stages": steps}
-        match rater.stage:
-            case "consent":
-                out |= {"text": texts.consent, "version": texts.consent_version}
-            case "screening":
-                out["questions"] = [
-                    {"id": s.id, "prompt": s.prompt, "options": s.options} for s in config.gates.screening
-                ]
-            case "instructions":
-                out["text"] = texts.instructions
-            case "headphones":
-                out |= {"check": config.gates.headphones, "sounds": CHECK_SOUNDS}
-            case "trials":
-                out |= {"screen": run.kind.screen(config), **self._trial(session, rater, run)}
-            case "done":
-                out |= {
-                    "text": texts.thanks,
-                    "code": config.completion.code,
-                    "redirect": config.completion.redirect_url,
-                }
-            case _:
-                pass
-        return out
-
-    def _trial(self, session: Session, rater: Rater, run: Running) -> dict[str, Any]:
-        at = sittings.progress(session, rater)
-        assert at.trial is not None, "a rater at the trials has one left"
-        if at.trial.issued_at is None:
-            sittings.issue(session, at.trial)
-        every = run.config.break_after
-        shown = TrialPublic(
-            trial=at.trial.id,
-            position=at.answered,
-            of=at.of,
-            practice=at.trial.role == "training",
-            text=run.texts[at.trial.item_id] if run.config.show_text else None,
-            slots=self._slots(session, rater, at.trial),
-            break_before=bool(every and at.answered and at.answered % every == 0),
-        )
-        return {"trial": shown.model_dump()}
-
-    def _slots(self, session: Session, rater: Rater, trial: Trial) -> list[SlotPublic]:
-        rows = session.exec(select(Slot).where(Slot.trial_id == trial.id).order_by(col(Slot.slot))).all()
-        return [
-            SlotPublic(
-                slot=s.slot,
-                place=s.place,
-                url=f"clip/{trial.id}/{s.slot}/{self.access.clip_key(_id(rater), trial.id, s.slot)}",
-            )
-            for s in rows
-        ]
 
     def forget_running(self) -> None:
         """Look again at every campaign: one was opened, closed or changed."""

@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, cast
 
-from sqlmodel import Session, col, func, insert, select, update
+from sqlmodel import Session, col, func, select, update
 
 from studio.core.errors import BadMessage, StudioError
 from studio.mos import headphones
-from studio.mos.campaigns import Running
+from studio.mos.campaigns import NotOpen, Running
 from studio.mos.config import CampaignConfig
-from studio.mos.design import Load, Placed, Unit, deal, place, sitting
-from studio.mos.tables import Answer, Passage, Rater, Slot, Trial
+from studio.mos.dealing import give_trials, has_trials, release
+from studio.mos.tables import Answer, Campaign, Passage, Rater, Trial
 
-IDLE_S = 2 * 3600.0  # after so long without a word, a rater's open screens are given to somebody else
+BEFORE_TRIALS = ("consent", "screening", "instructions", "headphones", "level")
 ENDS = ("done", "screened_out", "withdrawn", "full")
 _TRIES = 2  # at the headphone check
 
@@ -79,8 +79,10 @@ def pass_stage(session: Session, run: Running, rater: Rater, stage: str, data: d
 
     Raises:
         NotThisStage: the rater is at another one; nothing was changed.
+        NotOpen: the campaign was closed before the rater had begun; nothing was changed.
         BadMessage: what was sent does not fit the stage.
     """
+    check_open(session, rater)
     if stage != rater.stage or stage == "trials" or stage in ENDS:
         raise NotThisStage(f"you are at {rater.stage}, not at {stage}", "reload the page")
     verdict, after = "ok", _after(run.config, stage)
@@ -112,6 +114,14 @@ def pass_stage(session: Session, run: Running, rater: Rater, stage: str, data: d
     session.add(rater)
 
 
+def check_open(session: Session, rater: Rater) -> None:
+    """Raises NotOpen while a campaign is closed and the rater was given nothing yet; whoever has begun may finish."""
+    if rater.role == "panel" and rater.stage in BEFORE_TRIALS:
+        state = session.exec(select(Campaign.state).where(Campaign.id == rater.campaign_id)).one()
+        if state != "open":
+            raise NotOpen("this test takes nobody new", "ask the people who run it")
+
+
 def withdraw(session: Session, rater: Rater) -> None:
     """A rater leaves: what they answered stays until they ask to be forgotten; open screens go to others."""
     session.add(
@@ -119,7 +129,7 @@ def withdraw(session: Session, rater: Rater) -> None:
     )
     rater.stage = "withdrawn"
     session.add(rater)
-    _release(session, [_id(rater)])
+    release(session, [_id(rater)])
 
 
 def headphone_seed(rater: Rater, tries: int) -> int:
@@ -133,56 +143,6 @@ def headphone_tries(session: Session, rater: Rater) -> int:
         select(func.count()).select_from(Passage).where(Passage.rater_id == rater.id, Passage.stage == "headphones")
     )
     return int(found.one())
-
-
-def has_trials(session: Session, rater: Rater) -> bool:
-    """Whether screens were given to the rater."""
-    return session.exec(select(Trial.id).where(Trial.rater_id == rater.id).limit(1)).first() is not None
-
-
-def give_trials(session: Session, run: Running, rater: Rater) -> bool:
-    """Deal a rater's whole list of screens, seeded by campaign and rater; False when every unit has its raters."""
-    preview = rater.role == "preview"
-    if not preview:
-        release_idle(session, run.id, time.time() - IDLE_S)
-    load = Load() if preview else load_of(session, run.id)
-    rng = Random(f"{run.seed}|{rater.pseudonym if preview else _id(rater)}")
-    config = run.config
-    tests = deal(run.units, load, config.raters_per_stimulus, config.trials_per_sitting, rng)
-    if not tests:
-        return False
-    practice = [place(u, load, rng, "training") for u in run.training[: config.gates.training]]
-    checks = [place(u, load, rng, role) for role, u in _checks(run, rng)]
-    screens = sitting(tests, practice, checks, config.repeats, rng)
-    rows, slots = _rows(run, rater, screens)
-    session.exec(insert(Trial), params=rows)
-    session.exec(insert(Slot), params=slots)
-    return True
-
-
-def load_of(session: Session, campaign_id: int) -> Load:
-    """How often each unit was given to raters who count, and what led it."""
-    counts = session.exec(
-        select(Trial.unit, Trial.lead, func.count())
-        .join(Rater, col(Rater.id) == col(Trial.rater_id))
-        .where(Trial.campaign_id == campaign_id, Trial.role == "test", Trial.released == 0, Rater.role == "panel")
-        .group_by(Trial.unit, col(Trial.lead))
-    )
-    load = Load()
-    for unit, lead, count in counts:
-        load.given[unit] += count
-        load.led[unit, lead] += count
-    return load
-
-
-def release_idle(session: Session, campaign_id: int, before: float) -> None:
-    """Give away the open screens of raters not seen since ``before``; they may still answer, over the quota."""
-    idle = session.exec(
-        select(Rater.id).where(
-            Rater.campaign_id == campaign_id, Rater.seen_at < before, Rater.stage == "trials", Rater.role == "panel"
-        )
-    ).all()
-    _release(session, [i for i in idle if i is not None])
 
 
 def progress(session: Session, rater: Rater) -> Progress:
@@ -202,56 +162,13 @@ def open_screens(session: Session, rater: Rater) -> tuple[list[str], int]:
     return [trial for trial, answer in rows if answer is None], len(rows)
 
 
-def issue(session: Session, trial: Trial) -> None:
-    """Note when a screen was first shown."""
-    trial.issued_at = time.time()
-    session.add(trial)
-
-
-def _checks(run: Running, rng: Random) -> list[tuple[str, Unit]]:
-    gates = run.config.gates
-    traps = rng.sample(list(run.traps), min(gates.traps, len(run.traps)))
-    golds = rng.sample(list(run.golds), min(gates.golds, len(run.golds)))
-    return [*(("trap", u) for u in traps), *(("gold", u) for u in golds)]
-
-
-def _rows(run: Running, rater: Rater, screens: list[Placed]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    rows: list[dict[str, Any]] = []
-    slots: list[dict[str, Any]] = []
-    for position, screen in enumerate(screens):
-        trial = secrets.token_hex(12)
-        rows.append(
-            {
-                "id": trial,
-                "campaign_id": run.id,
-                "rater_id": _id(rater),
-                "position": position,
-                "role": screen.role,
-                "unit": screen.unit.key,
-                "lead": screen.order[0],
-                "item_id": screen.unit.item_id,
-                "released": 0,
-            }
-        )
-        heard = [(stimulus, "candidate") for stimulus in screen.order]
-        heard += [(screen.unit.reference, "reference")] if screen.unit.reference is not None else []
-        slots += [
-            {"trial_id": trial, "slot": slot, "stimulus_id": stimulus, "place": where}
-            for slot, (stimulus, where) in enumerate(heard)
-        ]
-    return rows, slots
-
-
-def _release(session: Session, raters: list[int]) -> None:
-    if not raters:
-        return
-    answered = select(Answer.trial_id).where(Answer.counted == 1)
-    session.exec(
-        update(Trial)
-        .where(col(Trial.rater_id).in_(raters), col(Trial.id).not_in(answered))
-        .values(released=1)
-        .execution_options(synchronize_session=False)
-    )
+def note_seen(session: Session, rater_id: int, issued: str | None) -> None:
+    """Note that a rater is there, and when the screen ``issued`` was first shown."""
+    now = time.time()
+    session.connection().execute(update(Rater).where(col(Rater.id) == rater_id).values(seen_at=now))
+    if issued is not None:
+        first = update(Trial).where(col(Trial.id) == issued, col(Trial.issued_at).is_(None))
+        session.connection().execute(first.values(issued_at=now))
 
 
 def _after(config: CampaignConfig, stage: str) -> str:

@@ -9,7 +9,7 @@ from sqlmodel import Session, col, func, select
 from studio.mos.campaigns import find
 from studio.mos.results import results
 from studio.mos.store import Store
-from studio.mos.tables import Answer, Campaign, Passage, Rater, Removal, Trial
+from studio.mos.tables import Answer, Campaign, Look, Passage, Rater, Removal, Trial
 
 _KEPT = 16
 
@@ -46,9 +46,10 @@ def stamp(session: Session, campaign: Campaign) -> Stamp:
     answer = select(func.max(Answer.id)).join(Trial, col(Trial.id) == col(Answer.trial_id))
     passage = select(func.max(Passage.id)).join(Rater, col(Rater.id) == col(Passage.rater_id))
     raters = select(func.count()).select_from(Rater).where(Rater.campaign_id == campaign.id)
+    looks = select(func.count()).select_from(Look).where(Look.campaign_id == campaign.id)
     gone = select(func.count()).select_from(Removal).where(Removal.campaign_id == campaign.id)
     return (
-        f"{campaign.id} {campaign.state}",
+        f"{campaign.id} {campaign.state} {session.exec(looks).one()}",
         session.exec(answer.where(Trial.campaign_id == campaign.id)).one() or 0,
         session.exec(passage.where(Rater.campaign_id == campaign.id)).one() or 0,
         session.exec(raters).one(),

@@ -71,20 +71,29 @@ def read_clip(path: Path, longest_s: float = LONGEST_S) -> Sound:
         found = _by_soundfile(data, path.name, longest_s)
     else:
         raise BadFile(f"{path.name} is neither WAV nor FLAC", "convert it to mono 16-bit WAV")
-    channels, rate_hz = found
-    _check_length(path.name, len(channels), rate_hz, longest_s)
+    return _checked(*found, path.name, longest_s)
+
+
+def clip_of(pcm: np.ndarray, rate_hz: int, name: str) -> Sound:
+    """A sound of int16 samples [T] that were made here, held to the same. Raises BadFile."""
+    return _checked(to_float(pcm)[:, None], rate_hz, name, LONGEST_S)
+
+
+def _checked(channels: np.ndarray, rate_hz: int, name: str, longest_s: float) -> Sound:
+    """The sound of channels float32 [T, C] that are all the same. Raises BadFile."""
+    _check_length(name, len(channels), rate_hz, longest_s)
     if not np.isfinite(channels).all():
-        raise BadFile(f"{path.name} holds samples that are not numbers", "write it again")
+        raise BadFile(f"{name} holds samples that are not numbers", "write it again")
     if not (channels == channels[:, :1]).all():
         raise BadFile(
-            f"{path.name} has {channels.shape[1]} channels that differ",
-            f"make it mono, for example: ffmpeg -i {path.name} -ac 1 mono.wav",
+            f"{name} has {channels.shape[1]} channels that differ",
+            f"make it mono, for example: ffmpeg -i {name} -ac 1 mono.wav",
         )
     pcm = np.ascontiguousarray(channels[:, 0])
     if np.abs(pcm).max() < _SILENT_PEAK:
-        raise BadFile(f"{path.name} is silent", "give a recording, or leave the script out")
+        raise BadFile(f"{name} is silent", "give a recording, or leave the script out")
     full = np.abs(pcm) >= _FULL_SCALE
-    return Sound(pcm, rate_hz, path.name, bool((full[:-2] & full[1:-1] & full[2:]).any()))
+    return Sound(pcm, rate_hz, name, bool((full[:-2] & full[1:-1] & full[2:]).any()))
 
 
 def _bytes_of(path: Path) -> bytes:

@@ -76,7 +76,7 @@ class Store:
             if connection.dialect.name != "sqlite":
                 names = ("server_version", "synchronous_commit", "fsync")
                 return {n: str(connection.exec_driver_sql(f"SHOW {n}").scalar_one()) for n in names}
-            names = ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
+            names = ("journal_mode", "synchronous", "foreign_keys", "busy_timeout", "secure_delete")
             return {n: str(connection.exec_driver_sql(f"PRAGMA {n}").scalar_one()) for n in names}
 
     @contextmanager
@@ -105,6 +105,20 @@ class Store:
     def write_now(self, work: Callable[[Session], T]) -> T:
         """The same, waiting for it."""
         return self.write(work).result(timeout=_WAIT_S)
+
+    def empty_log(self) -> bool:
+        """Bring SQLite's write-ahead log into the file and cut it, so that what was deleted is in neither.
+
+        False where somebody reads the database all the while. PostgreSQL's log and dead rows are its own affair.
+        """
+        if self._writing.dialect.name != "sqlite":
+            return True
+        connection = self._writing.raw_connection()  # no transaction: a checkpoint stands outside of them
+        try:
+            busy, *_ = connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        finally:
+            connection.close()
+        return not busy
 
     def close(self) -> None:
         """Finish what waits, then let go of the files. Calling it again does nothing."""
@@ -212,7 +226,13 @@ def _beginning(statement: str) -> Callable[[Connection], None]:
 def _sqlite_settings(synchronous: str) -> Callable[[Any, Any], None]:
     def settle(connection: Any, _record: Any) -> None:
         connection.isolation_level = None  # transactions begin where we say
-        for pragma in ("journal_mode=WAL", f"synchronous={synchronous}", "foreign_keys=ON", "busy_timeout=30000"):
+        for pragma in (
+            "journal_mode=WAL",
+            f"synchronous={synchronous}",
+            "foreign_keys=ON",
+            "busy_timeout=30000",
+            "secure_delete=ON",  # what is deleted is overwritten with zeros: a forgotten rater is not in the file
+        ):
             connection.execute(f"PRAGMA {pragma}")
 
     return settle

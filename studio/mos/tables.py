@@ -11,7 +11,7 @@ from pydantic import ConfigDict
 from sqlalchemy import BigInteger
 from sqlmodel import Field, SQLModel
 
-NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9 ._,=+?()\-]*$"
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9 ._,:=+?()\-]*$"
 Outcome = Literal["a", "b", "tie", "both_bad"]
 
 
@@ -178,8 +178,26 @@ class Removal(SQLModel, table=True):
     at: float
 
 
+class Deal(SQLModel, table=True):
+    """A mark drawn anew whenever a screen of the campaign is given, given back or deleted; kept by the database."""
+
+    campaign_id: int = Field(foreign_key="campaign.id", primary_key=True)
+    mark: str
+
+
+class Look(SQLModel, table=True):
+    """A look at the stopping rule, taken once ``raters`` had finished, and what was seen."""
+
+    id: int | None = Field(default=None, primary_key=True)
+    campaign_id: int = Field(foreign_key="campaign.id")
+    raters: int
+    met: int
+    why: str
+    at: float
+
+
 class Secret(SQLModel, table=True):
-    """Keys made at first start; the owner's token is here only as a hash."""
+    """Keys made at first start (the owner's token only as a hash), and which campaign is the studio's own demo."""
 
     name: str = Field(primary_key=True)
     value: str
@@ -196,7 +214,7 @@ class ScoreCreate(_Create):
 
     question: str = Field(max_length=80)
     slot: int = Field(ge=0, le=63)
-    value: int = Field(ge=0, le=100)
+    value: int = Field(ge=-100, le=100)
 
 
 class ChoiceCreate(_Create):

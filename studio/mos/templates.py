@@ -1,4 +1,4 @@
-"""The listening tests that the papers ran, as settings to begin a campaign with."""
+"""The listening tests that the papers ran, and those of ITU-T and ITU-R, as settings to begin a campaign with."""
 
 import tomllib
 from pathlib import Path
@@ -17,7 +17,7 @@ def template_names() -> list[str]:
 
 
 def template(name: str) -> CampaignConfig:
-    """A paper's test: its file in ``presets``, with the consent that all share and P.800's words on scales of 1 to 5.
+    """A test: its file in ``presets``, with the consent that all share and P.800's words of quality on ACR's 1 to 5.
 
     Raises:
         BadOption: there is no such template.
@@ -28,7 +28,7 @@ def template(name: str) -> CampaignConfig:
     data["texts"] = {**_read(_SHARED)["texts"], **data["texts"]}
     data["texts"] = {key: text.strip() for key, text in data["texts"].items()}
     for question in data.get("questions", []):
-        if (question["low"], question["high"]) == (1, 5):
+        if data["kind"] == "acr" and (question["low"], question["high"]) == (1, 5):
             question.setdefault("labels", labels("en"))
     return from_json(data)
 

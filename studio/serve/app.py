@@ -18,8 +18,6 @@ from studio.serve.socket import RETRY_MS, Session
 from studio.serve.traces import TraceShelf, download_name
 from studio.settings import ServeSettings
 
-TRY_AGAIN_LATER = 1013
-
 
 @runtime_checkable
 class CountsPlaces(Protocol):
@@ -51,7 +49,7 @@ def create_app(
     _add_facts(app, engine)
     _add_traces(app, shelf)
     if listening is not None:
-        add_listening(app, listening)
+        add_listening(app, listening, shelf)
     return app
 
 
@@ -71,7 +69,8 @@ def _add_socket(app: FastAPI, engine: Engine, shelf: TraceShelf, settings: Serve
     @app.websocket("/ws/speak")
     async def speak(websocket: WebSocket) -> None:
         if len(sockets) >= settings.max_sockets:
-            await websocket.close(TRY_AGAIN_LATER, f"full: try again in {RETRY_MS} ms")
+            refusal = Response(f"full: try again in {RETRY_MS} ms", 503, {"Retry-After": str(-(-RETRY_MS // 1000))})
+            await websocket.send_denial_response(refusal)
             return
         session = Session(websocket, engine, shelf, settings)
         sockets.add(session)

@@ -16,17 +16,22 @@ from studio.serve.mos_door import Door, JoinCreate, StageCreate, read_body
 from studio.serve.mos_owner import owner_routes
 from studio.serve.ranges import ranged_file
 from studio.serve.refusals import PRIVATE, private_json
+from studio.serve.traces import TraceShelf
 
 WAV = "audio/wav"
 
 
-def add_listening(app: FastAPI, listening: Listening) -> None:
-    """Put the listening tests into an app that answers errors; the caller owns ``listening`` and closes it."""
+def add_listening(app: FastAPI, listening: Listening, shelf: TraceShelf | None = None) -> None:
+    """Put the listening tests into an app that answers errors; the caller owns ``listening`` and closes it.
+
+    Args:
+        shelf: the traces of what was spoken, which the owner may add to a draft.
+    """
     door = Door(listening)
     app.include_router(_way_in(listening, door))
     app.include_router(_sitting(listening, door))
     app.include_router(_sounds(listening, door))
-    app.include_router(owner_routes(listening, door))
+    app.include_router(owner_routes(listening, door, shelf))
 
 
 def _way_in(listening: Listening, door: Door) -> APIRouter:
@@ -91,8 +96,8 @@ def _sounds(listening: Listening, door: Door) -> APIRouter:
     async def clip(request: Request, trial: str, slot: int, key: str) -> Response:
         rater = door.rater(request)
         with door.watched(request):
-            path = await run_in_threadpool(listening.clip, rater, trial, slot, key)
-        return await ranged_file(request, path, WAV)
+            sound = await run_in_threadpool(listening.clip, rater, trial, slot, key)
+        return await ranged_file(request, sound, WAV)
 
     @routes.get("/headphones/{index:int}")
     async def headphones(request: Request, index: int) -> Response:

@@ -57,6 +57,13 @@ class StateCreate(_Strict):
     state: Literal["open", "closed"]
 
 
+class UtteranceCreate(_Strict):
+    """An owner adds an utterance to a draft, by the token of its trace; with ``template`` the draft is made first."""
+
+    trace: str = Field(max_length=40)
+    template: str | None = Field(default=None, max_length=40)
+
+
 class Door:
     """Tells who calls. Raters are limited by their token, addresses only where what they bring is wrong."""
 

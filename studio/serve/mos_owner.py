@@ -12,14 +12,17 @@ from studio.mos.campaigns import find, set_state
 from studio.mos.results import funnel, overview
 from studio.mos.service import Listening
 from studio.mos.tables import Campaign
-from studio.serve.mos_door import Door, StateCreate, read_body
+from studio.mos.templates import template_names
+from studio.mos.utterances import add_utterance
+from studio.serve.mos_door import Door, StateCreate, UtteranceCreate, read_body
 from studio.serve.refusals import private_json
+from studio.serve.traces import TraceShelf
 
-_SHOWN = ("name", "kind", "state", "raters", "finished", "answers", "wanted")
+_SHOWN = ("name", "kind", "state", "raters", "finished", "answers", "wanted", "lacking")
 
 
-def owner_routes(listening: Listening, door: Door) -> APIRouter:
-    """The routes under ``/mos/owner``."""
+def owner_routes(listening: Listening, door: Door, shelf: TraceShelf | None) -> APIRouter:
+    """The routes under ``/mos/owner``; utterances can be added where there is a shelf that keeps their traces."""
     routes = APIRouter(prefix="/mos/owner")
 
     @routes.get("/campaigns")
@@ -44,12 +47,41 @@ def owner_routes(listening: Listening, door: Door) -> APIRouter:
         listening.forget_running()
         return private_json({"name": name, "state": now})
 
+    if shelf is not None:
+        _add_drafts(routes, listening, door, shelf)
+
     @routes.get("/settings")
     async def settings(request: Request) -> Response:
         await door.owner(request)
         return private_json(await run_in_threadpool(lambda: listening.store.settings))
 
     return routes
+
+
+def _add_drafts(routes: APIRouter, listening: Listening, door: Door, shelf: TraceShelf) -> None:
+    @routes.get("/drafts")
+    async def drafts(request: Request) -> Response:
+        await door.owner(request)
+        return private_json(await run_in_threadpool(_drafts, listening))
+
+    @routes.post("/campaigns/{name}/utterances")
+    async def utterance(request: Request, name: str) -> Response:
+        await door.owner(request)
+        wanted = await read_body(request, UtteranceCreate)
+
+        def add() -> dict[str, str]:
+            return add_utterance(listening, name, shelf.path(wanted.trace), wanted.template)
+
+        return private_json(await run_in_threadpool(add))
+
+
+def _drafts(listening: Listening) -> dict[str, list[str]]:
+    """What an utterance can be added to: drafts by name, newest first, and templates for a new one."""
+    with listening.store.read() as session:
+        rows = session.exec(
+            select(Campaign.name).where(Campaign.state == "draft").order_by(col(Campaign.created_at).desc())
+        )
+        return {"drafts": list(rows), "templates": template_names()}
 
 
 def _all(listening: Listening) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""A file by byte ranges (RFC 9110, section 14), with nothing in the answer that tells which file it is.
+"""A file, or bytes, by ranges (RFC 9110, section 14), with nothing in the answer that tells which file it is.
 
 No ETag, no Last-Modified, no name: an answer differs from another one's by its lengths and its bytes alone.
 """
@@ -54,14 +54,14 @@ def span_of(header: str | None, size: int) -> Span | None:
     return Span(start, stop)
 
 
-async def ranged_file(request: Request, path: Path, media_type: str) -> Response:
-    """The answer to GET or HEAD of a file: 200, 206 or 416.
+async def ranged_file(request: Request, content: Path | bytes, media_type: str) -> Response:
+    """The answer to GET or HEAD of a file or of bytes: 200, 206 or 416.
 
     Raises:
         BadFile: the file is not there.
     """
     try:
-        size = (await run_in_threadpool(path.stat)).st_size
+        size = len(content) if isinstance(content, bytes) else (await run_in_threadpool(content.stat)).st_size
     except OSError as error:
         raise BadFile("this file is missing", "tell the people who run this server") from error
     headers = PRIVATE | {"Accept-Ranges": "bytes", "Content-Type": media_type}
@@ -78,7 +78,9 @@ async def ranged_file(request: Request, path: Path, media_type: str) -> Response
     headers["Content-Length"] = str(span.stop - span.start)
     if request.method == "HEAD":
         return Response(status_code=status, headers=headers)
-    return StreamingResponse(_blocks(path, span), status_code=status, headers=headers)
+    if isinstance(content, bytes):
+        return Response(content[span.start : span.stop], status_code=status, headers=headers)
+    return StreamingResponse(_blocks(content, span), status_code=status, headers=headers)
 
 
 def _blocks(path: Path, span: Span) -> Iterator[bytes]:

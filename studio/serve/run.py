@@ -1,9 +1,14 @@
 """Run an app on uvicorn with the limits that the socket needs."""
 
+import os
+import socket
+
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn._types import ASGISendEvent
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
+from studio.core.errors import BadOption
 from studio.serve.protocol import MAX_MESSAGE_BYTES
 from studio.settings import ServeSettings
 
@@ -11,7 +16,15 @@ LINGER_S = 5.0
 
 
 class Socket(WebSocketsSansIOProtocol):
-    """uvicorn's socket, which would keep a connection for ever whose client takes nothing: ours is aborted."""
+    """uvicorn's socket, which would keep a connection for ever whose client takes nothing: ours is aborted.
+
+    It also takes a refusal (403, 503) for a handshake that was forgotten, and logs an error.
+    """
+
+    async def send(self, message: ASGISendEvent) -> None:
+        await super().send(message)
+        if message["type"] == "websocket.http.response.body":
+            self.handshake_complete = self.handshake_complete or self.close_sent
 
     async def run_asgi(self) -> None:
         await super().run_asgi()
@@ -41,6 +54,22 @@ def server(app: ASGIApp, settings: ServeSettings) -> uvicorn.Server:
     return uvicorn.Server(config)
 
 
-def run(app: ASGIApp, settings: ServeSettings) -> None:
-    """Serve until interrupted."""
-    server(app, settings).run()
+def take_port(settings: ServeSettings) -> socket.socket:
+    """The address of the settings, taken but not answered yet; port 0 takes any free one. Raises BadOption."""
+    taken = socket.socket(socket.AF_INET6 if ":" in settings.host else socket.AF_INET)
+    try:
+        if os.name == "posix":  # a server that has just ended leaves its port in a state that only this may take
+            taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taken.bind((settings.host, settings.port))
+    except OSError as error:
+        taken.close()
+        raise BadOption(
+            f"port {settings.port} of {settings.host} cannot be taken: {error.strerror or error}",
+            "is a studio running there already? --port takes another one, and 0 any that is free",
+        ) from error
+    return taken
+
+
+def run(app: ASGIApp, settings: ServeSettings, taken: socket.socket | None = None) -> None:
+    """Serve until interrupted, on a port that was taken before or on that of the settings."""
+    server(app, settings).run(sockets=None if taken is None else [taken])

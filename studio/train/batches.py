@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from studio.core.errors import BadFile
 from studio.engine import dmel
 from studio.engine.families.speakstream import FILLER, Options
 from studio.train.features import Sentence, read_features, typical_silence
@@ -64,6 +65,8 @@ class SpokenText:
                 silences.append(silence)
                 side = self.validation if i < validation_shards else self.training
                 side[speaker] += sentences
+            if not silences:
+                raise BadFile(f"{folder} has no features of {speaker}", "make them first with `studio train features`")
             self.silence[speaker] = typical_silence(silences)
 
     @property

@@ -1,6 +1,7 @@
 """The Gradio app: one navigation, one page each, mounted beside the server's own routes."""
 
 import os
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
@@ -10,6 +11,7 @@ os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
 
 import gradio as gr
 from fastapi import FastAPI
+from fastapi.responses import Response
 from gradio import themes
 
 from studio.core.ports import Engine
@@ -102,19 +104,33 @@ def mount(app: FastAPI, engine: Engine, settings: ServeSettings, listening: List
         listening: the listening tests; without them the navigation has no pages for their owner.
     """
     add_assets(app)
+    _shut_side_doors(app)
     font = [themes.Font("system-ui"), themes.Font("sans-serif")]
     mono = [themes.Font("ui-monospace"), themes.Font("monospace")]
-    return gr.mount_gradio_app(
-        app,
-        build(engine, settings, listening),
-        path="/",
-        theme=themes.Base(font=font, font_mono=mono),
-        head=f"<style>{styles()}</style>",
-        footer_links=[],
-        run_history=False,
-        ssr_mode=False,
-        pwa=False,
-        mcp_server=False,
-        enable_monitoring=False,
-        root_path=settings.root_path or None,
-    )
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="SSR mode is not supported")  # said although it is off
+        return gr.mount_gradio_app(
+            app,
+            build(engine, settings, listening),
+            path="/",
+            theme=themes.Base(font=font, font_mono=mono),
+            head=f"<style>{styles()}</style>",
+            footer_links=[],
+            run_history=False,
+            ssr_mode=False,
+            pwa=False,
+            mcp_server=False,
+            enable_monitoring=False,
+            root_path=settings.root_path or None,
+        )
+
+
+def _shut_side_doors(app: FastAPI) -> None:
+    """Gradio brings routes that no page here uses: anyone could fill the disk by one and read it back by another."""
+
+    @app.api_route("/gradio_api/upload", methods=["GET", "POST", "PUT"], include_in_schema=False)
+    @app.api_route("/gradio_api/upload_progress", methods=["GET"], include_in_schema=False)
+    @app.api_route("/gradio_api/proxy={rest:path}", methods=["GET", "HEAD"], include_in_schema=False)
+    @app.api_route("/openapi.json", methods=["GET"], include_in_schema=False)
+    def shut(rest: str = "") -> Response:
+        return Response("there is nothing here", status_code=404, media_type="text/plain")

@@ -5,23 +5,41 @@ from functools import lru_cache
 from pathlib import Path
 
 from fastapi import FastAPI
-from fastapi.responses import FileResponse, Response
+from fastapi.responses import Response
 
 WIDGETS = Path(__file__).parent / "widgets"
 _MEDIA_TYPES = {".js": "text/javascript; charset=utf-8", ".json": "application/json"}
 _STYLES = ("live.css", "stage.css", "rate.css", "owner.css")
 
 
+# Gradio's own root, so that a prefix (a proxy, a Space) is kept; only its path, so that the port is the page's.
+_LOAD = """
+const root = new URL(window.gradio_config?.root || '/', location.href).pathname.replace(/\\/$/, '');
+const base = location.origin + root + props.assets;
+const failed = () => {
+  const line = element.querySelector('.status') ?? element;
+  line.textContent = 'This page could not be loaded whole: the server has changed or gone. Reload it.';
+  line.dataset.level = 'error';
+};
+import(base + '/SCRIPT').then((script) => START, failed);
+"""
+
+
+def loader(script: str, start: str) -> str:
+    """What runs when Gradio has put a component into the page: ``start`` is JavaScript that uses ``script``."""
+    return _LOAD.replace("SCRIPT", script).replace("START", start)
+
+
 @lru_cache
-def _scripts() -> dict[str, Path]:
-    """Every file that may be fetched, by name."""
-    return {path.name: path for path in sorted(WIDGETS.iterdir()) if path.suffix in _MEDIA_TYPES}
+def _scripts() -> dict[str, bytes]:
+    """Every file that may be fetched, by name: read once, since they are kept by browsers under their digest."""
+    return {path.name: path.read_bytes() for path in sorted(WIDGETS.iterdir()) if path.suffix in _MEDIA_TYPES}
 
 
 @lru_cache
 def asset_path() -> str:
     """Where the scripts are below the server's root: a new place whenever one of them changes."""
-    digest = hashlib.sha256(b"".join(path.read_bytes() for path in _scripts().values())).hexdigest()[:12]
+    digest = hashlib.sha256(b"".join(_scripts().values())).hexdigest()[:12]
     return f"/studio-assets/{digest}"
 
 
@@ -35,8 +53,8 @@ def add_assets(app: FastAPI) -> None:
 
     @app.get(asset_path() + "/{name}", include_in_schema=False)
     def asset(name: str) -> Response:
-        path = _scripts().get(name)
-        if path is None:
+        content = _scripts().get(name)
+        if content is None:
             return Response("there is no such script", status_code=404, media_type="text/plain")
         headers = {"Cache-Control": "public, max-age=31536000, immutable", "X-Content-Type-Options": "nosniff"}
-        return FileResponse(path, media_type=_MEDIA_TYPES[path.suffix], headers=headers)
+        return Response(content, media_type=_MEDIA_TYPES[Path(name).suffix], headers=headers)

@@ -3,13 +3,14 @@
 from dataclasses import replace
 
 import pytest
-from mos.world import AB, ACR, NewItem, NewSystem, World, items_of
+from mos.world import AB, ACR, ItemSpec, SystemSpec, World, items_of
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session
 
 from studio.core.errors import BadFile, BadOption
-from studio.mos.campaigns import check_name, create, find, running, set_state
+from studio.mos.campaigns import add_stimuli, create, find, running, set_state
 from studio.mos.config import from_json, to_json
+from studio.mos.names import check_name
 from studio.mos.tables import Campaign, Clip, Item, Stimulus, System
 
 
@@ -30,10 +31,10 @@ def test_what_was_made_is_what_runs(world: World) -> None:
 
 def test_a_check_need_not_be_said_by_every_system(world: World) -> None:
     """A trap in one voice, in a test of pairs of others."""
-    systems = [NewSystem("one"), NewSystem("two"), NewSystem("announcer", "anchor")]
-    items = [*items_of(2), NewItem("listen", "Choose one.", "trap", "1")]
-    sounds = [world.stimulus(i.name, s.name) for i in items_of(2) for s in systems[:2]]
-    sounds.append(world.stimulus("listen", "announcer"))
+    systems = [SystemSpec("one"), SystemSpec("two"), SystemSpec("announcer", "anchor")]
+    items = [*items_of(2), ItemSpec("listen", "Choose one.", "trap", "1")]
+    sounds = {(i.name, s.name): world.clip(i.name, s.name) for i in items_of(2) for s in systems[:2]}
+    sounds["listen", "announcer"] = world.clip("listen", "announcer")
     config = replace(ACR, gates=replace(ACR.gates, traps=1))
 
     def make(session: Session) -> int:
@@ -61,15 +62,20 @@ def test_what_cannot_run_is_not_made(
 ) -> None:
     """Nothing of it is left in the database."""
     with pytest.raises(error):
-        world.campaign(config, systems=[NewSystem(s) for s in systems], items=items_of(items))  # type: ignore[arg-type]
+        world.campaign(config, systems=[SystemSpec(s) for s in systems], items=items_of(items))  # type: ignore[arg-type]
     assert all(world.all(table) == [] for table in (Campaign, System, Item, Stimulus, Clip))
 
 
 def test_a_sound_twice_is_refused(world: World) -> None:
     """One clip for each script and system."""
-    sounds = [world.stimulus("a", "one"), world.stimulus("a", "one")]
+    sounds = {("a", "one"): world.clip("a", "one")}
+
+    def twice(session: Session) -> None:
+        number = create(session, "c", ACR, [SystemSpec("one")], [ItemSpec("a")], sounds)
+        add_stimuli(session, number, [], [], sounds)
+
     with pytest.raises(IntegrityError):
-        world.store.write_now(lambda session: create(session, "c", ACR, [NewSystem("one")], [NewItem("a")], sounds))
+        world.store.write_now(twice)
     assert world.all(Campaign) == []
 
 
@@ -108,7 +114,7 @@ def test_a_name_that_could_be_something_else_is_refused(world: World, name: str)
         find(session, name)
 
 
-@pytest.mark.parametrize("name", ["a", "SpeakStream m=4, n=2 (S1)", "a" * 80, "9.5+x?"])
+@pytest.mark.parametrize("name", ["a", "SpeakStream m=4, n=2 (S1)", "a" * 80, "9.5+x?", "teacher:slt"])
 def test_a_name_may_say_what_it_is(name: str) -> None:
     """Letters, digits and the signs that options are written with."""
     check_name(name)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from studio.mos.design import Load, Placed, Unit, deal, place, sitting
+from studio.mos.design import Deck, Load, Placed, Unit, deal, place, sitting
 
 _UNLIKELY = 1e-4  # a sound design fails a test once in ten thousand seeds; the seeds are fixed
 
@@ -33,7 +33,7 @@ def test_the_quota_is_never_passed_and_is_filled_in_the_end(shape: tuple[int, in
     items, systems, quota, count, seed = shape
     units, load, rng = singles(items, systems), Load(), Random(seed)
     dealt: Counter[str] = Counter()
-    while chosen := deal(units, load, quota, count, rng):
+    while chosen := deal(Deck(units), load, quota, count, rng):
         keys = [p.unit.key for p in chosen]
         assert len(set(keys)) == len(keys) <= count
         dealt.update(keys)
@@ -48,7 +48,7 @@ def test_no_unit_is_more_than_one_rater_ahead(shape: tuple[int, int, int, int, i
     items, systems, _, count, seed = shape
     units, load, rng = singles(items, systems), Load(), Random(seed)
     for _ in range(12):
-        deal(units, load, 10**6, min(count, items), rng)
+        deal(Deck(units), load, 10**6, min(count, items), rng)
         given_now = [load.given[u.key] for u in units]
         assert max(given_now) - min(given_now) <= 1
 
@@ -60,7 +60,7 @@ def test_no_script_comes_twice_while_others_are_left(shape: tuple[int, int, int,
     items, systems, _, count, seed = shape
     units, load, rng = singles(items, systems), Load(), Random(seed)
     for _ in range(6):
-        heard = Counter(p.unit.item_id for p in deal(units, load, 10**6, count, rng))
+        heard = Counter(p.unit.item_id for p in deal(Deck(units), load, 10**6, count, rng))
         assert max(heard.values()) - min(heard[i] for i in range(items)) <= 1
 
 
@@ -68,7 +68,7 @@ def test_no_script_comes_twice_while_others_are_left(shape: tuple[int, int, int,
 @given(st.integers(2, 5), st.integers(1, 3), st.integers(0, 10**6))
 def test_a_rater_hears_the_systems_in_turn(systems: int, rounds: int, seed: int) -> None:
     """The first rater hears each system as often as every other."""
-    chosen = deal(singles(systems * rounds, systems), Load(), 5, systems * rounds, Random(seed))
+    chosen = deal(Deck(singles(systems * rounds, systems)), Load(), 5, systems * rounds, Random(seed))
     assert Counter(p.unit.systems[0] for p in chosen) == dict.fromkeys(range(systems), rounds)
 
 
@@ -103,7 +103,7 @@ def test_the_same_seed_deals_the_same(shape: tuple[int, int, int, int, int]) -> 
 
     def once() -> list[Placed]:
         rng = Random(f"{seed}|1")
-        tests = deal(units, Load(), quota, count, rng)
+        tests = deal(Deck(units), Load(), quota, count, rng)
         return sitting(tests, [], [place(units[0], Load(), rng, "trap")], 2, rng)
 
     assert once() == once()
@@ -111,7 +111,7 @@ def test_the_same_seed_deals_the_same(shape: tuple[int, int, int, int, int]) -> 
 
 def test_other_seeds_deal_otherwise() -> None:
     """Two raters do not share an order."""
-    orders = {tuple(p.unit.key for p in deal(singles(6, 2), Load(), 9, 6, Random(f"7|{n}"))) for n in range(50)}
+    orders = {tuple(p.unit.key for p in deal(Deck(singles(6, 2)), Load(), 9, 6, Random(f"7|{n}"))) for n in range(50)}
     assert len(orders) > 45
 
 
@@ -122,7 +122,7 @@ def test_where_a_unit_comes_is_uniform(ahead: int) -> None:
     places: Counter[tuple[str, int]] = Counter()
     for seed in range(2000):
         load = Load(given=Counter(u.key for u in units[:ahead]))
-        chosen = deal(units, load, 2, 8, Random(f"3|{seed}"))
+        chosen = deal(Deck(units), load, 2, 8, Random(f"3|{seed}"))
         places.update((p.unit.key, at) for at, p in enumerate(chosen))
     assert len(places) == 64
     assert chisquare(list(places.values())).pvalue > _UNLIKELY
@@ -132,7 +132,7 @@ def test_who_gets_what_is_uniform() -> None:
     """A first rater of three screens gets each of twelve units equally often."""
     chosen: Counter[str] = Counter()
     for seed in range(2000):
-        chosen.update(p.unit.key for p in deal(singles(4, 3), Load(), 5, 3, Random(f"5|{seed}")))
+        chosen.update(p.unit.key for p in deal(Deck(singles(4, 3)), Load(), 5, 3, Random(f"5|{seed}")))
     assert len(chosen) == 12 and sum(chosen.values()) == 6000
     assert chisquare(list(chosen.values())).pvalue > _UNLIKELY
 
@@ -192,6 +192,6 @@ def test_the_last_rater_gets_what_is_left(quota: int) -> None:
     """Fewer screens than asked for, never one too many."""
     units, load, rng = singles(5, 1), Load(), Random(2)
     dealt = []
-    while chosen := deal(units, load, quota, 3, rng):
+    while chosen := deal(Deck(units), load, quota, 3, rng):
         dealt.append(len(chosen))
     assert sum(dealt) == 5 * quota and max(dealt) == 3

@@ -126,6 +126,12 @@ def test_five_tones_or_six_pitches_pass(seed, wrong, kind):
     assert passed(kind, seed, answers) == (wrong <= (1 if kind == "woods" else 0))
 
 
+@pytest.mark.parametrize(("kind", "kept"), [("woods", 6), ("huggins", 24)])
+def test_a_crowd_asks_for_few_sounds(kind, kept):
+    """Every rater has an order of their own, of sounds that are made once."""
+    assert len({id(trial(kind, seed, index)) for seed in range(300) for index in range(CHECK_SOUNDS)}) == kept
+
+
 def test_other_kinds_and_counts_are_refused():
     with pytest.raises(BadOption, match="woods or huggins"):
         right_answers("beats", 1)

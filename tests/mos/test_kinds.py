@@ -1,7 +1,9 @@
 """The kinds of test: which screens they make of a stock, which settings and which answers they take."""
 
+from collections import Counter
 from dataclasses import replace
 from itertools import combinations
+from random import Random
 
 import pytest
 from hypothesis import given, settings
@@ -10,13 +12,18 @@ from mos.world import AB, ACR
 
 from studio.core.errors import BadFile, BadOption
 from studio.mos.config import CampaignConfig, Question
+from studio.mos.design import Deck, Load, deal
 from studio.mos.kinds.base import BadAnswer, Mark, Stock
 from studio.mos.kinds.registry import KINDS, kind_of
 from studio.mos.tables import AnswerCreate, ChoiceCreate, ScoreCreate
 
 SIMILARITY = replace(AB, kind="similarity", choices=["a", "b"])
 SCALE = replace(ACR, kind="scale", questions=[Question("quality", "How good?", 1, 100)])
-CONFIGS = {c.kind: c for c in (ACR, AB, SIMILARITY, SCALE)}
+CCR = replace(ACR, kind="ccr", questions=[Question("quality", "B against A?", -3, 3)])
+DCR = replace(ACR, kind="dcr", questions=[Question("degradation", "How bad?", 1, 5)])
+ABX = replace(AB, kind="abx", choices=["a", "b"])
+MUSHRA = replace(ACR, kind="mushra", questions=[Question("quality", "How good?", 0, 100)])
+CONFIGS = {c.kind: c for c in (ACR, AB, SIMILARITY, SCALE, CCR, DCR, ABX, MUSHRA)}
 TRIAL = "ab" * 12
 
 
@@ -47,7 +54,7 @@ def test_every_kind_is_known_by_its_name() -> None:
         assert kind_of(name).name == name and kind_of(name).title
         kind_of(name).check(config)
     with pytest.raises(BadOption, match="acr"):
-        kind_of("mushra")
+        kind_of("mos")
 
 
 @pytest.mark.parametrize(
@@ -60,6 +67,17 @@ def test_every_kind_is_known_by_its_name() -> None:
         ("similarity", {"questions": ACR.questions}),
         ("scale", {"questions": []}),
         ("scale", {"questions": [Question("q", "", 1, 5), Question("r", "", 1, 5)]}),
+        ("ccr", {"questions": []}),
+        ("ccr", {"questions": [Question("q", "", -2, 3)]}),
+        ("ccr", {"choices": ["a", "b"]}),
+        ("dcr", {"questions": []}),
+        ("dcr", {"questions": [Question("q", "", 1, 7)]}),
+        ("dcr", {"choices": ["a", "b"]}),
+        ("abx", {"choices": ["a", "b", "tie"]}),
+        ("abx", {"questions": ACR.questions}),
+        ("mushra", {"questions": []}),
+        ("mushra", {"questions": [Question("q", "", 1, 100)]}),
+        ("mushra", {"choices": ["a", "b"]}),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(kind: str, wrong: dict[str, object]) -> None:
@@ -105,6 +123,55 @@ def test_the_reference_is_heard_and_not_judged() -> None:
     for references in (0, 2):
         with pytest.raises(BadOption, match="reference"):
             kind_of("similarity").assign(stock(2, 3, references=references), SIMILARITY)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 5), st.integers(2, 5))
+def test_what_is_compared_with_a_reference_covers_the_stock_once(items: int, systems: int) -> None:
+    """CCR and ABX take the reference as one of the systems; DCR and MUSHRA play it, and judge it unseen."""
+    full = replace(stock(items, systems, references=1), anchors=[70])
+    full = replace(full, stimuli={**full.stimuli, **{(i, 70): i * 100 + 70 for i in range(items)}})
+    everyone = [*full.systems, 90]
+    duels = {(i, pair) for i in range(items) for pair in combinations(everyone, 2)}
+    ccr, abx, dcr, mushra = (kind_of(k).assign(full, CONFIGS[k]) for k in ("ccr", "abx", "dcr", "mushra"))
+    assert {(u.item_id, u.systems) for u in ccr} == duels and len(ccr) == len(duels)
+    assert all(u.reference is None for u in ccr)
+    assert {(u.item_id, u.systems) for u in abx} == duels and len(abx) == 2 * len(duels) == len({u.key for u in abx})
+    for pair in duels:
+        mine = [u for u in abx if (u.item_id, u.systems) == pair]
+        assert {u.reference for u in mine} == set(mine[0].stimuli)
+    assert {(u.item_id, u.systems) for u in dcr} == {(i, (s,)) for i in range(items) for s in everyone}
+    assert [set(u.systems) for u in mushra] == [{*everyone, 70}] * items
+    assert all(u.reference == u.item_id * 100 + 90 for u in (*dcr, *mushra))
+    assert all(u.reference in u.stimuli for u in mushra)
+    for kind in ("dcr", "mushra"):
+        for references in (0, 2):
+            with pytest.raises(BadOption, match="one reference"):
+                kind_of(kind).assign(stock(items, systems, references), CONFIGS[kind])
+        assert kind_of(kind).assign(replace(stock(1, 1), aside=True), CONFIGS[kind])[0].reference is None
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_x_is_either_as_often_and_on_either_side_as_often(seed: int) -> None:
+    """Over all raters of a campaign, exactly: for each pair of a script, X is a or b, and stands first or second."""
+    units = kind_of("abx").assign(stock(3, 3), ABX)
+    load, rng = Load(), Random(seed)
+    seen: Counter[tuple[int, tuple[int, ...], bool, bool]] = Counter()
+    while dealt := deal(Deck(units), load, 4, 5, rng):
+        for p in dealt:
+            seen[
+                p.unit.item_id, p.unit.systems, p.unit.reference == p.unit.stimuli[0], p.order[0] == p.unit.reference
+            ] += 1
+    assert set(seen.values()) == {2} and len(seen) == 3 * 3 * 4
+
+
+def test_a_comparison_is_a_score_of_the_second_sound() -> None:
+    """From -3 to 3, of slot 1 alone."""
+    for value in (-3, 0, 3):
+        assert kind_of("ccr").validate(CCR, 2, scores(("quality", 1, value))) == [Mark("quality", 1, value, -3, 3)]
+    for sent in (scores(("quality", 0, 1)), scores(("quality", 1, 4)), scores(("quality", 1, -4)), choice("a")):
+        with pytest.raises(BadAnswer):
+            kind_of("ccr").validate(CCR, 2, sent)
 
 
 def test_what_is_missing_is_named() -> None:
@@ -157,16 +224,17 @@ def test_a_page_wants_every_sound() -> None:
         kind_of("scale").validate(SCALE, 2, scores(("quality", 0, 50)))
 
 
-@pytest.mark.parametrize("kind", ["ab", "similarity"])
-def test_a_choice_is_one_of_those_allowed(kind: str) -> None:
+@pytest.mark.parametrize(("kind", "asked"), [("ab", "preference"), ("similarity", "preference"), ("abx", "match")])
+def test_a_choice_is_one_of_those_allowed(kind: str, asked: str) -> None:
     """One choice, of the campaign's own list."""
     config: CampaignConfig = CONFIGS[kind]
     for outcome in config.choices:
-        assert kind_of(kind).validate(config, 2, choice(outcome)) == [Mark("preference", outcome=outcome)]
+        marks = kind_of(kind).validate(config, 2, choice(outcome, question=asked))
+        assert marks == [Mark(asked, outcome=outcome)]
     wrong = [
         choice(),
         choice("a", "b"),
-        choice("both_bad"),
+        choice("both_bad", question=asked),
         choice("a", question="other"),
         scores(("preference", 0, 1)),
     ]

@@ -9,7 +9,8 @@ from mos.world import AB, ACR, Sitting, World, items_of
 from sqlalchemy import update
 from sqlmodel import col
 
-from studio.mos.sittings import IDLE_S, stages
+from studio.mos.dealing import IDLE_S
+from studio.mos.sittings import stages
 from studio.mos.tables import Passage, Rater, Stimulus, Trial
 
 

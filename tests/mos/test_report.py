@@ -34,8 +34,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     folder = tmp_path_factory.mktemp("reports")
     world = a_world(folder)
     texts = replace(MOS.texts, title=TITLE)
+    checked = replace(CHECKED, gates=replace(CHECKED.gates, golds=0))
     nasty = Question("naturalness", f"How {TITLE}?", 1, 5)
-    campaign(world, folder / "a", replace(CHECKED, texts=texts, questions=[nasty, MOS.questions[1]]), "mos", ("trap",))
+    campaign(world, folder / "a", replace(checked, texts=texts, questions=[nasty, MOS.questions[1]]), "mos", ("trap",))
     campaign(world, folder / "b", replace(PAIRS, texts=texts, prompt=TITLE), "pairs")
     campaign(world, folder / "c", replace(PAGE, stop=StopRule(90.0)), "page")
     campaign(world, folder / "d", replace(MOS, stop=StopRule(0.1)), "empty")
@@ -176,9 +177,12 @@ def test_markdown_shows_text_as_text(found: dict[str, Any]) -> None:
 
 def test_the_stopping_rule_says_where_it_stands(found: dict[str, Any]) -> None:
     assert stop_rule(found["mos"]) is None
-    assert stop_rule(found["page"]) == "Stopping rule (every 95% interval at most ±90): reached."
+    assert (
+        stop_rule(found["page"])
+        == "Stopping rule (every 95% interval at most ±90): reached. First look at 20 finished raters."
+    )
     assert str(stop_rule(found["empty"])).endswith("no answers yet.")
-    tight = found["page"] | {"rule": {"level": 0.95, "half_width": 0.01}}
+    tight = found["page"] | {"rule": found["page"]["rule"] | {"half_width": 0.01}}
     assert "not reached by 3 of 3" in str(stop_rule(tight))
 
 

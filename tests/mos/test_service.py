@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from mos.world import AB, ACR, SYSTEMS, NewSystem, Sitting, World, items_of
+from mos.world import AB, ACR, SYSTEMS, Sitting, SystemSpec, World, items_of
 
 from studio.core.clips import read_wav
 from studio.core.errors import BadOption
@@ -31,8 +31,8 @@ VALUES: dict[str, Any] = {"acr": 4, "ab": "tie", "similarity": "b", "scale": 77}
 
 def of_kind(world: World, config: CampaignConfig) -> None:
     """A campaign that the kind can run on."""
-    systems = [NewSystem(s) for s in SYSTEMS]
-    reference = [NewSystem("lyrebird", "reference")] if config.kind == "similarity" else []
+    systems = [SystemSpec(s) for s in SYSTEMS]
+    reference = [SystemSpec("lyrebird", "reference")] if config.kind == "similarity" else []
     world.campaign(config, systems=[*systems, *reference])
 
 
@@ -51,7 +51,7 @@ def test_a_whole_campaign(world: World, kind: str) -> None:
     assert finished == (4 if kind == "acr" else 2)
     with world.store.read() as session:
         found = judgements(session, world.campaign_id())
-        assert counted_answers(session, world.campaign_id()) == len(found) == finished * 4
+        assert counted_answers(session, world.campaign_id())["test"] == len(found) == finished * 4
     shown = {"acr": 1}.get(kind, 2)
     assert all(len(j.systems) == shown and set(j.systems) <= set(SYSTEMS) for j in found)
     assert Counter(s for j in found for s in j.systems) == dict.fromkeys(SYSTEMS, finished * 4 * shown // 2)
@@ -203,7 +203,7 @@ def test_a_preview_is_never_counted(world: World) -> None:
         rater.to_trials()
         rater.finish()
     with world.store.read() as session:
-        assert counted_answers(session, world.campaign_id()) == 4
+        assert counted_answers(session, world.campaign_id()) == {"test": 4}
         assert len(judgements(session, world.campaign_id())) == 4
     assert len(world.all(Answer)) == 8
 

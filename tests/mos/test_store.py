@@ -184,7 +184,8 @@ def test_settings_are_the_durable_ones(store: Store, url: str) -> None:
     """WAL, FULL and foreign keys on SQLite; commits waited for on PostgreSQL."""
     settings = store.settings
     if url.startswith("sqlite"):
-        assert settings == {"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1", "busy_timeout": "30000"}
+        durable = {"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1", "busy_timeout": "30000"}
+        assert settings == durable | {"secure_delete": "1"}
     else:
         assert settings["synchronous_commit"] == "on"
         assert set(settings) == {"server_version", "synchronous_commit", "fsync"}

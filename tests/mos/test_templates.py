@@ -1,16 +1,30 @@
 """The papers' tests: each is a campaign that its kind accepts, with the papers' own figures and words."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from studio.core.errors import BadOption
+from studio.mos import templates
 from studio.mos.config import from_json, to_json
 from studio.mos.kinds.registry import kind_of
 from studio.mos.templates import labels, template, template_names
 
-NAMES = ["dsm-quality", "dsm-similarity", "incremental-mos", "s5-preference", "speakstream-mos"]
+NAMES = [
+    "abx",
+    "ccr",
+    "dcr",
+    "dsm-quality",
+    "dsm-similarity",
+    "incremental-mos",
+    "mushra",
+    "s5-preference",
+    "speakstream-mos",
+]
 
 
-def test_there_are_five():
+def test_there_are_nine():
     assert template_names() == NAMES
 
 
@@ -55,6 +69,23 @@ def test_incremental_is_a_mos():
     assert config.kind == "acr" and [(q.low, q.high) for q in config.questions] == [(1, 5)]
 
 
+def test_the_recommendations_scales_are_theirs():
+    scales = {name: [(q.low, q.high) for q in template(name).questions] for name in ("ccr", "dcr", "abx", "mushra")}
+    assert scales == {"ccr": [(-3, 3)], "dcr": [(1, 5)], "abx": [], "mushra": [(0, 100)]}
+    assert template("abx").choices == ["a", "b"]
+    # Their words are the page's own, in every language; none of ACR's may stand in the way.
+    assert not any(q.labels for name in scales for q in template(name).questions)
+    words = json.loads((Path(templates.__file__).parents[1] / "ui/widgets/rate.words.json").read_text("utf-8"))
+    for language, said in words.items():
+        for name, values in (("ccr", range(-3, 4)), ("dcr", range(1, 6)), ("mushra", range(1, 6))):
+            found = [said[f"{name}_{value}"] for value in values]
+            assert len(set(found)) == len(found) and all(found), language
+            assert said[f"{name}_prompt"]
+        assert set(said) == set(words["en"])
+    assert [words["en"][f"ccr_{v}"] for v in (-3, 0, 3)] == ["Much worse", "About the same", "Much better"]
+    assert words["en"]["dcr_5"] == "Degradation is inaudible"
+
+
 @pytest.mark.parametrize("language", ["en", "de", "fr", "es", "ja"])
 def test_labels_name_every_score_once(language):
     found = labels(language)
@@ -64,7 +95,7 @@ def test_labels_name_every_score_once(language):
 
 
 def test_what_is_not_there_is_said_with_what_is():
-    with pytest.raises(BadOption, match=r"no template 'mos'; there are dsm-quality, .*speakstream-mos"):
+    with pytest.raises(BadOption, match=r"no template 'mos'; there are abx, .*speakstream-mos"):
         template("mos")
     for name in ("shared", "../config", "presets/speakstream-mos"):
         with pytest.raises(BadOption):

@@ -9,9 +9,10 @@ import numpy as np
 from sqlmodel import select
 
 from studio.core.clips import to_int16
-from studio.mos.campaigns import NewItem, NewStimulus, NewSystem, create, set_state
-from studio.mos.clips import ClipFolder
+from studio.mos.campaigns import create, set_state
+from studio.mos.clips import ClipFolder, StoredClip
 from studio.mos.config import CampaignConfig, Gates, Question, Texts
+from studio.mos.draft import ItemSpec, SystemSpec
 from studio.mos.headphones import right_answers
 from studio.mos.service import Listening
 from studio.mos.sittings import headphone_seed, headphone_tries
@@ -33,9 +34,9 @@ ACR = CampaignConfig(
 AB = replace(ACR, kind="ab", questions=[], choices=["a", "b", "tie"])
 
 
-def items_of(count: int, role: str = "test") -> list[NewItem]:
+def items_of(count: int, role: str = "test") -> list[ItemSpec]:
     """Scripts named after their role."""
-    return [NewItem(f"{role}{i}", f"The {role} sentence {i}.", role) for i in range(count)]
+    return [ItemSpec(f"{role}{i}", f"The {role} sentence {i}.", role) for i in range(count)]
 
 
 class World:
@@ -49,14 +50,14 @@ class World:
         self,
         config: CampaignConfig = ACR,
         name: str = "first",
-        systems: Sequence[NewSystem] = tuple(NewSystem(s) for s in SYSTEMS),
-        items: Sequence[NewItem] = tuple(items_of(4)),
+        systems: Sequence[SystemSpec] = tuple(SystemSpec(s) for s in SYSTEMS),
+        items: Sequence[ItemSpec] = tuple(items_of(4)),
         state: str = "open",
         seed: int = 7,
     ) -> str:
         """A campaign with a sound of half a second for every script and system; answers its name."""
-        stimuli = [self.stimulus(i.name, s.name) for i in items for s in systems]
-        self.store.write_now(lambda session: create(session, name, config, systems, items, stimuli, seed))
+        clips = {(i.name, s.name): self.clip(i.name, s.name) for i in items for s in systems}
+        self.store.write_now(lambda session: create(session, name, config, systems, items, clips, seed))
         if state != "draft":
             self.set_state(state, name)
         return name
@@ -65,12 +66,12 @@ class World:
         """Open or close a campaign."""
         self.store.write_now(lambda session: set_state(session, name, state).id)
 
-    def stimulus(self, item: str, system: str) -> NewStimulus:
+    def clip(self, item: str, system: str) -> StoredClip:
         """A tone of its own, kept in the clip folder."""
         hz = 200.0 + sum(map(ord, item + system)) % 997
         pcm = to_int16(0.1 * np.sin(2 * np.pi * hz * np.arange(RATE_HZ // 2) / RATE_HZ))
         sha = self.listening.clips.add(pcm, RATE_HZ)
-        return NewStimulus(item, system, sha, RATE_HZ, len(pcm), sha, RATE_HZ, 0.0, -23.0, -23.0, -20.0)
+        return StoredClip(sha, RATE_HZ, len(pcm), sha, RATE_HZ, 0.0, -23.0, -23.0, -20.0)
 
     def link(self, name: str = "first", role: str = "panel") -> str:
         """The key in a campaign's link."""

@@ -9,7 +9,9 @@ from serve.serving import Served, Serving
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
+from studio.core.errors import BadOption
 from studio.serve.guard import host_allowed, origin_allowed
+from studio.serve.run import take_port
 from studio.settings import ServeSettings
 
 
@@ -105,3 +107,26 @@ def test_hosts(host: str, settings: dict, allowed: bool) -> None:
 )
 def test_origins(origin: str, host: str, allowed: bool) -> None:
     assert origin_allowed(origin, host, ServeSettings()) is allowed
+
+
+def test_a_full_server_says_so_and_no_refusal_is_logged_as_an_error(
+    serving: Serving, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = serving(max_sockets=1)
+    here = f"127.0.0.1:{server.port}"
+    with connect(f"ws://{here}/ws/speak", proxy=None) as ws:
+        ws.recv()
+        status, body = sock_status(server, here)
+        assert (status, "try again" in body) == (503, True)
+    assert sock_status(server, here, Origin="null")[0] == 403
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
+def test_a_port_that_is_taken_is_told_before_anything_else() -> None:
+    with take_port(ServeSettings(port=0)) as first:
+        first.listen()
+        port = first.getsockname()[1]
+        with pytest.raises(BadOption, match=f"port {port} of 127.0.0.1 cannot be taken"):
+            take_port(ServeSettings(port=port))
+    with take_port(ServeSettings(port=port)) as again:
+        assert again.getsockname()[1] == port

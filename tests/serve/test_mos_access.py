@@ -9,12 +9,15 @@ from serve.mos_serving import Browser, ServedTests
 from studio.core.errors import BadFile, Busy, NeedsPackage, StudioError
 from studio.mos.access import Forbidden
 from studio.serve.refusals import status_of
+from studio.serve.traces import TraceShelf
 
 RATERS = [("GET", "next"), ("POST", "stage"), ("POST", "answer"), ("POST", "withdraw"), ("GET", "headphones/0")]
 OWNERS = [
     ("GET", "owner/campaigns"),
     ("GET", "owner/campaigns/first"),
     ("POST", "owner/campaigns/first/state"),
+    ("POST", "owner/campaigns/first/utterances"),
+    ("GET", "owner/drafts"),
     ("GET", "owner/settings"),
 ]
 
@@ -31,14 +34,14 @@ def test_nothing_without_a_token(tests_served: ServedTests, method: str, path: s
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate Operation ID")  # GET and HEAD of a clip are one function
-def test_every_route_is_one_of_these(tests_served: ServedTests) -> None:
+def test_every_route_is_one_of_these(tests_served: ServedTests, tmp_path: Path) -> None:
     """A route that is added has to be added above, or to be one that needs no token."""
     from fastapi import FastAPI
 
     from studio.serve.mos import add_listening
 
     app = FastAPI()
-    add_listening(app, tests_served.world.listening)
+    add_listening(app, tests_served.world.listening, TraceShelf(tmp_path / "traces", 1, 1))
     paths = {path.replace("{name}", "first") for path in app.openapi()["paths"]}
     open_to_all = {"/mos/greet", "/mos/join"}
     known = {f"/mos/{path}" for _, path in [*RATERS, *OWNERS]} | {"/mos/clip/{trial}/{slot}/{key}"}

@@ -55,6 +55,7 @@ def build(listening: Listening, clips: Path, back: str) -> dict[str, dict[str, s
     gates = Gates(headphones="woods", level=True, screening=[screen], training=1)
     pair = replace(base, questions=[], prompt="Which one is better?", choices=["a", "b", "tie", "both_bad"])
     page = Question("quality", "How good is each?", 1, 100, {"1": "Worst", "100": "Best"})
+    second, worse = Question("quality", "", -3, 3), Question("degradation", "", 1, 5)  # the page has words for these
     configs = {
         "whole": replace(
             base,
@@ -67,13 +68,17 @@ def build(listening: Listening, clips: Path, back: str) -> dict[str, dict[str, s
         "ab": replace(pair, kind="ab"),
         "similarity": replace(pair, kind="similarity", choices=["a", "b"], prompt=""),
         "scale": replace(base, kind="scale", questions=[page], trials_per_sitting=2),
+        "ccr": replace(base, kind="ccr", questions=[second]),
+        "dcr": replace(base, kind="dcr", questions=[worse], texts=replace(texts, language="fr")),
+        "abx": replace(pair, kind="abx", choices=["a", "b"], prompt=""),
+        "mushra": replace(base, kind="mushra", questions=[Question("quality", "", 0, 100)], trials_per_sitting=2),
         "back": replace(base, trials_per_sitting=1, completion=Completion(redirect_url=back)),
         "japanese": replace(base, texts=replace(texts, language="ja")),
     }
     links: dict[str, dict[str, str]] = {}
     for name, config in configs.items():
         manifest = read_manifest(clips)
-        if name == "similarity":
+        if name in ("similarity", "dcr", "mushra"):
             systems = [replace(s, role="reference") if s.name == SYSTEMS[0] else s for s in manifest.systems]
             manifest = replace(manifest, systems=systems)
         building.build(listening, name, config, manifest, seed=7)

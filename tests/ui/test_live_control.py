@@ -70,6 +70,18 @@ def test_clear_forgets_text_and_speech(live: LivePage) -> None:
     assert live.classes("was") == ["fresh", "start"]
 
 
+def test_stop_drops_what_was_to_come_next(live: LivePage) -> None:
+    live.paste(TEXT)
+    live.wait_lit(2)
+    live.press("llm")
+    live.wait_status("That comes next")
+    live.press("stop")
+    live.wait_said()
+    live.page.wait_for_timeout(500)
+    assert live.page.locator(".live").get_attribute("data-phase") == "idle"
+    assert live.page.locator(".live").get_attribute("data-said") == "1"
+
+
 def test_what_is_typed_before_the_last_text_was_heard_out_is_the_next_one(live: LivePage) -> None:
     live.type("first text ")
     live.finish()

@@ -2,10 +2,12 @@
 
 import json
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from ui.live_page import LivePage
 from websockets.sync.client import connect
 
@@ -109,3 +111,22 @@ def test_a_failing_engine_and_a_lost_server(visit: Callable[..., LivePage], star
     live.wait_status("connection to the server is lost")
     live.wait_said(3)
     assert len(live.rendered(play=live.turns[-1]["play"])) / 24.0 >= made_ms
+
+
+def test_doors_of_gradio_that_no_page_uses_are_shut(live: LivePage) -> None:
+    for path in ("gradio_api/upload", "gradio_api/proxy=%00", "openapi.json"):
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(live.url + path, timeout=10.0)
+        assert refused.value.code == 404
+    part = b'--x\r\nContent-Disposition: form-data; name="files"; filename="a"\r\n\r\nabc\r\n--x--\r\n'
+    headers = {"Content-Type": "multipart/form-data; boundary=x"}
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(urllib.request.Request(live.url + "gradio_api/upload", part, headers), timeout=10.0)
+    assert refused.value.code == 404
+
+
+def test_a_page_whose_scripts_do_not_come_says_so(visit: Callable[..., LivePage]) -> None:
+    live = visit()
+    live.page.route("**/studio-assets/**/live.js", lambda route: route.abort())
+    live.page.reload()
+    live.page.get_by_text("could not be loaded").wait_for()

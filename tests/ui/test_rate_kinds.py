@@ -124,3 +124,120 @@ def test_what_was_leapt_over_was_not_heard(rate: Callable[..., RatePage], rating
     [(plays, heard_ms)] = ratings.ask(sql, trial)
     assert plays == 2
     assert 600.0 <= heard_ms <= 640.0
+
+
+def slots(ratings: Ratings, trial: str) -> dict[int, str]:
+    """The systems that play on a screen."""
+    sql = (
+        "select slot, system.name from slot join stimulus on stimulus.id = stimulus_id "
+        "join system on system.id = system_id where trial_id = ?"
+    )
+    return dict(ratings.ask(sql, trial))
+
+
+def unplayed(rating: RatePage) -> list[int]:
+    """How many sources each press of a button started so far, by slot."""
+    script = "() => JSON.parse(localStorage.getItem(Object.keys(localStorage).find((k) => k.endsWith('|draft'))))"
+    return [sound["plays"] for sound in rating.page.evaluate(script)["sounds"]]
+
+
+def test_a_comparison_hears_the_first_before_the_second(rate: Callable[..., RatePage], ratings: Ratings) -> None:
+    rating = rate("ccr", who="compares")
+    trial = rating.begin()
+    assert rating.page.locator(".sound .name").all_text_contents() == ["A", "B"]
+    assert "The quality of B, compared with the quality of A" in rating.text(".answers legend")
+    steps = rating.page.locator(".options label").all_text_contents()
+    assert steps[0] == "\u22123Much worse" and steps[3] == "0About the same" and steps[6] == "+3Much better"
+    rating.page.locator(".play").nth(1).click()
+    assert "Still to be heard to the end: A, B" in rating.text(".missing")
+    assert unplayed(rating) == [0, 0]
+    rating.page.locator(".play").nth(0).click()
+    rating.heard(1)
+    rating.page.locator(".play").nth(1).click()
+    rating.heard(2)
+    rating.key("2")
+    assert rating.checked() == ["2"]
+    rating.key("-", "3")
+    assert rating.checked() == ["-3"]
+    rating.key("Enter")
+    rating.trial(after=trial)
+    assert ratings.scores(trial) == [(1, 1, -3)]
+    assert ratings.ask(
+        "select slot, low, high from score join answer on answer.id = answer_id where trial_id = ?", trial
+    ) == [(1, -3, 3)]
+
+
+def test_a_degradation_begins_with_the_reference_in_the_raters_language(
+    rate: Callable[..., RatePage], ratings: Ratings
+) -> None:
+    rating = rate("dcr", who="degrade")
+    rating.wait("consent")
+    rating.press("J\u2019accepte")
+    rating.wait("instructions")
+    rating.press("Continuer")
+    trial = rating.trial()
+    assert rating.page.locator(".sound .name").all_text_contents() == ["R\u00e9f\u00e9rence", "Son"]
+    assert rating.page.locator(".options small").all_text_contents()[-1] == "D\u00e9gradation inaudible"
+    rating.page.locator(".play").nth(1).click()
+    assert unplayed(rating) == [0, 0]
+    rating.page.locator(".play").nth(0).focus()
+    for count in (1, 2):
+        rating.key("Space")
+        rating.heard(count)
+        rating.key("ArrowDown")
+    rating.key("4", "Enter")
+    rating.trial(after=trial)
+    assert ratings.scores(trial) == [(1, 1, 4)]
+    assert slots(ratings, trial)[1] == "velvet-otter"
+
+
+def test_x_is_one_of_the_two(rate: Callable[..., RatePage], ratings: Ratings) -> None:
+    rating = rate("abx", who="identify")
+    trial = rating.begin()
+    assert rating.page.locator(".sound .name").all_text_contents() == ["A", "B", "X"]
+    assert "X is one of the two" in rating.text(".answers legend")
+    times = rating.page.locator(".time").all_text_contents()
+    assert len({time.split("/")[1] for time in times}) == 1  # a length tells nothing
+    for count in (1, 2, 3):
+        rating.key("Space")
+        rating.heard(count)
+        rating.key("ArrowDown")
+    playing = slots(ratings, trial)
+    assert playing[2] in (playing[0], playing[1])
+    rating.key("a" if playing[2] == playing[0] else "b", "Enter")
+    rating.trial(after=trial)
+    assert playing[{"a": 0, "b": 1}[ratings.outcome(trial)]] == playing[2]
+
+
+def test_a_page_with_a_reference_open_and_hidden(rate: Callable[..., RatePage], ratings: Ratings) -> None:
+    rating = rate("mushra", who="hidden")
+    trial = rating.begin()
+    names = rating.page.locator(".sound .name").all_text_contents()
+    assert names == ["Reference", "A", "B", "C", "D", "E"]
+    assert rating.page.locator(".slide").count() == 5
+    assert rating.page.locator(".bands").nth(0).locator("span").all_text_contents() == [
+        "Bad",
+        "Poor",
+        "Fair",
+        "Good",
+        "Excellent",
+    ]
+    for count, letter in enumerate("rabcde", start=1):
+        rating.key(letter)
+        rating.heard(count)
+        rating.page.wait_for_selector(".sound.on", state="detached")
+    rating.page.locator(".play").nth(0).focus()
+    rating.page.keyboard.type("100")  # the open reference has no score
+    assert "Still to be scored: A, B, C, D, E" in rating.text(".missing")
+    for k in range(5):
+        rating.page.locator(".slide input[type=number]").nth(k).fill(str(20 * k))
+    rating.key("Enter")
+    rating.trial(after=trial)
+    assert [value for _, _, value in ratings.scores(trial)] == [0, 20, 40, 60, 80]
+    assert sorted(slots(ratings, trial).values()).count("velvet-otter") == 2
+    sounds = [r for r in rating.responses if f"/clip/{trial}/" in r.url]
+    assert len(sounds) == 6
+    assert len({r.headers["content-length"] for r in sounds}) == 1
+    assert "etag" not in {name for r in sounds for name in r.headers}
+    seen = rating.page.content() + "".join(r.url + str(r.headers) for r in rating.responses)
+    assert not [word for word in ("velvet-otter", "anchor", "kHz") if word in seen]

@@ -5,12 +5,14 @@ from dataclasses import asdict
 from typing import Any
 
 from studio.mos.kinds.base import Judged
-from studio.mos.stats import agreement, compare, elo, means, preference
+from studio.mos.stats import agreement, compare, elo, means, mushra, preference
 from studio.mos.stats.columns import Ratings, Votes, ratings_from_rows, votes_from_rows
+from studio.mos.stats.comparison import Compared, Heard, comparisons, identities, identity, order_effect
 
 A0 = B0 = 0.1  # shape and rate of the prior on strengths
 C = 2000.0  # the Elo of strength 1
 REPLICATES = 200  # of the rater bootstrap
+MATCH = "match"  # the question of an ABX screen
 
 
 def ratings_of(answers: Sequence[Judged], question: str) -> Ratings:
@@ -81,4 +83,59 @@ def choice_tables(answers: Sequence[Judged], seed: int) -> dict[str, Any]:
         "constants": {"a0": A0, "b0": B0, "c": C, "replicates": REPLICATES},
         # how often each side won, whatever was on it: far from one half, the sides were not alike
         "sides": {outcome: first.count(outcome) for outcome in ("a", "b", "tie", "both_bad")},
+    }
+
+
+def screened_tables(answers: Sequence[Judged], question: str, low: int, high: int) -> dict[str, Any]:
+    """The tables of a MUSHRA question after its post-screening; beside them who went, and everybody's means."""
+    ratings = ratings_of(answers, question)
+    hidden = {a.reference for a in answers if a.reference is not None}
+    if not len(ratings) or not hidden:
+        return {"questions": {question: score_tables(answers, question, low, high)}}
+    [reference] = hidden
+    screen = mushra.post_screen(ratings, reference)
+    kept = [a for a in answers if a.rater not in screen.dropped]
+    return {
+        "questions": {question: score_tables(kept, question, low, high)},
+        "post_screen": {
+            "reference": reference,
+            "below": mushra.BELOW,
+            "share": mushra.SHARE,
+            "raters": len(screen.low_share),
+            "dropped": len(screen.dropped),
+            "everybody": {name: asdict(i) for name, i in means.by_system(ratings).items()},
+        },
+    }
+
+
+def comparison_tables(answers: Sequence[Judged], question: str, baseline: str | None) -> dict[str, Any]:
+    """CMOS of every pair, signs corrected for the order, and whether the order itself had an effect."""
+    given = [
+        Compared(a.rater, a.item, a.systems[0], a.systems[1], a.scores[question, 1])
+        for a in answers
+        if (question, 1) in a.scores
+    ]
+    if not given:
+        return {"n": 0}
+    return {
+        "n": len(given),
+        "pairs": [asdict(c) for c in comparisons(given, baseline)],
+        "order": asdict(order_effect(given)),
+    }
+
+
+def identity_tables(answers: Sequence[Judged], seed: int) -> dict[str, Any]:
+    """How often X was found, by pair and in all; and how often each answer was given, whatever X was."""
+    said = [(a, a.outcomes[MATCH]) for a in answers if MATCH in a.outcomes]
+    if not said:
+        return {"n": 0}
+    heard = [
+        Heard(a.rater, a.systems[0], a.systems[1], a.systems[0 if outcome == "a" else 1] == a.reference)
+        for a, outcome in said
+    ]
+    return {
+        "n": len(heard),
+        "pairs": [asdict(i) for i in identities(heard, seed)],
+        "all": asdict(identity("", "", heard, seed)),
+        "said": {side: sum(outcome == side for _, outcome in said) for side in ("a", "b")},
     }

@@ -26,6 +26,8 @@ class Stock:
     references: Sequence[int]
     baseline: int | None
     stimuli: Mapping[tuple[int, int], int]
+    anchors: Sequence[int] = ()
+    aside: bool = False  # training, traps and golds: what enters no mean may lack the reference
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,7 @@ class Judged:
         systems: the system's name in each slot that was judged, in slot order.
         scores: (question, slot) to value.
         outcomes: question to a | b | tie | both_bad, as shown.
+        reference: the system whose sound stood beside them as the reference, or as X; None without one.
     """
 
     rater: str
@@ -55,6 +58,7 @@ class Judged:
     systems: Sequence[str]
     scores: Mapping[tuple[str, int], int]
     outcomes: Mapping[str, str]
+    reference: str | None = None
 
 
 class Kind(ABC):
@@ -62,6 +66,9 @@ class Kind(ABC):
 
     name: ClassVar[str]
     title: ClassVar[str]
+    relative: ClassVar[bool] = False  # a score says how the second sound compares with the first
+    twins: ClassVar[bool] = False  # a sound is on the screen twice, and nothing but hearing may tell which
+    anchored: ClassVar[bool] = False  # low-pass anchors are made of the reference
 
     @abstractmethod
     def check(self, config: CampaignConfig) -> None:
@@ -90,12 +97,12 @@ class Kind(ABC):
         }
 
 
-def scored(config: CampaignConfig, slots: int, answer: AnswerCreate) -> list[Mark]:
-    """Every question of every slot exactly once, each within its scale. Raises BadAnswer."""
+def scored(config: CampaignConfig, slots: Sequence[int], answer: AnswerCreate) -> list[Mark]:
+    """Every question of each of these slots exactly once, each within its scale. Raises BadAnswer."""
     if answer.choices:
         raise BadAnswer("this test asks for scores, not for a choice", "send scores")
     marks: list[Mark] = []
-    wanted = {(q.id, slot): q for q in config.questions for slot in range(slots)}
+    wanted = {(q.id, slot): q for q in config.questions for slot in slots}
     for score in answer.scores:
         question = wanted.pop((score.question, score.slot), None)
         if question is None:
@@ -112,11 +119,11 @@ def scored(config: CampaignConfig, slots: int, answer: AnswerCreate) -> list[Mar
     return marks
 
 
-def chosen(config: CampaignConfig, answer: AnswerCreate) -> list[Mark]:
+def chosen(config: CampaignConfig, answer: AnswerCreate, question: str = "preference") -> list[Mark]:
     """The one choice of a pair. Raises BadAnswer."""
-    if answer.scores or len(answer.choices) != 1 or answer.choices[0].question != "preference":
-        raise BadAnswer("this test asks for one choice", "send one choice for the question 'preference'")
+    if answer.scores or len(answer.choices) != 1 or answer.choices[0].question != question:
+        raise BadAnswer("this test asks for one choice", f"send one choice for the question {question!r}")
     outcome = answer.choices[0].outcome
     if outcome not in config.choices:
         raise BadAnswer(f"{outcome!r} cannot be chosen here", f"choose {', '.join(config.choices)}")
-    return [Mark("preference", outcome=outcome)]
+    return [Mark(question, outcome=outcome)]

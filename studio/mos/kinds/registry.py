@@ -2,12 +2,18 @@
 
 from studio.core.errors import BadOption
 from studio.mos.kinds.ab import Ab
+from studio.mos.kinds.abx import Abx
 from studio.mos.kinds.acr import Acr
 from studio.mos.kinds.base import Kind
+from studio.mos.kinds.ccr import Ccr
+from studio.mos.kinds.dcr import Dcr
+from studio.mos.kinds.mushra import Mushra
 from studio.mos.kinds.scale import Scale
 from studio.mos.kinds.similarity import Similarity
 
-KINDS: dict[str, Kind] = {kind.name: kind for kind in (Acr(), Ab(), Similarity(), Scale())}
+KINDS: dict[str, Kind] = {
+    kind.name: kind for kind in (Acr(), Dcr(), Ccr(), Ab(), Similarity(), Abx(), Scale(), Mushra())
+}
 
 
 def kind_of(name: str) -> Kind:

@@ -29,7 +29,7 @@ class Scale(Kind):
 
     def validate(self, config: CampaignConfig, slots: int, answer: AnswerCreate) -> list[Mark]:
         """Every sound once. Raises BadAnswer."""
-        return scored(config, slots, answer)
+        return scored(config, range(slots), answer)
 
     def analyse(self, config: CampaignConfig, answers: Sequence[Judged], *, seed: int = 0) -> dict[str, Any]:
         """The tables of every question."""

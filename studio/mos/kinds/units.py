@@ -1,6 +1,7 @@
 """How units are made of a campaign's stock: one stimulus, a pair, or a whole page of systems."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import combinations
 
 from studio.core.errors import BadFile, BadOption
@@ -16,6 +17,26 @@ def singles(stock: Stock) -> list[Unit]:
     return [_unit(stock, item, (system,)) for item, system in there]
 
 
+def graded(stock: Stock) -> list[Unit]:
+    """One unit for each stimulus, its reference beside it; the reference against itself is among them (a null pair).
+
+    Raises:
+        BadFile: a script lacks the reference.
+        BadOption: there is not one reference.
+    """
+    reference = _one_reference(stock)
+    _complete(stock, [] if reference is None else [reference])
+    return [
+        replace(unit, reference=None if reference is None else stock.stimuli[unit.item_id, reference])
+        for unit in singles(stock)
+    ]
+
+
+def compared(stock: Stock, config: CampaignConfig) -> list[Unit]:
+    """One unit for each script and pair, the reference being one of the systems. Raises BadFile, BadOption."""
+    return pairs(replace(stock, systems=[*stock.systems, *stock.references], references=[]), config)
+
+
 def pairs(stock: Stock, config: CampaignConfig, reference: bool = False) -> list[Unit]:
     """One unit for each script and pair of systems.
 
@@ -29,14 +50,19 @@ def pairs(stock: Stock, config: CampaignConfig, reference: bool = False) -> list
         raise BadOption(
             f"the baseline {config.baseline!r} is not one of the systems", "set baseline to a system's name"
         )
-    if reference and len(stock.references) != 1:
-        raise BadOption(
-            f"the test needs one reference system, there are {len(stock.references)}", "mark one as reference"
-        )
-    with_reference = stock.references[0] if reference else None
+    with_reference = _one_reference(replace(stock, aside=False)) if reference else None
     wanted = [pair for pair in combinations(stock.systems, 2) if config.pairs == "all" or stock.baseline in pair]
     _complete(stock, [*stock.systems, *([with_reference] if with_reference is not None else [])])
     return [_unit(stock, item, pair, with_reference) for item in stock.items for pair in wanted]
+
+
+def identified(stock: Stock, config: CampaignConfig) -> list[Unit]:
+    """Two units for each script and pair of ``compared``, one with either as X: so X is balanced as quotas are."""
+    return [
+        replace(unit, key=f"{unit.key}~{x}", reference=stock.stimuli[unit.item_id, x])
+        for unit in compared(stock, config)
+        for x in unit.systems
+    ]
 
 
 def pages(stock: Stock) -> list[Unit]:
@@ -44,6 +70,29 @@ def pages(stock: Stock) -> list[Unit]:
     systems = [*stock.systems, *stock.references]
     _complete(stock, systems)
     return [_unit(stock, item, tuple(systems)) for item in stock.items]
+
+
+def pages_with_reference(stock: Stock) -> list[Unit]:
+    """One unit for each script: its systems, anchors and hidden reference, and the reference once more, open.
+
+    Raises:
+        BadFile: a script lacks a system, an anchor or the reference.
+        BadOption: there is not one reference.
+    """
+    reference = _one_reference(stock)
+    whole = replace(stock, systems=[*stock.systems, *stock.anchors])
+    return [
+        replace(unit, reference=None if reference is None else stock.stimuli[unit.item_id, reference])
+        for unit in pages(whole)
+    ]
+
+
+def _one_reference(stock: Stock) -> int | None:
+    if len(stock.references) == 1:
+        return stock.references[0]
+    if stock.aside and not stock.references:
+        return None
+    raise BadOption(f"the test needs one reference system, there are {len(stock.references)}", "mark one as reference")
 
 
 def _unit(stock: Stock, item: int, systems: tuple[int, ...], reference: int | None = None) -> Unit:

@@ -62,7 +62,7 @@ def difference(ratings: Ratings, a: str, b: str, clusters: Clusters = "two_way",
     interval = Interval(
         mean, low, high, finite(se), df, int(both.sum()), present(rater), present(item), clusters, level
     )
-    p = None if low is None else _p_value(mean, se, df)
+    p = None if low is None else two_sided_p(mean, se, df)
     return Difference(a, b, interval, p, p)
 
 
@@ -75,7 +75,8 @@ def holm(p: F8) -> F8:
     return out
 
 
-def _p_value(mean: float, se: float, df: int) -> float:
+def two_sided_p(mean: float, se: float, df: float) -> float:
+    """P(|T| at least this far from nought) of a mean with its standard error."""
     if se == 0:
         return 1.0 if mean == 0 else 0.0
     return float(2 * t_cdf(df, -abs(mean) / se))

@@ -7,10 +7,12 @@ import numpy as np
 
 from studio.core.errors import BadOption
 from studio.mos.stats.columns import F8
+from studio.mos.stats.elo import bootstrap, fit
 from studio.mos.stats.means import mean_of
-from studio.mos.stats.population import Listeners, draw_ratings
+from studio.mos.stats.population import Listeners, Voters, draw_ratings, draw_votes
 
 MOST_RATERS = 1024
+REPLICATES = 100  # of the bootstrap: a plan needs no more
 
 Show = Callable[[int, float], None]
 
@@ -61,10 +63,72 @@ def raters_needed(
     if items < 2 or runs < 1 or not 0 < share <= 1:
         raise BadOption(f"items, runs, share are {items}, {runs}, {share}", "2 items, 1 run at least; share 0 to 1")
     one = replace(who, systems=who.systems[:1])
+
+    def found(raters: int) -> F8:
+        return half_widths(one, raters, items, share, runs, seed, level)
+
+    return _fewest(half_width, found, f"use more than {items} items", show)
+
+
+def raters_for_elo(
+    half_width: float,
+    who: Voters | None = None,
+    pairs: int = 20,
+    scripts: int = 100,
+    runs: int = 20,
+    seed: int = 0,
+    level: float = 0.95,
+    show: Show | None = None,
+) -> Plan:
+    """The fewest raters for intervals of centred Elo with this median half width, of the system that fares worst.
+
+    The interval is the default one: Gamma prior, bootstrap over raters, standard error times t(raters - 1).
+
+    Args:
+        half_width: wanted, in Elo.
+        who: the systems and the variance components.
+        pairs: votes of each rater, on random pairs of systems.
+        scripts: in the test.
+        runs: simulated tests for each number of raters.
+        seed: of the draws; the same for every number, so that the curve is smooth.
+        level: nominal coverage.
+        show: called with each number of raters and its half width, as they are found.
+
+    Raises:
+        BadOption: a width that even 1,024 raters do not reach.
+    """
+    who = Voters() if who is None else who
+    if not half_width > 0:
+        raise BadOption(f"the half width is {half_width}", "it is above 0")
+    if pairs < 1 or scripts < 1 or runs < 1:
+        raise BadOption(f"pairs, scripts, runs are {pairs}, {scripts}, {runs}", "1 of each at least")
+
+    def found(raters: int) -> F8:
+        return elo_half_widths(who, raters, pairs, scripts, runs, seed, level)
+
+    return _fewest(half_width, found, f"give each rater more than {pairs} pairs", show)
+
+
+def elo_half_widths(
+    who: Voters, raters: int, pairs: int, scripts: int, runs: int, seed: int, level: float = 0.95
+) -> F8:
+    """The widest half width of an Elo interval over the systems, [runs]; infinite where there is none."""
+    rng = np.random.default_rng(seed)
+    found = np.full(runs, np.inf)
+    for run in range(runs):
+        votes = draw_votes(who, rng, raters, pairs, scripts)
+        spread = bootstrap(votes, fit(votes), replicates=REPLICATES, seed=seed + run, level=level)
+        widest = float(np.max(spread.high - spread.low)) / 2
+        found[run] = widest if np.isfinite(widest) else np.inf
+    return found
+
+
+def _fewest(half_width: float, found: Callable[[int], F8], otherwise: str, show: Show | None) -> Plan:
+    """Bisection over numbers of raters by the median of what ``found`` says of each."""
     curve: dict[int, float] = {}
 
     def median(raters: int) -> float:
-        curve[raters] = float(np.median(half_widths(one, raters, items, share, runs, seed, level)))
+        curve[raters] = float(np.median(found(raters)))
         if show:
             show(raters, curve[raters])
         return curve[raters]
@@ -72,9 +136,7 @@ def raters_needed(
     few, enough = 1, 2
     while median(enough) > half_width:
         if enough >= MOST_RATERS:
-            raise BadOption(
-                f"{enough} raters reach {curve[enough]:.3f}, not {half_width}", f"use more than {items} items"
-            )
+            raise BadOption(f"{enough} raters reach {curve[enough]:.3g}, not {half_width}", otherwise)
         few, enough = enough, enough * 2
     while enough - few > 1:
         middle = (few + enough) // 2

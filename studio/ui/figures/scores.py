@@ -7,6 +7,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from studio.mos.report_svg import binned
+from studio.mos.report_tables import asked as all_asked
 from studio.ui.figures.look import ACCENT, ROW_PX, dressed, plain, whiskers
 
 _TITLE_PX, _AXIS_PX, _BARS_PX = 34, 34, 130
@@ -64,8 +65,7 @@ def histograms(results: Mapping[str, Any]) -> go.Figure | None:
 
 
 def _asked(results: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    tables = results["tables"].get("questions", {})
-    return [(q, tables[q["id"]]) for q in results["questions"] if tables[q["id"]]["n"]]
+    return [(q, t) for q, t in all_asked(results) if t["n"]]
 
 
 def _rated(results: Mapping[str, Any], table: Mapping[str, Any]) -> list[str]:

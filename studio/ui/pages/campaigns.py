@@ -7,6 +7,7 @@ import gradio as gr
 from sqlmodel import col, select
 
 from studio.mos.campaigns import set_state
+from studio.mos.demo import demo_link
 from studio.mos.results import overview
 from studio.mos.tables import Campaign
 from studio.ui.owner import QUIET, RECALL_JS, STORE_JS, Owner, notice, on_open, plain, token_field
@@ -54,13 +55,21 @@ def build(owner: Owner) -> None:
         message, found = owner.call(token, work)
         return message, _list(found or [])
 
+    def demo() -> str:
+        link = demo_link(owner.listening)
+        return "" if link is None else _demo(link)
+
     with gr.Column(elem_classes="owner"):
         gr.HTML("<h1>Listening tests</h1>", apply_default_css=False)
+        anybody = gr.HTML("", apply_default_css=False, elem_id="owner-demo")
         token, show = token_field()
         message = gr.HTML("", apply_default_css=False, elem_id="owner-message")
         listing = gr.HTML("", js_on_load=_ON_LOAD, apply_default_css=False, elem_id="owner-list")
     outputs = [message, listing]
-    on_open(RECALL_JS, [token]).then(refresh, [token], outputs, **QUIET)
+    gr.Timer(_EVERY_S).tick(demo, None, [anybody], **QUIET)  # at a first start it is still being made
+    opened = on_open(RECALL_JS, [token])
+    opened.then(refresh, [token], outputs, **QUIET)
+    opened.then(demo, None, [anybody], **QUIET)
     gr.on([show.click, token.submit], refresh, [token], outputs, js=STORE_JS, **QUIET)
     listing.click(change, [token], outputs, **QUIET)
     gr.Timer(_EVERY_S).tick(tick, [token], outputs, **QUIET)
@@ -84,23 +93,35 @@ def _card(row: dict[str, Any]) -> str:
         (row["raters"], "raters"),
         (row["finished"], "finished"),
         (f"{row['answers']} of {row['wanted']}", "answers"),
+        *([(row["aside"], "to traps, golds, practice, repeats")] if row["aside"] else []),
         *([(gone, "forgotten")] if gone else []),
     ]
+    why = row["stopped"]
+    stopped = f'<p class="stopped">Closed by its stopping rule: {plain(why["why"])}</p>' if why else ""
     shown = "".join(f"<div><dd>{plain(value)}</dd><dt>{what}</dt></div>" for value, what in facts)
     state = "closed" if opened else "open"
+    lacking = f'<p class="muted">Not ready to open: {plain(row["lacking"])}.</p>' if row["lacking"] else ""
     links = _link("For raters", row["links"]["rater"], "the raters'") + _link(
         "Preview, not counted", row["links"]["preview"], "the preview"
     )
     return (
         f'<article class="campaign" data-name="{name}"><header><h2>{plain(row["title"])}</h2>'
         f'<span class="state" data-state="{row["state"]}">{row["state"]}</span></header>'
-        f'<p class="muted">{name} <span class="kind">{plain(row["kind"])}</span></p>'
+        f'<p class="muted">{name} <span class="kind">{plain(row["kind"])}</span></p>{lacking}'
         f'<div class="meter" role="progressbar" aria-label="answers" aria-valuenow="{share * 100:.0f}">'
-        f'<i style="inline-size:{share * 100:.1f}%"></i></div><dl>{shown}</dl><div class="links">{links}</div>'
+        f'<i style="inline-size:{share * 100:.1f}%"></i></div><dl>{shown}</dl>{stopped}<div class="links">{links}</div>'
         f'<footer><button type="button" data-campaign="{name}" data-state="{state}">'
         f"{'Close' if opened else 'Open'}</button>"
         f'<a class="button" href="./results?campaign={plain(quote(row["name"], safe=""))}">Results</a>'
         "</footer></article>"
+    )
+
+
+def _demo(path: str) -> str:
+    return (
+        '<article class="owner-card demo"><h2>Rate the voice: a demo</h2><p>Eight short sentences, two minutes, no '
+        "token needed. Your answers are kept in this studio's own database.</p>"
+        f'<p><a class="button" href=".{plain(path)}" target="_blank" rel="noopener">Rate the demo</a></p></article>'
     )
 
 

@@ -12,10 +12,12 @@ from sqlmodel import col, select
 from studio.mos import report
 from studio.mos.campaigns import find
 from studio.mos.export import write_export
+from studio.mos.report_cells import Table
 from studio.mos.report_html import gate_rows
-from studio.mos.report_tables import Table, detail_tables, paper_tables, stop_rule
+from studio.mos.report_tables import detail_tables, paper_tables, stop_rule
 from studio.mos.tables import Campaign
 from studio.ui.figures.choices import better, ladder, preferences
+from studio.ui.figures.pairs import compared, identified
 from studio.ui.figures.raters import funnel
 from studio.ui.figures.scores import histograms, intervals
 from studio.ui.owner import QUIET, RECALL_JS, STORE_JS, Owner, notice, on_open, plain, token_field
@@ -27,6 +29,8 @@ _NONE = (
 )
 FIGURES = (
     ("Means with 95% intervals, by rater and script", intervals),
+    ("CMOS of each pair with 95% intervals", compared),
+    ("Share of X found with 95% intervals", identified),
     ("Preference of each pair", preferences),
     ("Elo with 95% intervals", ladder),
     ("Probability that the row is better", better),
@@ -150,6 +154,7 @@ def _head(results: dict[str, Any]) -> str:
         (f"{results['answers']} of {results['wanted']}", "answers"),
         (results["left_out"], "left out by the gates"),
     ]
+    facts += [(results["aside"], "to traps, golds, practice, repeats")] if results["aside"] else []
     gone = results["forgotten"]["raters"]
     facts += [(gone, "asked to be forgotten")] if gone else []
     shown = "".join(f"<div><dd>{plain(value)}</dd><dt>{what}</dt></div>" for value, what in facts)

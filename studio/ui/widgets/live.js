@@ -1,6 +1,7 @@
 // The Live page: joins the field, the Worker, the player and what is drawn.
 
 import { Caption } from "./caption.js";
+import { Collect } from "./collect.js";
 import { Editor } from "./editor.js";
 import { Figures } from "./figures.js";
 import { Player } from "./player.js";
@@ -25,6 +26,7 @@ export class Live {
     this.scope = new Scope(root.querySelector(".scope"));
     this.figures = new Figures(root);
     this.status = new Status(root);
+    this.collect = new Collect(root, server);
     this.settings = new Settings(root, { changed: (settings, rateHz) => this.configure(settings, rateHz) });
     this.player = new Player(base, { port: (port, rateHz) => this.tell({ type: "port", port, rateHz }, [port]), message: (m) => this.heard(m) }, this.params.has("tap"));
     this.editor = new Editor(this.text, { edit: (change) => this.typed(change), finish: () => this.do("finish") });
@@ -76,6 +78,7 @@ export class Live {
     this.gesture(); // a menu or a voice can type as well as keys
     if (!this.text.value && this.phase === "open") return void this.clear();
     this.tell({ type: "edit", ...change });
+    if (this.text.value.length >= this.text.maxLength) this.status.note("full");
   }
 
   example(text) {
@@ -119,6 +122,9 @@ export class Live {
     this.play = m;
     this.isHeardOut = false;
     this.heardWords = null;
+    this.isInSegment = false;
+    this.status.drop("stopped");
+    this.status.drop("queued");
     this.scope.rateHz = m.rateHz;
     if (m.mode === "replay") {
       this.caption.rewind();
@@ -132,6 +138,7 @@ export class Live {
   }
 
   links(urls) {
+    this.collect.offer(urls);
     for (const link of this.root.querySelectorAll("[data-get]")) {
       link.hidden = !urls;
       const path = urls && { wav: urls.wav_url, trace: urls.trace_url, heard: `${urls.wav_url}?as_heard=1` }[link.dataset.get];
@@ -142,7 +149,7 @@ export class Live {
   /** Stop was pressed: say how much was heard. */
   stopped(sample) {
     const count = this.heardWords ?? this.caption.ends.filter((end) => end <= sample).length;
-    this.status.say("info", `Stopped. You heard ${count} ${count === 1 ? "word" : "words"}, to sample ${sample}.`, "stopped");
+    this.status.say("info", `Stopped. You heard ${count} ${count === 1 ? "word" : "words"}, ${(sample / this.rateHz).toFixed(1)} s.`, "stopped");
   }
 
   /** What the player inside the audio context says. */
@@ -192,7 +199,8 @@ export class Live {
     const isBusy = phase !== "idle";
     const button = (name) => this.root.querySelector(`[data-do="${name}"]`);
     const speak = button("speak");
-    const label = !isBusy ? "Speak" : player.isPaused ? "Resume" : "Pause";
+    speak.disabled = phase === "waiting";
+    const label = !isBusy || phase === "waiting" ? "Speak" : player.isPaused ? "Resume" : "Pause";
     if (speak.lastElementChild.textContent !== label) {
       speak.lastElementChild.textContent = label;
       speak.querySelector("path").setAttribute("d", label === "Pause" ? "M4 2.5h3v11H4zM9 2.5h3v11H9z" : "M4 2.5v11l9-5.5z");
@@ -212,7 +220,9 @@ export class Live {
     if (this.phase === "idle") return "idle";
     if (this.player.isPaused) return "paused";
     if (this.phase === "waiting") return "waiting";
+    if (this.phase === "replay") return "replaying";
     if (this.isMoving) return "speaking";
+    if (this.phase !== "open" || this.isInSegment) return "working"; // what is late now is not the text
     const toSay = this.caption.spelt.length - this.caption.starts.length;
     return toSay >= (this.settings.options.m ?? 1) ? "working" : "listening";
   }

@@ -2,14 +2,7 @@
 
 import gradio as gr
 
-from studio.ui.assets import WIDGETS, asset_path
-
-# Gradio's own root, so that a prefix (a proxy, a Space) is kept; only its path, so that the port is the page's.
-_ON_LOAD = """
-const root = new URL(window.gradio_config?.root || '/', location.href).pathname.replace(/\\/$/, '');
-const base = location.origin + root + props.assets;
-import(base + '/live.js').then((live) => live.start(element, props, base, location.origin + root + '/'));
-"""
+from studio.ui.assets import WIDGETS, asset_path, loader
 
 
 def live_player(examples: list[dict[str, str]]) -> gr.HTML:
@@ -23,7 +16,7 @@ def live_player(examples: list[dict[str, str]]) -> gr.HTML:
     return gr.HTML(
         value="",
         html_template=(WIDGETS / "live.html").read_text(encoding="utf-8"),
-        js_on_load=_ON_LOAD,
+        js_on_load=loader("live.js", "script.start(element, props, base, location.origin + root + '/')"),
         apply_default_css=False,
         show_label=False,
         elem_id="live",

@@ -10,7 +10,7 @@ const WAKE_MS = 3000;
 const WHOLE_S = 0.02; // so near its end a sound counts as heard out
 
 export class Deck {
-  /** `buffers`: AudioBuffers by slot; `kept`: [{plays, spans}] of before a reload; `on` has `changed()` and `silent()`. */
+  /** `buffers`: AudioBuffers by slot; `kept`: [{plays, spans}] of before a reload; `on` has `changed()`, `silent()` and perhaps `may(slot)`. */
   constructor(context, buffers, { together = false, loop = false, kept = [], on }) {
     this.context = context;
     this.together = together;
@@ -53,6 +53,7 @@ export class Deck {
   }
 
   async play(slot, from = null) {
+    if (this.on.may?.(slot) === false) return undefined; // another comes first
     const asked = (this.asked = (this.asked ?? 0) + 1);
     if (!(await this.wake())) return this.on.silent();
     if (asked !== this.asked || this.isClosed) return undefined; // something else was pressed meanwhile

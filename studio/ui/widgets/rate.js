@@ -5,7 +5,7 @@ import { Deck } from "./rate.deck.js";
 import { ask, button, h } from "./rate.dom.js";
 import { Kept } from "./rate.kept.js";
 import { card, codeRow, STAGES, welcome } from "./rate.stages.js";
-import { Trial } from "./rate.trial.js";
+import { isPage, Trial } from "./rate.trial.js";
 import { Words } from "./rate.words.js";
 
 const PANEL = ["PROLIFIC_PID", "STUDY_ID", "SESSION_ID"];
@@ -116,9 +116,9 @@ class Rater {
   openTrial(shown, buffers, draft) {
     const { trial, screen } = shown;
     const deck = new Deck(this.context, buffers, {
-      together: screen.kind === "scale",
+      together: isPage(screen),
       kept: draft?.sounds,
-      on: { changed: () => view.heard(), silent: () => this.notify("warn", this.words.say("silent")) },
+      on: { may: (slot) => view.may(slot), changed: () => view.heard(), silent: () => this.notify("warn", this.words.say("silent")) },
     });
     const view = (this.running = new Trial(shown, deck, draft, this.words, {
       keep: (marks) => this.kept.set("draft", marks),

@@ -46,6 +46,7 @@ export class TrialKeys {
     if (key in STEPS) return this.move(target, STEPS[key], key);
     if (target.matches("input[type=number]")) return false;
     if (/^\d$/.test(key)) return this.digit(key, target);
+    if (key === "-" || key === "+") return this.side(key);
     return this.letter(key.toLowerCase());
   }
 
@@ -82,11 +83,25 @@ export class TrialKeys {
     return true;
   }
 
+  /** On a scale with two sides the sign comes before the digit. */
+  side(key) {
+    const hasSides = this.trial.marks.some((m) => m.low < 0);
+    this.isBelow = hasSides && key === "-";
+    return hasSides;
+  }
+
   digit(key, target) {
     const { trial } = this;
     if (trial.isPair) return false;
     const place = this.markOf(target);
     const mark = trial.marks[place];
+    if (!mark) return false;
+    if (mark.low < 0) {
+      const isGiven = mark.set((this.isBelow ? -1 : 1) * Number(key));
+      this.isBelow = false;
+      if (isGiven) this.goOn(place);
+      return isGiven;
+    }
     const isMore = performance.now() - (this.digitMs ?? 0) < TYPING_MS && this.digitAt === place;
     const longer = Number((isMore ? this.digits : "") + key);
     this.digits = longer <= mark.high ? String(longer) : key;
@@ -101,7 +116,7 @@ export class TrialKeys {
     const { marks, isPage } = this.trial;
     const within = marks.findIndex((m) => m.element.contains(target));
     if (within >= 0) return within;
-    if (isPage) return Math.max(0, marks.findIndex((m) => m.slot === this.trial.trial.slots[this.soundOf(target)].slot));
+    if (isPage) return marks.findIndex((m) => m.slot === this.trial.trial.slots[this.soundOf(target)].slot); // a reference has none
     return Math.min(this.at, marks.length - 1);
   }
 
@@ -122,7 +137,8 @@ export class TrialKeys {
       return choice ? trial.marks[0].set(choice) : false;
     }
     if (!trial.isPage) return false;
-    const slot = trial.names.indexOf(key.toUpperCase());
+    const named = trial.names.indexOf(key.toUpperCase());
+    const slot = named < 0 && key === "r" ? trial.trial.slots.findIndex((s) => s.place === "reference") : named;
     if (slot < 0) return false;
     if (trial.deck.active !== slot || !trial.deck.isPlaying) trial.deck.play(slot);
     trial.players[slot].press.focus({ preventScroll: false });

@@ -44,7 +44,7 @@ class Radios {
 
 /** A slider from `low` to `high` with a number beside it; nothing is given until one of them is touched. */
 class Slider {
-  constructor(legend, { low, high, labels }, changed) {
+  constructor(legend, { low, high, labels, bands }, changed) {
     this.value = null;
     this.changed = changed;
     Object.assign(this, { low, high });
@@ -52,7 +52,8 @@ class Slider {
     const take = () => this.set(Number(this.range.value));
     this.range = h("input", { type: "range", min: low, max: high, step: 1, value: middle, "aria-label": legend, on: { input: take, pointerup: take } });
     this.number = h("input", { type: "number", min: low, max: high, step: 1, inputmode: "numeric", "aria-label": legend, on: { input: () => this.typed() } });
-    const ends = h("div", { class: "ends", "aria-hidden": "true" }, ...[low, high].map((v) => h("span", { text: [v, labels[v]].filter(Boolean).join(" ") })));
+    const under = bands ?? [low, high].map((v) => [v, labels[v]].filter(Boolean).join(" ")); // bands share the rail evenly
+    const ends = h("div", { class: bands ? "ends bands" : "ends", "aria-hidden": "true" }, ...under.map((text) => h("span", { text })));
     this.element = h("div", { class: "slide", data: { set: "0" } }, h("div", { class: "rail" }, this.range, ends), this.number);
   }
 
@@ -99,13 +100,16 @@ export function scored(question, name, isRow, words, changed) {
     return slider;
   }
   const values = Array.from({ length: high - low + 1 }, (_, k) => low + k);
-  const options = values.map((value) => ({ value, label: String(value), sub: labels[value], key: String(value) }));
+  const options = values.map((value) => ({ value, label: signed(value, low < 0), sub: labels[value], key: String(value) }));
   return new Radios(legend, options, changed, "steps");
 }
 
+/** A step as it is written: with its sign where the scale has two sides. */
+const signed = (value, isSigned) => (isSigned && value > 0 ? `+${value}` : String(value).replace("-", "\u2212"));
+
 export const CHOICE_KEYS = { a: "a", b: "b", tie: "t", both_bad: "x" };
 
-/** The choice between two sounds; `kind` is ab or similarity. */
+/** The choice between two sounds; `kind` is ab, similarity or abx. */
 export function chosen(kind, prompt, choices, words, changed) {
   const shown = Object.keys(CHOICE_KEYS).filter((choice) => choices.includes(choice));
   const order = ["a", "tie", "both_bad", "b"].filter((choice) => shown.includes(choice)); // A stands left, B right

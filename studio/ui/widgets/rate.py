@@ -2,13 +2,7 @@
 
 import gradio as gr
 
-from studio.ui.assets import WIDGETS, asset_path
-
-_ON_LOAD = """
-const root = new URL(window.gradio_config?.root || '/', location.href).pathname.replace(/\\/$/, '');
-const base = location.origin + root + props.assets;
-import(base + '/rate.js').then((rate) => rate.start(element, base, location.origin + root + '/mos/'));
-"""
+from studio.ui.assets import WIDGETS, asset_path, loader
 
 
 def rater() -> gr.HTML:
@@ -16,7 +10,7 @@ def rater() -> gr.HTML:
     return gr.HTML(
         value="",
         html_template=(WIDGETS / "rate.html").read_text(encoding="utf-8"),
-        js_on_load=_ON_LOAD,
+        js_on_load=loader("rate.js", "script.start(element, base, location.origin + root + '/mos/')"),
         apply_default_css=False,
         show_label=False,
         elem_id="rate",

@@ -8,7 +8,8 @@ export const RECEIVED = {
     const wasLost = page.isOnline === false;
     page.isOnline = m.state === "open";
     if (m.state === "lost") page.status.say("error", "The connection to the server is lost. Trying to get it back; what you type is kept.", "socket");
-    else if (wasLost) page.status.say("info", "Connected again.", "socket");
+    else if (wasLost) page.status.say("info", `Connected again.${page.isCutOff ? " Press Speak to hear the whole text." : ""}`, "socket");
+    if (m.state !== "lost") page.isCutOff = false;
     page.show();
   },
   batch(page, m) {
@@ -40,6 +41,7 @@ export const RECEIVED = {
     page.figures.show(m);
     page.root.figures = m;
   },
+  cutoff: (page) => (page.isCutOff = true),
   held: (page, m) => page.caption.setHeld(m.text),
   trace: (page, m) => page.links(m),
   note: (page, m) => page.status.note(m.code),
@@ -53,6 +55,8 @@ export const RECEIVED = {
 
 const NOTED = {
   ready: (page) => page.status.drop("busy"),
+  segment: (page) => (page.isInSegment = true),
+  eos: (page) => (page.isInSegment = false),
   options: (page, e) => page.settings.inForce(e.options),
   edited: (page) => page.status.note("edited"),
   cancelled: (page, e) => (page.heardWords = e.heard.length),

@@ -97,6 +97,7 @@ export class Session {
     const u = this.current;
     if (!u || u.ended) return;
     u.ended = true;
+    this.post({ type: "cutoff" });
     this.schedule?.stop();
     this.keepRest();
     if (this.phase === "stopping" || !u.samples) this.over();
@@ -199,6 +200,8 @@ export class Session {
 
   stop({ suspended = false } = {}) {
     clearTimeout(this.retryTimer);
+    this.afterwards = null; // stop means everything, also what was to come next
+    this.endsNext = false;
     if (this.phase === "idle" || this.phase === "stopping") return;
     if (this.phase === "waiting") {
       this.keyboard.close();
@@ -213,8 +216,6 @@ export class Session {
 
   clear(m) {
     this.keyboard.clear();
-    this.afterwards = null;
-    this.endsNext = false;
     this.stop(m);
   }
 
@@ -254,8 +255,9 @@ export class Session {
   /** Do it now, or when what is being said has been heard. */
   then(action) {
     if (this.phase === "idle") return action();
-    this.afterwards = action;
     if (this.phase === "open") this.finish();
+    this.afterwards = action;
+    this.post({ type: "note", code: "queued" });
     return undefined;
   }
 

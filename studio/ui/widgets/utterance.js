@@ -6,7 +6,6 @@ import { now } from "./wire.js";
 const KEPT_S = 600; // samples kept for "as heard": ten minutes
 const LEVEL_WINDOW_S = 0.005;
 const AUDIBLE_DB = -56; // 30 dB under the nominal active speech level of -26 dBFS
-const SAME_BURST_MS = 120;
 const ONE_MOMENT_MS = 30;
 const NEAR_S = 0.03;
 const STALL_REASONS = ["compute", "network"];
@@ -56,9 +55,8 @@ export class Utterance {
     this.kept += p.pcm.length;
     while (this.kept > KEPT_S * this.rateHz) this.kept -= this.pcm.shift().data.length;
     this.first.packetMs ||= at;
-    const since = at - this.pace.lastMs;
-    if (since < SAME_BURST_MS) {
-      this.pace.wallMs += since;
+    if (this.pace.lastMs) {
+      this.pace.wallMs += Math.max(0, at - this.pace.lastMs);
       this.pace.audioMs += (p.pcm.length * 1000) / this.rateHz;
     }
     this.pace.lastMs = at;
@@ -152,7 +150,7 @@ const EVENTS = {
   },
   wait(u, e) {
     u.serverWaits.push({ reason: e.reason, sample: e.sample, ms: e.duration_ms });
-    u.pace.lastMs += e.duration_ms; // a wait is not compute
+    if (e.reason !== "compute") u.pace.lastMs += e.duration_ms; // waiting for text or for the listener is not compute
   },
   revised(u, e) {
     u.take = e.take;

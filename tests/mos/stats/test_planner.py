@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from studio.core.errors import BadOption
-from studio.mos.stats.planner import half_widths, raters_needed
-from studio.mos.stats.population import Listeners
+from studio.mos.stats.planner import half_widths, raters_for_elo, raters_needed
+from studio.mos.stats.population import Listeners, Voters
 
 WHO = Listeners(systems=(3.0,), low=None, noise_spread=0.0, clickers=0.0)
 
@@ -26,6 +26,18 @@ def test_theory_agrees():
     found = np.mean(half_widths(WHO, raters, items, 1.0, 60, 0))
     variance = (0.4**2 + 0.2**2) / raters + (0.3**2 + 0.2**2) / items + 0.7**2 / (raters * items)
     assert found == pytest.approx(2.001 * np.sqrt(variance), rel=0.05)
+
+
+def test_the_fewest_raters_for_elo():
+    who = Voters(systems=(-100, 0, 100))
+    plan = raters_for_elo(60, who, pairs=12, runs=6)
+    curve = dict(plan.curve)
+    assert plan.half_width <= 60 < curve[plan.raters - 1]
+    more = raters_for_elo(60, who, pairs=48, runs=6)
+    assert more.raters < plan.raters  # who judges more pairs says more
+    for bad in ({"half_width": 0}, {"half_width": 30, "pairs": 0}):
+        with pytest.raises(BadOption):
+            raters_for_elo(**bad)
 
 
 def test_what_no_number_of_raters_reaches():

@@ -1,0 +1,124 @@
+"""``studio campaign`` demo, import and merge: what comes into a database from elsewhere."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from studio.commands.common import (
+    DEFAULT_DATA,
+    DEMO,
+    TEXTS,
+    VOICES,
+    Base,
+    Data,
+    Database,
+    Device,
+    Json,
+    Name,
+    Voices,
+    opened,
+    provenance,
+)
+
+campaign_in = typer.Typer()
+
+
+@campaign_in.command("demo")
+def demo(
+    make: Annotated[
+        Path | None, typer.Option(help="Speak the demo anew into this folder (assets/demo is the shipped one).")
+    ] = None,
+    source: Annotated[Path, typer.Option("--from", help="The folder of a demo that was made.")] = DEMO,
+    texts: Annotated[Path, typer.Option(help="What is spoken, a line NAME|TEXT each.")] = TEXTS / "demo.txt",
+    base: Base = "http://127.0.0.1:7860",
+    database: Database = "",
+    data: Data = DEFAULT_DATA,
+    voices: Voices = VOICES,
+    device: Device = "auto",
+) -> None:
+    """The test that comes with the studio: build it into the database and print its link, or make its sounds anew."""
+    from studio.mos.demo import add_demo, demo_campaign, demo_link
+
+    if make is not None:
+        _make(make, texts, voices, device)
+        return
+    with opened(database, data) as listening:
+        is_new = add_demo(listening, source)
+        row, link = demo_campaign(listening), demo_link(listening)
+    assert row is not None, "it was added, or was there"
+    typer.echo(f"{row.name} {'is new' if is_new else 'was there already'}, {row.state}")
+    if link is not None:
+        typer.echo(f"rater    {base.rstrip('/')}{link}")
+
+
+def _make(out: Path, texts: Path, voices: Path, device: str) -> None:
+    from rich.progress import Progress
+
+    from studio.commands.demo import SYSTEMS, make_demo
+    from studio.commands.stimuli import read_texts
+
+    with Progress(transient=True) as progress:
+        bar = progress.add_task("speaking", total=len(SYSTEMS) * len(read_texts(texts)))
+        size = make_demo(
+            out,
+            texts,
+            voices=voices,
+            device=device,
+            provenance=provenance(device),
+            spoken=lambda: progress.advance(bar),
+        )
+    typer.echo(f"{out}: {len(SYSTEMS)} systems, {size:,} bytes")
+
+
+@campaign_in.command("import")
+def import_sounds(
+    name: Name,
+    source: Annotated[Path, typer.Option("--from", help="Folder SYSTEM/ITEM.wav, or a .csv or .json manifest.")],
+    database: Database = "",
+    data: Data = DEFAULT_DATA,
+) -> None:
+    """Add sounds to a draft: more scripts, more systems, or both; checked as `new` checks them."""
+    from rich.progress import Progress
+
+    from studio.mos.building import extend
+
+    with opened(database, data) as listening, Progress(transient=True) as progress:
+        bar = progress.add_task("reading and levelling", total=None)
+        count, told = extend(listening, name, source, heard=lambda: progress.advance(bar))
+    for line in told:
+        typer.secho(f"note: {line}", err=True, fg="yellow")
+    typer.echo(f"{name}: {count} sounds more, a draft")
+
+
+@campaign_in.command("merge")
+def merge(
+    other: Annotated[str, typer.Argument(help="The other studio's studio.sqlite, or its database address.")],
+    name: Annotated[str | None, typer.Option(help="Only this campaign of it.")] = None,
+    other_data: Annotated[
+        Path | None, typer.Option("--from-data", help="The other's data folder; beside its file unless given.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would come, and change nothing.")] = False,
+    database: Database = "",
+    data: Data = DEFAULT_DATA,
+    as_json: Json = False,
+) -> None:
+    """Bring another database's campaigns, raters, answers and clips into this one; twice is as good as once."""
+    from studio.mos.elsewhere import merge_from
+
+    clips = None if other_data is None else other_data / "clips"
+    with opened(database, data) as listening:
+        found = merge_from(listening, other, clips, only=name, dry=dry_run)
+    if as_json:
+        typer.echo(json.dumps([one.to_dict() for one in found]))
+        return
+    for one in found:
+        how = "joins the same campaign here" if one.joined else "is new"
+        counts = ", ".join(f"{getattr(one, what)} {what}" for what in ("stimuli", "raters", "trials", "answers"))
+        gone = f", {one.forgotten} forgotten" if one.forgotten else ""
+        typer.echo(f"{one.here}: {how}; {'would bring' if dry_run else 'brought'} {counts}{gone}")
+        for note in one.notes:
+            typer.secho(f"  note: {note}", err=True, fg="yellow")
+    if not found:
+        typer.echo("the other database has no campaign")

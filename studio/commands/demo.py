@@ -1,0 +1,93 @@
+"""The demo's sounds: sentences of our own by the shipped voice at several windows, and by whom it learned from."""
+
+import json
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from studio.commands.stimuli import TEACHER, read_spec, read_texts, speak_all
+from studio.core.clips import to_int16
+from studio.core.errors import BadFile, NeedsPackage
+
+VOICE = "lark"
+SPEAKERS = ("slt", "rms")
+WINDOWS = (1, 3, 5)
+RATE_HZ = 24_000
+MOST_BYTES = 4_000_000
+SYSTEMS = [
+    *(f"{VOICE}:{speaker}?m={m},n=1" for speaker in SPEAKERS for m in WINDOWS),
+    *(f"{TEACHER}:{speaker}" for speaker in SPEAKERS),
+]
+
+
+def make_demo(
+    out: Path,
+    texts: Path,
+    *,
+    voices: Path,
+    device: str,
+    provenance: dict[str, Any],
+    spoken: Callable[[], None] = lambda: None,
+) -> int:
+    """Speak the demo anew into a folder of FLAC files with their manifest; answers how many bytes they have.
+
+    Args:
+        spoken: called after each of the sounds.
+
+    Raises:
+        BadVoice, NeedsPackage: the voice or a teacher cannot be had; nothing was changed.
+        BadFile: it became too large to ship.
+    """
+    from studio.engine.voices import read_cards
+
+    references = [name for name in SYSTEMS if name.startswith(TEACHER)]
+    specs, said = [read_spec(name) for name in SYSTEMS], read_texts(texts)
+    sha256 = read_cards(voices)[VOICE][0].sha256
+    with tempfile.TemporaryDirectory() as scratch:
+        made = speak_all(
+            specs,
+            said,
+            Path(scratch),
+            voices=voices,
+            device=device,
+            provenance=provenance,
+            references=references,
+            spoken=spoken,
+        )
+        manifest = json.loads(made.read_text(encoding="utf-8"))
+        packed = {file["file"]: _flac(Path(scratch) / file["file"]) for file in manifest["files"]}
+    size = sum(map(len, packed.values()))
+    if size > MOST_BYTES:
+        raise BadFile(f"the demo has {size:,} bytes, {MOST_BYTES:,} are allowed", f"shorten the texts of {texts.name}")
+    for system in manifest["systems"]:
+        if system["role"] == "test":
+            system["voice"]["sha256"] = sha256
+    for path in out.glob("*/*.flac"):  # of an earlier run
+        path.unlink()
+    for file in manifest["files"]:
+        path = (out / file["file"]).with_suffix(".flac")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(packed[file["file"]])
+        file["file"] = str(path.relative_to(out))
+        file.pop(
+            "trace", None
+        )  # as large as the sounds; whoever wants one speaks the text again, for the seed is there
+    (out / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
+    return size
+
+
+def _flac(wav: Path) -> bytes:
+    """A sound as 16-bit FLAC at the demo's one rate."""
+    import io
+
+    from studio.mos.sounds import read_clip, resample
+
+    try:
+        import soundfile
+    except ImportError as error:
+        raise NeedsPackage("FLAC needs soundfile", "pip install 'streaming-tts-studio[mos]'") from error
+    buffer = io.BytesIO()
+    pcm = to_int16(resample(read_clip(wav), RATE_HZ).pcm)
+    soundfile.write(buffer, pcm, RATE_HZ, format="FLAC", subtype="PCM_16")
+    return buffer.getvalue()

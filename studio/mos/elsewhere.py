@@ -1,0 +1,109 @@
+"""Another studio's database, looked at without touching it, and merged into ours."""
+
+import sqlite3
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError
+from sqlmodel import Session
+
+from studio.core.errors import BadFile, BadOption
+from studio.mos.clips import ClipFolder
+from studio.mos.merge import Merged, clips_of, copy_clips, merge
+from studio.mos.service import Listening
+from studio.mos.store import Store
+
+
+def merge_from(
+    listening: Listening, other: str, clips: Path | None = None, *, only: str | None = None, dry: bool = False
+) -> list[Merged]:
+    """Bring another database's campaigns here, in one transaction; a second time adds nothing.
+
+    Args:
+        other: a SQLite file, or the address of a database.
+        clips: the other studio's folder of clips; beside its file unless given.
+        only: the one campaign that is wanted.
+        dry: change nothing, and answer what would come.
+
+    Raises:
+        BadFile: the database or a clip cannot be read, or the two contradict each other; nothing was changed.
+        BadOption: the address is none, or it has no such campaign.
+    """
+    with opened_elsewhere(other) as (store, beside), store.read() as theirs:
+
+        def work(ours: Session) -> list[Merged]:
+            found = merge(theirs, ours, only)
+            if dry:
+                raise _Enough(found)
+            return found
+
+        if not dry:
+            copy_clips(clips_of(theirs, only), ClipFolder(clips or beside or listening.clips.root), listening.clips)
+        try:
+            return listening.store.write(work).result()
+        except _Enough as enough:
+            return enough.found
+
+
+class _Enough(Exception):
+    """What would come is known; raised so that the store takes it all back."""
+
+    def __init__(self, found: list[Merged]) -> None:
+        super().__init__()
+        self.found = found
+
+
+@contextmanager
+def opened_elsewhere(other: str) -> Generator[tuple[Store, Path | None]]:
+    """A database of another studio, and the clips beside it.
+
+    A SQLite file is copied first, so that it stays as it is; one on a server is brought to this studio's schema.
+
+    Raises:
+        BadFile, BadOption: it is absent, or no database of a studio.
+    """
+    try:
+        url = make_url(other) if "://" in other else None
+    except ArgumentError as error:
+        raise BadOption(f"{other!r} is not a database address", "give a file, or postgresql://...") from error
+    if url is not None and url.get_backend_name() != "sqlite":
+        store = Store(other)
+        try:
+            yield store, None
+        finally:
+            store.close()
+        return
+    file = Path(other if url is None else url.database or "")
+    if not file.is_file():
+        raise BadFile(f"there is no database {file}", "give the file studio.sqlite of the other data folder")
+    with tempfile.TemporaryDirectory() as scratch:
+        copy = Path(scratch) / "other.sqlite"
+        _copy(file, copy)
+        store = Store(f"sqlite:///{copy}")
+        try:
+            yield store, file.parent / "clips"
+        finally:
+            store.close()
+
+
+def _copy(file: Path, copy: Path) -> None:
+    """A copy of a database as it stands, also of one in use."""
+    try:
+        source, target = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True), sqlite3.connect(copy)
+        try:
+            tables = {row[0] for row in source.execute("SELECT name FROM sqlite_master")}
+            if not {"schema_version", "campaign"} <= tables:
+                raise BadFile(
+                    f"{file} holds no listening tests", "give the file studio.sqlite of the other data folder"
+                )
+            source.backup(target)
+        finally:
+            source.close()
+            target.close()
+    except sqlite3.Error as error:
+        raise BadFile(
+            f"{file} cannot be read: {error}", "give the file studio.sqlite of the other data folder"
+        ) from error

@@ -1,0 +1,69 @@
+"""What every table of a report is made of: cells as plain text, so that each format escapes in its own way."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+PM = "\N{PLUS-MINUS SIGN}"
+NONE = "\N{EN DASH}"
+MINUS = "\N{MINUS SIGN}"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table: a caption, the names of its columns, its rows, and what a reader has to know about the numbers."""
+
+    caption: str
+    columns: list[str]
+    rows: list[list[str]]
+    notes: list[str] = field(default_factory=list[str])
+
+
+def half_width(interval: Mapping[str, Any]) -> float | None:
+    """Half of high - low of an interval as JSON."""
+    low, high = interval["low"], interval["high"]
+    return None if low is None or high is None else (high - low) / 2
+
+
+def digits_of(question: Mapping[str, Any]) -> int:
+    """Decimals worth printing on a question's scale."""
+    return 2 if question["high"] - question["low"] <= 10 else 1
+
+
+def number(value: float | None, digits: int) -> str:
+    """A number with a real minus sign, or a dash where there is none."""
+    return NONE if value is None else f"{value:.{digits}f}".replace("-", MINUS)
+
+
+def plus_minus(mean: float | None, half: float | None, digits: int) -> str:
+    """``3.8 +- 0.1``; without a half width the mean alone."""
+    shown = number(mean, digits)
+    return shown if half is None else f"{shown} {PM} {half:.{digits}f}"
+
+
+def between(low: float | None, high: float | None, digits: int) -> str:
+    """``[low, high]``, or a dash."""
+    return NONE if low is None or high is None else f"[{number(low, digits)}, {number(high, digits)}]"
+
+
+def percent(share: float | None) -> str:
+    """A share in percent, or a dash."""
+    return NONE if share is None else f"{100 * share:.1f}%"
+
+
+def between_percent(share: Mapping[str, Any]) -> str:
+    """A share's interval in percent."""
+    low, high = share["low"], share["high"]
+    return NONE if low is None or high is None else f"[{100 * low:.1f}%, {100 * high:.1f}%]"
+
+
+def p_value(p: float | None) -> str:
+    """A p value as papers print it."""
+    return NONE if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+TWO_WAY = (
+    "95% interval clustered by rater and script, t with min(G) - 1 degrees of freedom: a plain interval takes every "
+    "rating as independent and is far too narrow when raters and scripts cross."
+)
+BY_RATER = "95% interval: bootstrap over raters, standard error times t(raters - 1); votes of one rater hang together."

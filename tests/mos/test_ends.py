@@ -1,0 +1,75 @@
+"""The first and the last seconds of a script are stimuli of their own (002, section H.1)."""
+
+import wave
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from mos.rated import MOS, a_world
+from mos.world import RATE_HZ, World
+
+from studio.core.errors import BadFile, BadOption
+from studio.mos.building import build
+from studio.mos.config import Gates
+from studio.mos.draft import Manifest
+from studio.mos.ends import both_ends
+from studio.mos.manifest import read_manifest
+from studio.mos.tables import Clip, Item, Stimulus
+
+
+def sounds(folder: Path, seconds: float) -> Manifest:
+    """Two systems of one script, 300 Hz in its first half and 900 Hz in its second; and a short trap."""
+    time_s = np.arange(round(seconds * RATE_HZ)) / RATE_HZ
+    tone = 4000 * np.sin(2 * np.pi * np.where(time_s < seconds / 2, 300, 900) * time_s)
+    for name, pcm in (("heron/talk", tone), ("teal/talk", 0.5 * tone), ("trap/two=2", tone[:RATE_HZ])):
+        path = folder / f"{name}.wav"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with wave.open(str(path), "wb") as file:
+            file.setparams((1, 2, RATE_HZ, 0, "NONE", ""))
+            file.writeframes(pcm.astype("<i2").tobytes())
+    (folder / "texts.txt").write_text("talk|What is said.\ntwo|Choose two.", encoding="utf-8")
+    return read_manifest(folder)
+
+
+@pytest.fixture
+def lite(tmp_path: Path) -> World:
+    return a_world(tmp_path)
+
+
+def test_each_end_is_a_stimulus(lite: World, tmp_path: Path) -> None:
+    """Two items a script, as long as asked for, from where they say; the trap stays whole, with its text."""
+    config = replace(MOS, gates=Gates(level=False, traps=1))
+    build(lite.listening, "talks", config, sounds(tmp_path / "in", 5.0), ends_s=2.0)
+    items = {i.id: i for i in lite.all(Item)}
+    assert {i.name: i.text for i in items.values()} == {
+        "talk (first 2 s)": "",
+        "talk (last 2 s)": "",
+        "two": "Choose two.",
+    }
+    lengths = {c.sha: c.samples for c in lite.all(Clip)}
+    tops = {}
+    for stimulus in lite.all(Stimulus):
+        name = items[stimulus.item_id].name
+        assert lengths[stimulus.clip_sha] == (RATE_HZ if name == "two" else 2 * RATE_HZ)
+        with wave.open(str(lite.listening.clips.path(stimulus.clip_sha))) as file:
+            pcm = np.frombuffer(file.readframes(file.getnframes()), "<i2").astype(float)
+        tops[name] = round(np.argmax(np.abs(np.fft.rfft(pcm))) * RATE_HZ / len(pcm))
+    assert (tops["talk (first 2 s)"], tops["talk (last 2 s)"]) == (300, 900)
+
+
+def test_ends_that_overlap_are_refused(lite: World, tmp_path: Path) -> None:
+    """Nothing is made, and the sound is named."""
+    with pytest.raises(BadFile, match=r"talk.wav lasts 5.0 s: its first and last 3 s overlap"):
+        build(lite.listening, "talks", MOS, sounds(tmp_path / "in", 5.0), ends_s=3.0)
+    assert not lite.all(Item)
+
+
+def test_ends_of_no_length_and_names_without_room(tmp_path: Path) -> None:
+    manifest = sounds(tmp_path / "in", 5.0)
+    for seconds in (0.0, -1.0, 0.2, 500.0):
+        with pytest.raises(BadOption, match="ends of"):
+            both_ends(manifest, seconds)
+    long = replace(manifest, items=[replace(manifest.items[0], name="x" * 75)])
+    with pytest.raises(BadOption, match="is not allowed"):
+        both_ends(long, 2.0)
