@@ -10,6 +10,8 @@ from typing import Any, Protocol
 from studio.core.cards import Card
 from studio.core.events import Event
 
+MAX_TEMPERATURE = 2.0
+
 
 @dataclass(frozen=True)
 class SpeakRequest:

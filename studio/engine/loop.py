@@ -10,13 +10,12 @@ import torch
 from studio.core import events as ev
 from studio.core.cards import Card, parse_voice
 from studio.core.errors import BadOption, Busy, StudioError
-from studio.core.ports import Normaliser, SpeakRequest
+from studio.core.ports import MAX_TEMPERATURE, Normaliser, SpeakRequest
 from studio.core.time import Clock, MonotonicClock
 from studio.engine.utterance import LocalUtterance
 from studio.engine.voices import Voice, load_voice, pick_device, read_cards
 
 PLACES = 4
-MAX_TEMPERATURE = 2.0
 _log = logging.getLogger(__name__)
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from studio.core.cards import Card
 from studio.core.errors import BadMessage, StudioError
 from studio.core.events import Event
+from studio.core.ports import MAX_TEMPERATURE
 
 PROTOCOL = 1
 MAX_MESSAGE_CHARS = 256 * 1024
@@ -97,7 +98,7 @@ class Open(Message):
     type: ClassVar[str] = "open"
     voice: str = _field(text(200), default="")
     seed: int = _field(whole(0, MAX_SEED), default=0)
-    temperature: float | None = _field(number(0, 10, or_null=True), default=None)
+    temperature: float | None = _field(number(0, MAX_TEMPERATURE, or_null=True), default=None)
     options: Mapping[str, Any] = _field(family_options, default_factory=dict)
     source: Literal["keyboard", "stream"] = _field(one_of("keyboard", "stream"), default="stream")
     credit_ms: float | None = _field(number(50, 3_600_000, or_null=True), default=None)
@@ -149,7 +150,7 @@ class SetOptions(Message):
 
     type: ClassVar[str] = "options"
     options: Mapping[str, Any] = _field(family_options, default_factory=dict)
-    temperature: float | None = _field(number(0, 10, or_null=True), default=None)
+    temperature: float | None = _field(number(0, MAX_TEMPERATURE, or_null=True), default=None)
 
 
 @dataclass(frozen=True, kw_only=True)
