@@ -158,10 +158,10 @@ def test_unsayable_parts_leave_the_rest_of_the_token() -> None:
 
 def test_a_huge_paste_is_linear_lazy_and_bounded() -> None:
     stream = WordStream(plain())
-    begin = time.perf_counter()
+    begin = time.process_time()
     count = sum(len(step.words) for step in stream.feed("The quick brown fox, it's \n" * 40_000))
     assert count == 200_000
-    assert time.perf_counter() - begin < 8.0  # about 1 s alone; what is tested is that it is not quadratic
+    assert time.process_time() - begin < 8.0  # about 1 s alone; what is tested is that it is not quadratic
     lazy = WordStream(plain()).feed("one two " * 12_500)
     assert [word.word for word in next(lazy).words] == ["one"]
 
@@ -177,10 +177,10 @@ def test_a_token_without_end_takes_no_memory() -> None:
 
 def test_a_million_single_characters_are_linear_too() -> None:
     stream = WordStream(plain())
-    begin = time.perf_counter()
+    begin = time.process_time()
     for char in "word 😀 " * 20_000:
         stream.push(char)
-    assert time.perf_counter() - begin < 8.0
+    assert time.process_time() - begin < 8.0
 
 
 class Silent:
