@@ -14,7 +14,12 @@ campaign_figures = typer.Typer()
 
 @campaign_figures.command("elo")
 def elo(
-    votes: Annotated[Path, typer.Argument(help="CSV with a, b, outcome (a, b, tie, both_bad) and perhaps rater.")],
+    votes: Annotated[
+        Path,
+        typer.Argument(
+            help="CSV with a, b (or an export's system_a, system_b), outcome (a, b, tie, both_bad), perhaps rater."
+        ),
+    ],
     method: Annotated[str, typer.Option(help="mle, gamma (converged) or dsm (30 sweeps, Gamma quantiles).")] = "gamma",
     centre: Annotated[float, typer.Option(help="The Elo of strength 1.")] = 2000.0,
     a0: Annotated[float, typer.Option(help="Shape of the Gamma prior.")] = 0.1,
@@ -39,8 +44,8 @@ def elo(
     typer.echo(
         f"{found['votes']} votes, {found['raters'] or 'unknown'} raters, interval: {found['interval']}", err=True
     )
-    if found["reason"]:
-        typer.secho(found["reason"], err=True, fg="yellow")
+    for said in filter(None, (found["reason"], found["note"])):
+        typer.secho(said, err=True, fg="yellow")
 
 
 @campaign_figures.command("simulate")

@@ -151,15 +151,20 @@ def _store(
     cuts: Mapping[tuple[str, str], int] | None = None,
     ends: Mapping[str, End] | None = None,
 ) -> tuple[dict[tuple[str, str], StoredClip], list[str]]:
-    def loader(path: Path, cutoff_hz: int | None, end: End | None) -> Callable[[], Sound]:
+    def loader(system: str, path: Path, cutoff_hz: int | None, end: End | None) -> Callable[[], Sound]:
         def load() -> Sound:
             heard()
-            sound = read_clip(path) if end is None else read_end(path, end)
+            try:
+                sound = read_clip(path) if end is None else read_end(path, end)
+            except BadFile as error:  # every system has a file of that name
+                raise BadFile(f"{system}: {error.what}", error.do) from error
             return sound if cutoff_hz is None else anchor(sound, cutoff_hz)
 
         return load
 
-    loaders = {key: loader(path, (cuts or {}).get(key), (ends or {}).get(key[0])) for key, path in files.items()}
+    loaders = {
+        key: loader(key[1], path, (cuts or {}).get(key), (ends or {}).get(key[0])) for key, path in files.items()
+    }
     clips, told = store_stimuli(loaders, listening.clips, level)
     for key in clips.keys() & manifest.traces.keys():
         trace = listening.clips.add_trace(manifest.traces[key].read_bytes())

@@ -27,9 +27,9 @@ def p_values(tables: Tables) -> list[tuple[str, float | None]]:
     """Of every pair of systems, corrected for all pairs of its table; None where the data cannot say."""
     found: list[tuple[str, float | None]] = []
     for question, table in tables.get("questions", {}).items():
-        found += [(_pair(d, question), d["p_holm"]) for d in table.get("differences", [])]
+        found += [(_pair(d, question), _known(d["p_holm"], d["interval"])) for d in table.get("differences", [])]
     for question, table in tables.get("comparisons", {}).items():
-        found += [(_pair(d, question), d["p_holm"]) for d in table.get("pairs", [])]
+        found += [(_pair(d, question), _known(d["p_holm"], d["cmos"]["two_way"])) for d in table.get("pairs", [])]
     found += [(_pair(d), d["p_holm"]) for d in tables.get("identity", {}).get("pairs", [])]
     pairs = tables.get("choices", {}).get("pairs", {}).get("raters", [])
     return found + _corrected([(_pair(p), _share_p(p["share"])) for p in pairs])
@@ -70,7 +70,12 @@ def _intervals(tables: Tables) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 def _half(interval: Mapping[str, Any]) -> float | None:
     low, high = interval["low"], interval["high"]
-    return None if low is None or high is None else (high - low) / 2
+    return None if low is None or high is None or high <= low else (high - low) / 2
+
+
+def _known(p: float | None, interval: Mapping[str, Any]) -> float | None:
+    """A p value, unless it rests on answers that are all alike: these say nothing of their own error."""
+    return p if interval["se"] else None
 
 
 def _pair(pair: Mapping[str, Any], question: str = "") -> str:
@@ -79,6 +84,8 @@ def _pair(pair: Mapping[str, Any], question: str = "") -> str:
 
 def _share_p(share: Mapping[str, Any]) -> float | None:
     """Two-sided, of a share against one half, by its bootstrap over raters."""
+    if share["se"] is None and share["raters"] and share["mean"] in (0.0, 1.0):
+        return min(1.0, 2 * 0.5 ** share["raters"])  # all of one mind: the sign test, one vote a rater
     if share["se"] is None or not share["df"]:
         return None
     return two_sided_p(share["mean"] - 0.5, share["se"], share["df"])

@@ -38,11 +38,11 @@ def come(world: World, who: str, value: int) -> None:
 
 def test_a_rule_that_is_met_closes_the_campaign(world: World) -> None:
     """Who is at the screens finishes; nobody new begins; the owner is told when and why."""
-    world.campaign(replace(ACR, raters_per_stimulus=9, stop=RULE))
+    world.campaign(replace(ACR, raters_per_stimulus=9, stop=replace(RULE, half_width=9.0)))
     anna, idle = world.join("anna"), world.join("idle")
     shown = anna.to_trials()
     come(world, "bert", 4)
-    come(world, "carl", 4)
+    come(world, "carl", 3)
     until(lambda: bool(world.all(Look)))
     with pytest.raises(NotOpen):
         world.join("late")
@@ -54,11 +54,20 @@ def test_a_rule_that_is_met_closes_the_campaign(world: World) -> None:
         assert campaign.state == "closed"
         stopped, told = overview(session, campaign)["stopped"], stop_rule(results(session, campaign))
     assert stopped["raters"] == 2 and stopped["met"]
-    assert stopped["why"].startswith("every 95% interval at most ±0.5: widest ±0")
+    assert stopped["why"].startswith("every 95% interval at most ±9: widest ±5.87")
     assert told is not None and "met, so the campaign was closed at the look at 2 raters" in told
     world.set_state("open")
     with world.store.read() as session:
         assert overview(session, find(session, "first"))["stopped"] is None
+
+
+def test_raters_of_one_mind_close_nothing(world: World) -> None:
+    """Two who give the same score everywhere leave an interval of no width, which is no knowledge."""
+    world.campaign(replace(ACR, raters_per_stimulus=9, stop=replace(RULE, decided=True)))
+    for who in ("anna", "bert"):
+        come(world, who, 4)
+    until(lambda: bool(world.all(Look)))
+    assert not world.all(Look)[0].met
 
 
 def test_there_is_no_look_between_the_planned_ones(world: World) -> None:
@@ -85,7 +94,7 @@ def stops(rng: np.random.Generator, rule: StopRule, who: Listeners) -> tuple[boo
     seen = []
     for raters in rule.looks:
         pairs = all_pairs(drawn.where(drawn.rater < raters))
-        rows = [{"a": d.a, "b": d.b, "p_holm": d.p_holm} for d in pairs]
+        rows = [{"a": d.a, "b": d.b, "p_holm": d.p_holm, "interval": {"se": d.interval.se}} for d in pairs]
         is_met, _ = met(rule, {"questions": {"q": {"differences": rows}}})
         seen.append((is_met, all(d.p is not None and d.p <= ALPHA for d in pairs)))
     return any(s for s, _ in seen), any(s for _, s in seen)
@@ -103,19 +112,29 @@ def test_looking_often_finds_no_differences_that_are_not_there() -> None:
 def test_every_pair_of_every_kind_has_to_be_decided() -> None:
     """Differences, comparisons, identities and shares; what cannot be said is not decided."""
     rule = StopRule(decided=True, looks=[20])
-    sure, unsure = {"a": "x", "b": "y", "p_holm": 0.001}, {"a": "x", "b": "z", "p_holm": None}
+    known = {"interval": {"se": 0.1}, "cmos": {"two_way": {"se": 0.1}}}
+    sure, unsure = known | {"a": "x", "b": "y", "p_holm": 0.001}, known | {"a": "x", "b": "z", "p_holm": None}
+    alike = sure | {"interval": {"se": 0.0}, "cmos": {"two_way": {"se": 0.0}}, "p_holm": 0.0}
     clear = {"a": "x", "b": "y", "share": {"mean": 0.7, "se": 0.03, "df": 19, "low": 0.64, "high": 0.76}}
     close = clear | {"share": clear["share"] | {"mean": 0.52}}
+    two = clear | {"share": {"mean": 1.0, "se": None, "df": 1, "raters": 2, "low": 0.16, "high": 1.0}}
+    eight = clear | {"share": two["share"] | {"df": 7, "raters": 8, "low": 0.63}}
     for tables, wanted in (
         ({"questions": {"q": {"differences": [sure]}}}, True),
         ({"questions": {"q": {"differences": [sure, unsure]}}}, False),
         ({"comparisons": {"q": {"pairs": [sure]}}}, True),
+        ({"questions": {"q": {"differences": [alike]}}}, False),
+        ({"comparisons": {"q": {"pairs": [alike]}}}, False),
+        ({"choices": {"pairs": {"raters": [two]}}}, False),
+        ({"choices": {"pairs": {"raters": [eight]}}}, True),
         ({"identity": {"pairs": [unsure]}}, False),
         ({"choices": {"pairs": {"raters": [clear]}}}, True),
         ({"choices": {"pairs": {"raters": [clear, close]}}}, False),
         ({}, False),
     ):
         assert met(rule, tables)[0] is wanted, tables
+    rigid = {"questions": {"q": {"systems": {"two_way": {"x": {"low": 5.0, "high": 5.0}}}}}}
+    assert not met(StopRule(half_width=0.1, looks=[20]), rigid)[0]
     assert met(StopRule(half_width=0.1, decided=True, looks=[20]), {"choices": {"pairs": {"raters": [close]}}})[0]
 
 

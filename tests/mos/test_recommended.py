@@ -19,6 +19,7 @@ from studio.mos.building import build
 from studio.mos.campaigns import find, set_state
 from studio.mos.config import CampaignConfig, Gates
 from studio.mos.export import export_rows
+from studio.mos.kinds.base import BadAnswer
 from studio.mos.manifest import read_manifest
 from studio.mos.report import html, latex, markdown
 from studio.mos.results import results
@@ -69,14 +70,23 @@ def systems_of(world: World, trial: str) -> tuple[dict[int, str], str | None]:
     return {slot: name for slot, place, name in rows if place == "candidate"}, beside[0] if beside else None
 
 
-def send(world: World, sitting: Sitting, shown: dict[str, Any], scores: dict[int, int], choice: str | None) -> None:
+def send(
+    world: World,
+    sitting: Sitting,
+    shown: dict[str, Any],
+    scores: dict[int, int],
+    choice: str | None,
+    heard_ms: dict[int, float] | None = None,
+) -> None:
     trial, screen = shown["trial"], shown["screen"]
     asked = "match" if screen["kind"] == "abx" else "preference"
     answer = AnswerCreate(
         trial=trial["trial"],
         scores=[ScoreCreate(question=q["id"], slot=s, value=v) for q in screen["questions"] for s, v in scores.items()],
         choices=[ChoiceCreate(question=asked, outcome=choice)] if choice else [],  # type: ignore[arg-type]
-        plays=[PlayCreate(slot=s["slot"], plays=1, heard_ms=700.0) for s in trial["slots"]],
+        plays=[
+            PlayCreate(slot=s["slot"], plays=1, heard_ms=(heard_ms or {}).get(s["slot"], 700.0)) for s in trial["slots"]
+        ],
         response_ms=900.0,
     )
     world.listening.answer(sitting.rater_id, answer).result(30)
@@ -249,13 +259,12 @@ def test_nothing_but_the_sound_tells_which_two_are_the_same(world: World, tmp_pa
         assert apart[twin] == 1  # it is the same sound, and the others are not
         assert sorted(apart)[1] > 100
         first.append([twin])
-        send(
-            world,
-            sitting,
-            shown,
-            dict.fromkeys(by_slot, 50) if name == "mushra" else {},
-            "a" if name == "abx" else None,
-        )
+        marks = (dict.fromkeys(by_slot, 50), None) if name == "mushra" else ({}, "a")
+        longest_ms = len(sound[twin]) / RATE_HZ * 1000.0
+        for slot in fetched:  # nor what is refused: each has to be heard as long as the longest
+            with pytest.raises(BadAnswer, match=f"sound {slot + 1} was"):
+                send(world, sitting, shown, *marks, {slot: longest_ms - 251.0})
+        send(world, sitting, shown, *marks)
     assert len({str(f) for f in first}) > 1
 
 

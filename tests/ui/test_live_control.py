@@ -99,7 +99,9 @@ def test_an_example_chosen_in_mid_speech_is_spoken_to_its_end(live: LivePage) ->
     live.wait_said(2)
     (wanted,) = live.page.evaluate("[document.querySelector('.examples button').title]")
     assert live.events("committed")[-1]["word"] == wanted.split()[-1]
-    assert live.page.locator(".words .was").count() == live.events("committed")[-1]["i"] + 1
+    live.page.wait_for_function(
+        "count => document.querySelectorAll('.words .was').length === count", arg=len(wanted.split())
+    )
 
 
 def test_replay_repeats_what_was_heard_with_its_waits(live: LivePage) -> None:

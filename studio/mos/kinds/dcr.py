@@ -17,6 +17,7 @@ class Dcr(Kind):
 
     name = "dcr"
     title = "Degradation category rating (DMOS)"
+    twins = True  # the null pairs
 
     def check(self, config: CampaignConfig) -> None:
         """Raises BadOption unless there are questions of 1 to 5 and nothing else."""

@@ -136,6 +136,8 @@ def votes_from_rows(rows: Iterable[tuple[str, str, str, str | None]], systems: S
 def votes_from_csv(path: Path) -> Votes:
     """Votes from a CSV file with a header: a, b, outcome (a, b, tie, both_bad) and, optionally, rater.
 
+    An export of this studio names the systems ``system_a`` and ``system_b``; its rows without an outcome are scores.
+
     Other columns are left alone.
 
     Raises:
@@ -155,12 +157,16 @@ def votes_from_csv(path: Path) -> Votes:
 
 def _vote_lines(reader: "csv.DictReader[str]", name: str) -> list[tuple[str, str, str, str | None]]:
     columns = reader.fieldnames or []
-    missing = [c for c in ("a", "b", "outcome") if c not in columns]
+    exported = "a" not in columns and "system_a" in columns
+    first, second = ("system_a", "system_b") if exported else ("a", "b")
+    missing = [c for c in (first, second, "outcome") if c not in columns]
     if missing:
         raise BadFile(f"{name} has no column {', '.join(missing)}", "line 1 must be a,b,outcome or a,b,outcome,rater")
     rows: list[tuple[str, str, str, str | None]] = []
     for line in reader:
-        a, b, outcome = line["a"], line["b"], line["outcome"]
+        a, b, outcome = line[first], line[second], line["outcome"]
+        if exported and not outcome:
+            continue
         rater = line["rater"] if "rater" in columns else None
         where = f"line {reader.line_num} of {name}"
         if not a or not b:

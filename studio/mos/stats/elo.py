@@ -4,7 +4,7 @@ E = c + 400 log10 p, so P(i beats j) = 1 / (1 + 10^((E_j - E_i) / 400)) (paper 0
 campaigns are not comparable: only differences within one are.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -20,6 +20,11 @@ Method = Literal["mle", "gamma", "dsm"]
 ELO_PER_E = 400 / np.log(10)
 DSM_SWEEPS = 30
 MOST_LOST = 0.05  # share of bootstrap draws without an estimate beyond which there is no interval
+_NO_SPREAD = 1e-9  # Elo squared
+_LEANING = (
+    "wins do not connect all systems, so the distances between some of them are the prior's alone, and their intervals "
+    "too narrow; collect votes between them"
+)
 
 
 @dataclass(frozen=True)
@@ -113,7 +118,8 @@ def bootstrap(
     """Intervals from raters drawn anew: standard error of the centred scores times t(raters - 1).
 
     Votes of one rater are not independent; where raters are not known votes are drawn instead, which is as a rule too
-    narrow, and the label says so. Draws that have no maximum-likelihood estimate are left out, up to 1 in 20.
+    narrow, and the label says so. Where no draw differs, ``gamma`` has its quantiles instead and ``mle`` nothing. Draws
+    that have no maximum-likelihood estimate are left out, up to 1 in 20.
 
     Raises:
         BadOption: fewer than 2 replicates.
@@ -138,6 +144,11 @@ def bootstrap(
         drawn = drawn[kept]
     log_p = solve(drawn, fitted.a0, fitted.b0, fitted.log_p)
     covariance = np.atleast_2d(np.cov(centred(ELO_PER_E * log_p), rowvar=False))
+    if (np.diag(covariance) < _NO_SPREAD).any():
+        alike = f"all {unit}s are alike, which says nothing of their spread"
+        if fitted.method == "mle":
+            return _no_spread(len(fitted.wins), label, f"{alike}: more raters, or gamma, give an interval")
+        return replace(gamma_quantiles(fitted, c, level), label=f"{alike}: Gamma quantiles, votes as independent")
     return _t_spread(fitted.elo(c), covariance, counts.units - 1, level, label)
 
 
@@ -180,7 +191,8 @@ def elo_report(
 
     Returns:
         systems: {name: {elo, lo, hi}}; connected; method; interval: how it was made; votes: their number; raters:
-        theirs, or None; wins and p_better: [S][S] in the order of ``systems``; reason: why numbers are missing.
+        theirs, or None; wins and p_better: [S][S] in the order of ``systems``; reason: why numbers are missing;
+        note: what numbers rest on that votes alone would not give.
     """
     fitted = fit(votes, method, a0, b0)
     spread = gamma_quantiles(fitted, c) if method == "dsm" else bootstrap(votes, fitted, c, replicates, seed)
@@ -198,6 +210,7 @@ def elo_report(
         "wins": fitted.wins.tolist(),
         "p_better": [[finite(p) for p in row] for row in spread.better],
         "reason": spread.reason if fitted.reason is None else fitted.reason,
+        "note": None if fitted.connected or fitted.reason else _LEANING,
     }
 
 
@@ -206,7 +219,7 @@ def _t_spread(elo: F8, covariance: F8, df: int, level: float, label: str) -> Spr
     variance = np.diag(covariance)
     apart = np.sqrt(np.maximum(variance[:, None] + variance[None, :] - 2 * covariance, 0.0))
     gap, se = elo[:, None] - elo[None, :], np.sqrt(variance)
-    # No spread at all (every rater alike) leaves only the sign to go by.
+    # No spread at all between two systems leaves only the sign to go by.
     certain = (np.sign(gap) + 1) / 2
     better = np.where(apart > 0, t_cdf(df, gap / np.where(apart > 0, apart, 1.0)), certain)
     np.fill_diagonal(better, 0.5)

@@ -12,6 +12,7 @@ from studio.mos.stats.distributions import beta_inverse
 from studio.mos.stats.interval import Interval, ends, finite, present, t_quantile, tails, z_quantile
 
 Method = Literal["raters", "exact", "wilson"]
+_NO_SPREAD = 1e-12
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,8 @@ def preference(
 
     Methods:
         raters: bootstrap over raters, standard error times t(raters - 1); 20 raters x 50 pairs are not 1,000 votes.
+            Where all raters have the same share, ``exact`` in its stead and no standard error; where that share is
+            0 or 1, with one vote a rater.
         exact: Clopper & Pearson (1934), votes as independent; half wins count as they are.
         wilson: Wilson (1927), votes as independent.
 
@@ -89,6 +92,9 @@ def _share(point: F8, votes: Votes, method: Method, level: float, seed: int, rep
             raise BadOption("the votes have no raters", "ask for exact or wilson")
         se, df = rater_error(point, np.unique(votes.rater, return_inverse=True)[1], seed, replicates), raters - 1
         low, high = ends(mean, se, t_quantile(df, level))
+        if se < _NO_SPREAD:  # raters who do not differ tell nothing of their spread
+            votes_worth = raters if mean in (0.0, 1.0) else n
+            se, (low, high) = float("nan"), _exact(mean * votes_worth, votes_worth, level)
     elif method == "exact":
         se, (low, high) = float("nan"), _exact(float(point.sum()), n, level)
     elif method == "wilson":

@@ -77,7 +77,8 @@ def build(owner: Owner) -> None:
 
 def _rows(owner: Owner) -> list[dict[str, Any]]:
     with owner.listening.store.read() as session:
-        campaigns = session.exec(select(Campaign).order_by(col(Campaign.created_at).desc())).all()
+        newest_first = session.exec(select(Campaign).order_by(col(Campaign.created_at).desc())).all()
+        campaigns = sorted(newest_first, key=lambda c: c.state != "open")
         return [{**overview(session, c), "links": owner.listening.links(c.name)} for c in campaigns]
 
 
@@ -105,9 +106,9 @@ def _card(row: dict[str, Any]) -> str:
         "Preview, not counted", row["links"]["preview"], "the preview"
     )
     return (
-        f'<article class="campaign" data-name="{name}"><header><h2>{plain(row["title"])}</h2>'
+        f'<article class="campaign" data-name="{name}"><header><h2>{name}</h2>'
         f'<span class="state" data-state="{row["state"]}">{row["state"]}</span></header>'
-        f'<p class="muted">{name} <span class="kind">{plain(row["kind"])}</span></p>{lacking}'
+        f'<p class="muted">{plain(row["title"])} <span class="kind">{plain(row["kind"])}</span></p>{lacking}'
         f'<div class="meter" role="progressbar" aria-label="answers" aria-valuenow="{share * 100:.0f}">'
         f'<i style="inline-size:{share * 100:.1f}%"></i></div><dl>{shown}</dl>{stopped}<div class="links">{links}</div>'
         f'<footer><button type="button" data-campaign="{name}" data-state="{state}">'
@@ -119,7 +120,7 @@ def _card(row: dict[str, Any]) -> str:
 
 def _demo(path: str) -> str:
     return (
-        '<article class="owner-card demo"><h2>Rate the voice: a demo</h2><p>Eight short sentences, two minutes, no '
+        '<article class="owner-card demo"><h2>Rate the voice: a demo</h2><p>Eight screens, two minutes, no '
         "token needed. Your answers are kept in this studio's own database.</p>"
         f'<p><a class="button" href=".{plain(path)}" target="_blank" rel="noopener">Rate the demo</a></p></article>'
     )

@@ -133,6 +133,24 @@ def test_no_votes_and_one_rater():
     assert "two at least" in report["reason"]
 
 
+def test_raters_who_all_vote_alike_are_not_certain():
+    votes = votes_from_rows([("x", "y", outcome, f"r{r}") for r in range(4) for outcome in ("a", "b")])
+    report = elo_report(votes, "mle")
+    assert report["systems"]["x"] == {"elo": pytest.approx(2000.0), "lo": None, "hi": None}
+    assert "all raters are alike" in report["reason"]
+    report = elo_report(votes, "gamma")
+    by_votes = gamma_quantiles(fit(votes, "gamma"))
+    assert [report["systems"]["x"]["lo"], report["systems"]["x"]["hi"]] == [by_votes.low[0], by_votes.high[0]]
+    assert report["reason"] is None and "all raters are alike" in report["interval"]
+
+
+def test_scores_that_lean_on_the_prior_say_so():
+    votes = votes_from_rows([(a, b, o, f"r{r}") for r in range(5) for a, b in ("xy", "vw") for o in "ab"[: 1 + r % 2]])
+    report = elo_report(votes, "gamma")
+    assert not report["connected"] and "the prior's alone" in report["note"]
+    assert elo_report(votes, "mle")["note"] is None
+
+
 def test_the_report_is_json_of_this_shape():
     votes = draw_votes(Voters(), np.random.default_rng(0), 20, 40)
     for method, label in (
@@ -141,7 +159,7 @@ def test_the_report_is_json_of_this_shape():
         ("dsm", "DSM-compatible: Gamma quantiles"),
     ):
         report = json.loads(json.dumps(elo_report(votes, method, replicates=50), allow_nan=False))
-        keys = ["systems", "connected", "method", "interval", "votes", "raters", "wins", "p_better", "reason"]
+        keys = ["systems", "connected", "method", "interval", "votes", "raters", "wins", "p_better", "reason", "note"]
         assert list(report) == keys
         assert list(report["systems"]) == votes.systems
         assert all(s["lo"] < s["elo"] < s["hi"] for s in report["systems"].values())

@@ -36,7 +36,17 @@ def test_raters_of_one_mind_are_not_their_votes():
     assert by_rater.se == pytest.approx(np.sqrt(0.35 * 0.65 / 20), rel=0.06)
     assert by_rater.df == 19
     assert by_rater.half_width > 4 * preference(one_mind, "x", "y", "wilson").share.half_width
-    assert preference(mixed, "x", "y").share.half_width < 0.01
+    # Raters who do not differ: their votes are all there is to go by.
+    by_votes = preference(mixed, "x", "y", "exact").share
+    share = preference(mixed, "x", "y").share
+    assert (share.low, share.high, share.se) == (by_votes.low, by_votes.high, None)
+
+
+def test_six_of_six_is_no_certainty():
+    """All of one mind, however often each was asked: exactly what six votes say."""
+    votes = votes_from_rows([("x", "y", "b", f"r{r}") for r in range(6) for _ in range(2)])
+    share = preference(votes, "x", "y").share
+    assert share.low == 0.0 and share.high == pytest.approx(1 - 0.025 ** (1 / 6))
 
 
 def test_mirrored_votes_and_turned_pairs():
