@@ -64,7 +64,11 @@ def test_streamed_equals_at_once(vocoder: Vocoder[Any], device: str) -> None:
     assert whole.isfinite().all() and whole.abs().max() <= 1
     assert whole.std() > 1e-3, "the comparison below would be of silence"
     for sizes in ([1] * FRAMES, [3, 1, 7, 13]):
-        assert (streamed(vocoder, frames, sizes) - whole).abs().max() < 1e-4
+        apart = streamed(vocoder, frames, sizes) - whole
+        # Kernels for other numbers of rows round otherwise, and a pulse on the edge between two samples may then fall
+        # on the other side of it: 60 dB below the sound on the whole, and nowhere to be heard.
+        assert apart.square().mean().sqrt() < 1e-3 * whole.square().mean().sqrt()
+        assert apart.abs().max() < 5e-3
 
 
 def test_no_sample_depends_on_a_later_frame(vocoder: Vocoder[Any]) -> None:
