@@ -66,12 +66,13 @@ def bench_page(setting: PageSetting) -> dict[str, Any]:
     with running_app(setting.command) as url, open_page(url) as page:
         _set_window(page, setting.window)
         m = _window(page)
+        program, *arguments = setting.command or own_command()
         first = [text.split()[: m + MORE_WORDS] for text in texts if text.strip()]
         bar = track(first, "first audio", disable=setting.quiet)
         rows = [_first_audio(page, url, words, setting.wpm) for words in bar]
         rows = rows[setting.warm :]
         out: dict[str, Any] = {
-            "app": shlex.join(setting.command or own_command()),
+            "app": shlex.join([Path(program).name, *arguments]),
             "n": len(rows),
             "wpm": setting.wpm,
             "m": m,

@@ -4,7 +4,8 @@ import json
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -26,13 +27,20 @@ def _wait_free(url: str, count: int) -> None:
         time.sleep(0.05)
 
 
-def test_a_fifth_utterance_hears_busy_and_is_spoken_when_there_is_a_place(visit: Callable[..., LivePage]) -> None:
-    live = visit()
+@contextmanager
+def _others_take_all(live: LivePage) -> Iterator[None]:
+    """Every place is taken for a while."""
     _wait_free(live.url, 4)
     with connect(live.url.replace("http", "ws") + "ws/speak") as others:
         for number in range(4):
             others.send(json.dumps({"type": "open", "utterance": number, "source": "stream"}))
         _wait_free(live.url, 0)
+        yield
+
+
+def test_a_fifth_utterance_hears_busy_and_is_spoken_when_there_is_a_place(visit: Callable[..., LivePage]) -> None:
+    live = visit()
+    with _others_take_all(live):
         live.type(TEXT)
         live.wait_status("Your text is kept")
         assert live.page.locator(".chip").text_content() == "Waiting for a place"
@@ -43,11 +51,7 @@ def test_a_fifth_utterance_hears_busy_and_is_spoken_when_there_is_a_place(visit:
 
 def test_a_text_that_was_complete_when_all_places_were_taken_is_spoken_whole(visit: Callable[..., LivePage]) -> None:
     live = visit()
-    _wait_free(live.url, 4)
-    with connect(live.url.replace("http", "ws") + "ws/speak") as others:
-        for number in range(4):
-            others.send(json.dumps({"type": "open", "utterance": number, "source": "stream"}))
-        _wait_free(live.url, 0)
+    with _others_take_all(live):
         live.page.evaluate(
             """([text]) => {  // the end goes out before the server can say that it is busy
             const { page } = document.querySelector('.live').tap;
