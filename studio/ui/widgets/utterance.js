@@ -136,6 +136,7 @@ const EVENTS = {
     if (!u.ending) u.closes(now(), "pause");
   },
   segment(u, e) {
+    u.pace.lastMs = now(); // within a segment the voice waits for nothing but its listener
     if (u.seams++ > 0) return;
     const completing = u.words[Math.max(...e.seen, ...e.words)];
     if (!completing) return;
@@ -145,12 +146,15 @@ const EVENTS = {
     u.first.cause = flush ? flush.cause : completing.cause;
     u.first.committedMs = flush ? flush.tMs : completing.committedMs;
   },
+  eos(u) {
+    u.pace.lastMs = 0;
+  },
   word_start(u, e) {
     if (u.words[e.i]) u.words[e.i].sample = e.sample;
   },
   wait(u, e) {
     u.serverWaits.push({ reason: e.reason, sample: e.sample, ms: e.duration_ms });
-    if (e.reason !== "compute") u.pace.lastMs += e.duration_ms; // waiting for text or for the listener is not compute
+    if (e.reason === "credit" && u.pace.lastMs) u.pace.lastMs += e.duration_ms;
   },
   revised(u, e) {
     u.take = e.take;
