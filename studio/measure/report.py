@@ -86,12 +86,18 @@ def git_sha(folder: Path | None = None) -> str:
     return sha[0] + ("+" if changed else "") if sha else ""
 
 
+def _program() -> str:
+    """``studio``, however it was started."""
+    name = Path(sys.argv[0]).name
+    return "studio" if name == "__main__.py" else name
+
+
 def describe(name: str, figures: Mapping[str, Any]) -> dict[str, Any]:
     """Figures with what one needs to judge and to repeat them."""
     return {
         "name": name,
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "command": shlex.join([_program(), *sys.argv[1:]]),
         "git_sha": git_sha(),
         "hardware": hardware(),
         "versions": versions(),

@@ -6,6 +6,7 @@ import wave
 
 import numpy as np
 import pytest
+import soundfile
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from soundmaking import RATE_HZ, spiky, tone
@@ -138,7 +139,6 @@ def test_what_is_no_file_is_refused(tmp_path):
 
 
 def test_other_kinds_are_read_by_soundfile(tmp_path):
-    soundfile = pytest.importorskip("soundfile")
     soundfile.write(tmp_path / "a.flac", tone(), RATE_HZ)
     soundfile.write(tmp_path / "f.wav", tone(), RATE_HZ, subtype="FLOAT")
     wav(tmp_path / "24.wav", tone(), width=3)
@@ -152,7 +152,6 @@ def test_other_kinds_are_read_by_soundfile(tmp_path):
 
 
 def test_a_small_file_that_unpacks_to_hours_is_not_unpacked(tmp_path, monkeypatch):
-    soundfile = pytest.importorskip("soundfile")
     soundfile.write(tmp_path / "a.flac", np.zeros(16_000 * 600, np.float32), 16_000)
     monkeypatch.setattr(soundfile.SoundFile, "read", lambda *_, **__: pytest.fail("it was unpacked"))
     with pytest.raises(BadFile, match=r"lasts 600\.00 s"):
