@@ -119,13 +119,18 @@ class Stream:
         self.utterance.cancel(heard if played_sample is None else min(played_sample, self.sent_sample))
 
     def sent(self, item: Outgoing, blocked_ms: float) -> None:
-        """One thing from the outbox has gone out, after the socket had blocked for so long."""
+        """One thing from the outbox has gone out, after the socket had blocked for so long.
+
+        Sound waits behind an event just as it does behind sound, so a wait is noted for either; but not for the
+        notes of waits, or each would bring the next.
+        """
         self._room.release()
+        is_note = isinstance(item, ev.Wait) and item.reason == "network"
+        if blocked_ms >= NETWORK_WAIT_MS and not is_note:
+            with contextlib.suppress(Closed):
+                wait = ev.Wait(reason="network", sample=self.sent_sample, duration_ms=round(blocked_ms, 1))
+                self.utterance.note(wait)
         if isinstance(item, ev.Audio):
-            if blocked_ms >= NETWORK_WAIT_MS:
-                with contextlib.suppress(Closed):
-                    wait = ev.Wait(reason="network", sample=item.sample, duration_ms=round(blocked_ms, 1))
-                    self.utterance.note(wait)
             self.sent_sample = item.sample + len(item.pcm)
         elif isinstance(item, ev.Revised):
             self.take, self.sent_sample = item.take, min(self.sent_sample, item.from_sample)

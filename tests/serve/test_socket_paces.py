@@ -1,5 +1,6 @@
 """Credit, slow and vanished clients, huge pastes: nobody holds a place or memory that they do not use."""
 
+import json
 import resource
 import socket
 import threading
@@ -12,6 +13,8 @@ from serve.serving import Served, Serving, eventually, of, pcm
 
 from studio.core.ports import SpeakRequest
 from studio.serve.protocol import MAX_MESSAGE_CHARS, Packet
+from studio.serve.socket import Session
+from studio.serve.stream import NETWORK_WAIT_MS
 
 LONG = "constantinople " * 40  # 0.825 s a word
 
@@ -121,6 +124,29 @@ def test_a_slow_network_is_a_wait(serving: Serving) -> None:
     longest = max((one for one in of(heard, "wait") if one["reason"] == "network"), key=lambda one: one["duration_ms"])
     assert longest["duration_ms"] > 400.0
     assert last_sample(heard) == len(pcm(heard)) == of(heard, "ended")[0]["samples"] == all_samples
+
+
+@pytest.mark.parametrize("slow", [{"audio"}, {"word_start"}, {"word_start", "wait"}], ids=" and ".join)
+def test_whatever_blocks_the_socket_is_a_wait(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch, slow: set[str]
+) -> None:
+    really_send = Session._send
+
+    async def send(self: Session, data: str | bytes) -> float:
+        await really_send(self, data)
+        kind = "audio" if isinstance(data, bytes) else json.loads(data)["type"]
+        return NETWORK_WAIT_MS if kind in slow else 0.0
+
+    monkeypatch.setattr(Session, "_send", send)
+    with serving().talk() as talk:
+        talk.open()
+        talk.say("text", text="hello there")
+        talk.say("flush")
+        heard = talk.quiet(0.5)
+    kinds = ["audio" if isinstance(one, Packet) else one["type"] for one in heard]
+    notes = [one for one in of(heard, "wait") if one["reason"] == "network"]
+    others = sum(kind in slow for kind in kinds) - ("wait" in slow) * len(notes)  # a note brings no other
+    assert len(notes) == others > 0
 
 
 def test_a_quiet_utterance_gives_its_place_back(serving: Serving) -> None:
