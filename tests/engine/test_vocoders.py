@@ -64,13 +64,7 @@ def test_streamed_equals_at_once(vocoder: Vocoder[Any], device: str) -> None:
     assert whole.isfinite().all() and whole.abs().max() <= 1
     assert whole.std() > 1e-3, "the comparison below would be of silence"
     for sizes in ([1] * FRAMES, [3, 1, 7, 13]):
-        apart = streamed(vocoder, frames, sizes) - whole
-        # Kernels for other numbers of rows round otherwise, and a pulse on the edge between two samples may then fall
-        # on the other side of it: 60 dB below the sound on the whole, and nowhere to be heard.
-        assert apart.square().mean().sqrt() < 1e-3 * whole.square().mean().sqrt()
-        assert apart.abs().max() < 5e-3
-        by_frame = apart.unflatten(1, (FRAMES, -1)).abs().amax(-1)
-        assert (by_frame < 1e-4).float().mean() > 0.9, "but for a pulse or two the samples are the same"
+        assert (streamed(vocoder, frames, sizes) - whole).abs().max() < 1e-4
 
 
 def test_no_sample_depends_on_a_later_frame(vocoder: Vocoder[Any]) -> None:
@@ -166,6 +160,16 @@ def test_noise_is_white_and_a_function_of_seed_and_index() -> None:
     spectrum = torch.fft.rfft(noise).abs().square()
     assert spectrum[:, 1:].max() < 15 * spectrum.mean(), "no line stands out"
     assert torch.corrcoef(noise).fill_diagonal_(0).abs().max() < 0.06
+
+
+def test_rounding_moves_no_harmonic_in_or_out() -> None:
+    """80 harmonics of 144 Hz reach just to 0.48 of the rate: a hair more or less must be the same sound."""
+    sounds = []
+    for f0_hz in (144.0 * (1 - 1e-9), 144.0 * (1 + 1e-9)):
+        f0, phase = torch.full((1, 8), f0_hz, dtype=torch.float64), torch.zeros(1, dtype=torch.float64)
+        rests = torch.zeros(1, 8, dtype=torch.bool)
+        sounds.append(excitation.pulse_train(f0, f0[:, 0], phase, rests, hop_samples=150, sample_rate_hz=24_000)[0])
+    assert (sounds[0] - sounds[1]).abs().max() < 1e-5
 
 
 def test_pulses_are_band_limited_of_unit_power_and_at_their_pitch() -> None:

@@ -39,7 +39,8 @@ def pulse_train(
 ) -> tuple[Tensor, Tensor]:
     """Band-limited pulses of unit power, by the closed form of a sum of cosines (Dirichlet's kernel).
 
-    In double precision throughout: a phase is a long sum, and the hundredth harmonic multiplies its error.
+    In double precision throughout: a phase is a long sum, and the hundredth harmonic multiplies its error. The highest
+    harmonic fades in and out with the frequency: a whole number of them would jump, and rounding alone could make it.
 
     Args:
         f0_hz: [B, S] float64, the frequency reached at the end of each hop (a straight line leads there).
@@ -60,10 +61,13 @@ def pulse_train(
     bend = ((f0_hz - start) / (2 * hop_samples))[:, :, None]
     phi = begin + (bend * n + start[:, :, None]) * (n / sample_rate_hz)
     phi = phi - phi.round()
-    harmonics = (0.48 * sample_rate_hz / torch.maximum(start, f0_hz)).floor_()[:, :, None]
+    fitting = (0.48 * sample_rate_hz / torch.maximum(start, f0_hz))[:, :, None]
+    harmonics = fitting.floor()
+    highest = fitting - harmonics
     angle = (phi.abs() * math.pi).clamp_min(1e-9)  # the kernel is even, and its value at 0 is that of 1e-9
     kernel = torch.sin(angle * (2 * harmonics + 1)) / torch.sin(angle)
-    return (kernel - 1) * torch.rsqrt(2 * harmonics), end[:, -1] % 1.0
+    fading = 2 * highest * torch.cos(angle * (2 * harmonics + 2))
+    return (kernel - 1 + fading) * torch.rsqrt(2 * (harmonics + highest.square())), end[:, -1] % 1.0
 
 
 def band_centres_hz(bands: int, sample_rate_hz: int) -> Tensor:
