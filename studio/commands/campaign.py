@@ -243,7 +243,7 @@ def delete_rater(name: Name, pseudonym: str, database: Database = "", data: Data
     from studio.mos.export import forget_rater
 
     with opened(database, data) as listening:
-        gone, empty = forget_rater(listening.store, name, pseudonym)
+        gone, empty = forget_rater(listening.store, listening.clips, name, pseudonym)
     typer.echo(f"{pseudonym} is forgotten, {gone} answers with them")
     if not empty:
         typer.secho(

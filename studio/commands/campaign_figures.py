@@ -91,7 +91,10 @@ def plan(
     seed: Annotated[int, typer.Option()] = 0,
     as_json: Json = False,
 ) -> None:
-    """How many raters an interval of that width needs, of a MOS or of Elo scores, by simulation."""
+    """How many raters an interval of that width needs, of a MOS or of Elo scores, by simulation.
+
+    The widths listed are medians, evened out where their noise would let them rise with more raters.
+    """
     from dataclasses import asdict
 
     from studio.mos.stats.planner import raters_for_elo, raters_needed

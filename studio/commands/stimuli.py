@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from studio.core.cards import voice_address
 from studio.core.clips import write_wav
 from studio.core.errors import BadFile, BadOption
 from studio.core.ports import SpeakRequest
 from studio.core.time import MonotonicClock
+from studio.mos.voices import TEACHER
 
-TEACHER = "teacher"
 _SPEC = re.compile(r"(?:(?P<voice>[^:?]*):)?(?P<speaker>[^:?]*)(?:\?(?P<options>.*))?")
 _OWN = ("seed", "temperature")
 
@@ -105,7 +106,7 @@ def speak_all(
             {
                 "name": s.name,
                 "role": "reference" if s.name in references else "test",
-                "voice": {"voice": s.voice, "speaker": s.speaker, "seed": s.seed, **s.options},
+                "voice": {"voice": s.voice, "speaker": s.speaker, "seed": s.seed, **_warmth(s), **s.options},
             }
             for s in specs
         ],
@@ -134,7 +135,7 @@ def _by_voice(
         return
     engine = open_engine(voices, best(), device)
     try:
-        voice = _voice_of(spec, engine.cards())
+        voice = voice_address(spec.voice, spec.speaker, engine.cards())
         for item, text in texts.items():
             request = SpeakRequest(voice=voice, seed=spec.seed, temperature=spec.temperature, options=spec.options)
             made = say.speak(engine, request, say.at_once(text), MonotonicClock(), provenance, folder / item)
@@ -167,12 +168,8 @@ def _by_teacher(
             spoken()
 
 
-def _voice_of(spec: SystemSpec, cards: Sequence[Any]) -> str:
-    """``name:speaker`` of a description that may leave the voice out, or name nothing but it."""
-    if spec.voice:
-        return f"{spec.voice}:{spec.speaker}" if spec.speaker else spec.voice
-    by_speaker = next((c.name for c in cards if spec.speaker in c.speakers), None)
-    return f"{by_speaker}:{spec.speaker}" if by_speaker else spec.speaker
+def _warmth(spec: SystemSpec) -> dict[str, float]:
+    return {} if spec.temperature is None else {"temperature": spec.temperature}
 
 
 def _folder(name: str) -> str:

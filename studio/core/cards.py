@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -139,3 +139,11 @@ def parse_voice(address: str, cards: Mapping[str, Card]) -> tuple[Card, str]:
     if speaker and speaker not in card.speakers:
         raise BadVoice(f"voice {card.name!r} has no speaker {speaker!r}", f"it has {', '.join(card.speakers)}")
     return card, speaker or card.speakers[0]
+
+
+def voice_address(voice: str, speaker: str, cards: Sequence[Card]) -> str:
+    """``name:speaker`` of a description that may leave the voice out, or name nothing but it."""
+    if voice:
+        return f"{voice}:{speaker}" if speaker else voice
+    by_speaker = next((card.name for card in cards if speaker in card.speakers), None)
+    return f"{by_speaker}:{speaker}" if by_speaker else speaker

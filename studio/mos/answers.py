@@ -3,9 +3,11 @@
 import hashlib
 import json
 import time
+from collections.abc import Mapping
 
 from sqlmodel import Session, col, func, select
 
+from studio.mos import takes
 from studio.mos.access import Forbidden
 from studio.mos.campaigns import Running
 from studio.mos.kinds.base import BadAnswer
@@ -103,21 +105,27 @@ def counted_answers(session: Session, campaign_id: int) -> dict[str, int]:
 
 
 def _check_heard(session: Session, run: Running, slots: list[Slot], answer: AnswerCreate) -> None:
+    lasting_ms = takes.lasting_ms(session, slots[0].trial_id) if run.kind.spoken else None
     if run.config.must_listen <= 0:
         return
     heard = {p.slot: p.heard_ms for p in answer.plays}
+    for slot, whole_ms in (lasting_ms or _lasting_ms(session, run, slots[0].trial_id)).items():
+        if heard.get(slot, 0.0) < run.config.must_listen * whole_ms - _SLACK_MS:
+            raise BadAnswer(f"sound {slot + 1} was not heard to its end", "listen to every sound, then answer")
+
+
+def _lasting_ms(session: Session, run: Running, trial_id: str) -> Mapping[int, float]:
+    """How long the sound of each slot is."""
     lengths = session.exec(
         select(Slot.slot, Clip.samples, Clip.rate_hz)
         .join(Stimulus, col(Stimulus.id) == col(Slot.stimulus_id))
         .join(Clip, col(Clip.sha) == col(Stimulus.clip_sha))
-        .where(Slot.trial_id == slots[0].trial_id)
+        .where(Slot.trial_id == trial_id)
     )
     lasting_ms = {slot: 1000.0 * samples / rate_hz for slot, samples, rate_hz in lengths}
     if run.kind.twins:  # they are sent at one length, and no refusal may tell which of them was shorter
         lasting_ms = dict.fromkeys(lasting_ms, max(lasting_ms.values()))
-    for slot, whole_ms in lasting_ms.items():
-        if heard.get(slot, 0.0) < run.config.must_listen * whole_ms - _SLACK_MS:
-            raise BadAnswer(f"sound {slot + 1} was not heard to its end", "listen to every sound, then answer")
+    return lasting_ms
 
 
 def _digest(answer: AnswerCreate) -> str:

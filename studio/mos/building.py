@@ -13,12 +13,13 @@ from studio.mos.campaigns import add_stimuli, create, find, running
 from studio.mos.clips import ClipFolder, Level, StoredClip, store_stimuli
 from studio.mos.config import CampaignConfig
 from studio.mos.draft import ItemSpec, Manifest, SystemSpec
-from studio.mos.ends import End, both_ends, read_end
+from studio.mos.ends import End, both_ends, ends_of, of_whole_scripts, read_end
 from studio.mos.kinds.registry import kind_of
 from studio.mos.manifest import read_manifest
 from studio.mos.service import Listening
 from studio.mos.sounds import Sound, read_clip
 from studio.mos.tables import Campaign, Clip, Item, Stimulus, System
+from studio.mos.twins import twin_warnings
 
 _ABOVE_HZ = 10_000  # what an anchor takes away should be wider than a third of an octave
 
@@ -48,6 +49,7 @@ def build(
     manifest, ends = (manifest, {}) if ends_s is None else both_ends(manifest, ends_s)
     manifest, cuts = with_anchors(manifest) if kind_of(config.kind).anchored else (manifest, {})
     clips, told = _store(listening, manifest, manifest.files, None, heard, cuts, ends)
+    told += twin_warnings({key: clip.sha for key, clip in clips.items()})
     narrow = sorted({c.source_rate_hz for k, c in clips.items() if k in cuts and c.source_rate_hz < 2 * _ABOVE_HZ})
     if narrow:
         rates = ", ".join(f"{rate} Hz" for rate in narrow)
@@ -70,7 +72,8 @@ def extend(
 ) -> tuple[int, list[str]]:
     """Add the sounds of a folder or manifest to a draft; answers how many, and what the experimenter should know.
 
-    What is there and what comes are checked as one manifest; the new sounds are brought to the level of the others.
+    What is there and what comes are checked as one manifest; the new sounds are brought to the level of the others,
+    and cut as those were where the campaign rates the ends of its scripts.
 
     Raises:
         BadFile: a sound cannot be taken, or the two do not make a whole; nothing was added.
@@ -78,14 +81,18 @@ def extend(
     """
     with listening.store.read() as session:
         there, level = contents(session, draft_of(session, name), listening.clips)
-    given = _without_made_anchors(there)
-    manifest, cuts = read_manifest(source, given), {}
+    given, ends_s = _without_made_anchors(there), ends_of(there)
+    manifest, cuts, ends = read_manifest(source, given if ends_s is None else of_whole_scripts(given)), {}, {}
+    if ends_s is not None:
+        manifest, ends = both_ends(manifest, ends_s)
     if given != there:
         manifest, cuts = with_anchors(manifest)
     files = {key: file for key, file in manifest.files.items() if key not in there.files}
     if not files:
         raise BadFile(f"{source.name} holds no sound", "put sounds into it as SYSTEM/ITEM.wav, or list them")
-    clips, told = _store(listening, manifest, files, level, heard, cuts)
+    clips, told = _store(listening, manifest, files, level, heard, cuts, ends)
+    shas = {key: clip.sha for key, clip in clips.items()}
+    told += twin_warnings({**{key: file.stem for key, file in there.files.items()}, **shas}, among=shas)
 
     def add(session: Session) -> None:
         campaign = draft_of(session, name)

@@ -17,6 +17,7 @@ from studio.mos.kinds.base import Kind, Stock
 from studio.mos.kinds.registry import kind_of
 from studio.mos.names import LONGEST, check_name
 from studio.mos.tables import Campaign, Clip, Item, Stimulus, System
+from studio.mos.voices import check_voices
 
 
 class NotOpen(StudioError):
@@ -49,6 +50,7 @@ class Running:
     traps: Sequence[Unit]
     golds: Sequence[Unit]
     texts: Mapping[int, str]
+    rate_hz: int  # of what the systems say, before it was brought to one rate
 
 
 def create(
@@ -198,6 +200,8 @@ def running(session: Session, campaign: Campaign) -> Running:
     items = session.exec(select(Item).where(Item.campaign_id == campaign.id).order_by(col(Item.id))).all()
     systems = session.exec(select(System).where(System.campaign_id == campaign.id).order_by(col(System.id))).all()
     rows = session.exec(select(Stimulus).where(Stimulus.campaign_id == campaign.id)).all()
+    if kind.spoken:
+        check_voices(systems, (s.source_rate_hz for s in rows))
     stimuli: dict[tuple[int, int], int] = {(s.item_id, s.system_id): _id(s) for s in rows}
 
     def stock(mine: list[int], among: Sequence[System], judged: tuple[str, ...], aside: bool = False) -> Stock:
@@ -236,6 +240,7 @@ def running(session: Session, campaign: Campaign) -> Running:
         traps=aside("trap"),
         golds=aside("gold"),
         texts={_id(i): i.text for i in items},
+        rate_hz=max(s.source_rate_hz for s in rows),
     )
 
 

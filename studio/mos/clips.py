@@ -71,6 +71,10 @@ class ClipFolder:
         self._keep(self.trace_path(sha), lambda: trace)
         return sha
 
+    def drop_trace(self, sha: str) -> None:
+        """Forget a trace that nothing names any more."""
+        self.trace_path(sha).unlink(missing_ok=True)
+
     def trace_path(self, sha: str) -> Path:
         """Where a trace lies. Raises BadFile for anything but 64 hex digits."""
         return self.path(sha).with_suffix(".trace")

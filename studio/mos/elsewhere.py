@@ -12,9 +12,9 @@ from sqlmodel import Session
 
 from studio.core.errors import BadFile, BadOption
 from studio.mos.clips import ClipFolder
-from studio.mos.merge import Merged, clips_of, copy_clips, merge
+from studio.mos.merge import Merged, clips_of, copy_clips, copy_traces, merge
 from studio.mos.service import Listening
-from studio.mos.store import Store
+from studio.mos.store import Store, tables_of
 
 
 def merge_from(
@@ -33,19 +33,24 @@ def merge_from(
         BadOption: the address is none, or it has no such campaign.
     """
     with opened_elsewhere(other) as (store, beside), store.read() as theirs:
+        folder = ClipFolder(clips or beside or listening.clips.root)
 
         def work(ours: Session) -> list[Merged]:
             found = merge(theirs, ours, only)
             if dry:
                 raise _Enough(found)
+            copy_traces([trace for one in found for trace in one.traces], folder, listening.clips)
             return found
 
         if not dry:
-            copy_clips(clips_of(theirs, only), ClipFolder(clips or beside or listening.clips.root), listening.clips)
+            copy_clips(clips_of(theirs, only), folder, listening.clips)
         try:
-            return listening.store.write(work).result()
+            brought = listening.store.write(work).result()
         except _Enough as enough:
             return enough.found
+        for trace in (trace for one in brought for trace in one.dropped):
+            listening.clips.drop_trace(trace)
+        return brought
 
 
 class _Enough(Exception):
@@ -70,6 +75,7 @@ def opened_elsewhere(other: str) -> Generator[tuple[Store, Path | None]]:
     except ArgumentError as error:
         raise BadOption(f"{other!r} is not a database address", "give a file, or postgresql://...") from error
     if url is not None and url.get_backend_name() != "sqlite":
+        _check_studio(tables_of(other), url.render_as_string(hide_password=True), "check its name and its schema")
         store = Store(other)
         try:
             yield store, None
@@ -89,16 +95,19 @@ def opened_elsewhere(other: str) -> Generator[tuple[Store, Path | None]]:
             store.close()
 
 
+def _check_studio(tables: set[str], name: str, do: str) -> None:
+    """Before it is opened as ours, which would make tables in it. Raises BadFile."""
+    if not {"schema_version", "campaign"} <= tables:
+        raise BadFile(f"{name} holds no listening tests", do)
+
+
 def _copy(file: Path, copy: Path) -> None:
     """A copy of a database as it stands, also of one in use."""
     try:
         source, target = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True), sqlite3.connect(copy)
         try:
             tables = {row[0] for row in source.execute("SELECT name FROM sqlite_master")}
-            if not {"schema_version", "campaign"} <= tables:
-                raise BadFile(
-                    f"{file} holds no listening tests", "give the file studio.sqlite of the other data folder"
-                )
+            _check_studio(tables, str(file), "give the file studio.sqlite of the other data folder")
             source.backup(target)
         finally:
             source.close()

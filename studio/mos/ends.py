@@ -1,5 +1,6 @@
 """The first and the last seconds of long sounds as separate stimuli, as paper 002 rates them (section H.1)."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from studio.mos.sounds import LONGEST_S, Sound, read_clip, split_ends
 SHORTEST_END_S = 1.0
 LONGEST_WHOLE_S = 3600.0
 T = TypeVar("T")
+_NAME = re.compile(r"(.+) \((first|last) ([0-9.]+) s\)")
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,7 @@ def both_ends(manifest: Manifest, seconds: float) -> tuple[Manifest, dict[str, E
     """
     if not SHORTEST_END_S <= seconds <= LONGEST_S:
         raise BadOption(f"ends of {seconds:g} s were asked for", f"they may have {SHORTEST_END_S:g} to {LONGEST_S:g} s")
+    seconds = float(f"{seconds:g}")  # as the names say it, so that what comes later is cut alike
     ends: dict[str, End] = {}
     names: dict[str, list[str]] = {}
     items: list[ItemSpec] = []
@@ -52,6 +55,34 @@ def both_ends(manifest: Manifest, seconds: float) -> tuple[Manifest, dict[str, E
 
     cut = replace(manifest, items=items, files=spread(manifest.files), traces=spread(manifest.traces))
     return cut, ends
+
+
+def ends_of(manifest: Manifest) -> float | None:
+    """How many seconds of each end a campaign rates that ``both_ends`` was asked for; None where scripts are whole."""
+    found: dict[tuple[str, str], set[str]] = {}
+    for item in manifest.items:
+        if item.role == "test":
+            split = _NAME.fullmatch(item.name)
+            if split is None:
+                return None
+            found.setdefault((split[1], split[3]), set()).add(split[2])
+    lengths = {seconds for _, seconds in found}
+    if len(lengths) != 1 or any(sides != {"first", "last"} for sides in found.values()):
+        return None
+    return float(lengths.pop())
+
+
+def of_whole_scripts(manifest: Manifest) -> Manifest:
+    """What ``both_ends`` cut, by the names of the scripts; each stands for a file that is one of its ends."""
+
+    def whole(name: str) -> str:
+        split = _NAME.fullmatch(name) if name in cut else None
+        return name if split is None else split[1]
+
+    cut = {item.name for item in manifest.items if item.role == "test"}
+    items = {whole(item.name): replace(item, name=whole(item.name)) for item in manifest.items}
+    files = {(whole(item), system): file for (item, system), file in manifest.files.items()}
+    return replace(manifest, items=list(items.values()), files=files)
 
 
 def read_end(path: Path, end: End) -> Sound:

@@ -23,6 +23,7 @@ from sqlmodel import Session, col, delete, func, select
 from studio.core.errors import BadFile, BadOption, NeedsPackage
 from studio.mos.campaigns import find, running
 from studio.mos.cells import safe
+from studio.mos.clips import ClipFolder
 from studio.mos.config import to_json
 from studio.mos.consistency import by_rater, consistency_tables, twice
 from studio.mos.dictionary import DICTIONARY
@@ -44,8 +45,10 @@ from studio.mos.tables import (
     Slot,
     Stimulus,
     System,
+    Take,
     Trial,
 )
+from studio.mos.takes import takes_of
 
 _AT_ONCE = 500  # answers looked up together
 
@@ -205,8 +208,9 @@ def json_text(session: Session, campaign: Campaign, rows: Sequence[dict[str, Any
     return json.dumps(whole, ensure_ascii=False, indent=1)
 
 
-def delete_rater(session: Session, campaign: Campaign, pseudonym: str) -> int:
-    """Forget a rater: everything they answered, did and were known by; answers how many counted answers went.
+def delete_rater(session: Session, campaign: Campaign, pseudonym: str) -> tuple[int, list[str]]:
+    """Forget a rater: everything they answered, did and were known by; answers how many counted answers went, and the
+    traces of what they typed, which are to be dropped when this is on disk.
 
     Their screens become open to others again. What stays is a ``Removal``, so that counts stay honest.
 
@@ -224,25 +228,28 @@ def delete_rater(session: Session, campaign: Campaign, pseudonym: str) -> int:
     counted = session.exec(
         select(func.count()).select_from(Answer).where(col(Answer.trial_id).in_(trials), Answer.counted == 1)
     ).one()
+    typed = [take.trace for take in takes_of(session, who)] if who is not None else []
     for marks in (Score, Choice, Play):
         session.exec(delete(marks).where(col(marks.answer_id).in_(answers)))
-    for rows in (Answer, Slot):
+    for rows in (Answer, Take, Slot):
         session.exec(delete(rows).where(col(rows.trial_id).in_(trials)))
     for rows in (Trial, Passage):
         session.exec(delete(rows).where(col(rows.rater_id) == who))
     session.exec(delete(Rater).where(col(Rater.id) == who))
     if role == "panel":
         session.add(Removal(campaign_id=campaign.id, pseudonym=pseudonym, answers=counted, at=time.time()))
-    return counted
+    return counted, typed
 
 
-def forget_rater(store: Store, campaign: str, pseudonym: str) -> tuple[int, bool]:
+def forget_rater(store: Store, clips: ClipFolder, campaign: str, pseudonym: str) -> tuple[int, bool]:
     """``delete_rater`` for good: how many counted answers went, and whether nothing of them is left in SQLite's files.
 
     Raises:
         BadOption: there is no such campaign, or nobody in it has this pseudonym.
     """
-    gone = store.write_now(lambda session: delete_rater(session, find(session, campaign), pseudonym))
+    gone, typed = store.write_now(lambda session: delete_rater(session, find(session, campaign), pseudonym))
+    for trace in typed:
+        clips.drop_trace(trace)
     return gone, store.empty_log()
 
 

@@ -24,7 +24,12 @@ Row = TypeVar("Row", System, Item, Stimulus, Look)
 
 @dataclass
 class Merged:
-    """What came of one campaign: its name there and here, whether it was here before, and how much is new."""
+    """What came of one campaign: its name there and here, whether it was here before, and how much is new.
+
+    Attributes:
+        traces: of what its raters typed; they have to come too.
+        dropped: the same of those who are forgotten here now.
+    """
 
     name: str
     here: str
@@ -37,10 +42,12 @@ class Merged:
     trials: int = 0
     answers: int = 0
     forgotten: int = 0
+    traces: list[str] = field(default_factory=list[str])
+    dropped: list[str] = field(default_factory=list[str])
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
-        return asdict(self)
+        """The JSON form, without the traces."""
+        return {name: value for name, value in asdict(self).items() if name not in ("traces", "dropped")}
 
 
 def merge(theirs: Session, ours: Session, only: str | None = None) -> list[Merged]:
@@ -77,10 +84,15 @@ def copy_clips(wanted: list[tuple[str, str | None]], source: ClipFolder, folder:
     new = [sha for sha, _ in wanted if not folder.path(sha).is_file()]
     for sha in new:
         folder.add(*source.read(sha))
-    for _, trace in wanted:
-        if trace and not folder.trace_path(trace).is_file() and source.trace_path(trace).is_file():
-            folder.add_trace(source.trace_path(trace).read_bytes())
+    copy_traces([trace for _, trace in wanted if trace], source, folder)
     return len(new)
+
+
+def copy_traces(wanted: list[str], source: ClipFolder, folder: ClipFolder) -> None:
+    """Bring the traces that are there and not here yet."""
+    for trace in wanted:
+        if not folder.trace_path(trace).is_file() and source.trace_path(trace).is_file():
+            folder.add_trace(source.trace_path(trace).read_bytes())
 
 
 def content_of(session: Session, campaign: Campaign) -> str:
@@ -117,6 +129,7 @@ def _merge_one(theirs: Session, ours: Session, campaign: Campaign, known: dict[s
     told.forgotten = raters.forget()
     told.raters, told.trials, told.answers = raters.bring()
     told.notes += raters.notes
+    told.traces, told.dropped = raters.traces, raters.dropped
     return told
 
 

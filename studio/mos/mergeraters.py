@@ -8,7 +8,7 @@ from sqlmodel import Session, col, select
 
 from studio.core.errors import BadFile
 from studio.mos.export import delete_rater
-from studio.mos.tables import Answer, Campaign, Choice, Passage, Play, Rater, Removal, Score, Slot, Trial
+from studio.mos.tables import Answer, Campaign, Choice, Passage, Play, Rater, Removal, Score, Slot, Take, Trial
 
 _MARKS = (Score, Choice, Play)
 
@@ -29,6 +29,8 @@ class RaterMerge:
         self.items: Mapping[int, int] = {}
         self.units: Mapping[str, str] = {}
         self.notes: list[str] = []
+        self.traces: list[str] = []  # of what the raters who came had typed
+        self.dropped: list[str] = []  # of what the forgotten had typed here; nothing names them any more
 
     def forget(self) -> int:
         """Forget here who asked there to be forgotten; answers how many removals are new."""
@@ -39,7 +41,7 @@ class RaterMerge:
                 continue
             new += 1
             if removal.pseudonym in self._pseudonyms():
-                delete_rater(self._ours, self._here, removal.pseudonym)
+                self.dropped += delete_rater(self._ours, self._here, removal.pseudonym)[1]
             else:
                 self._ours.add(Removal(**_moved(removal, campaign_id=self._here.id)))
         self._ours.flush()
@@ -71,6 +73,7 @@ class RaterMerge:
             assert here.id is not None, "flushed rows have ids"
             self._passages(rater, here.id)
             trials += self._trials(screens, here.id)
+            self._takes(screens)
             answers += self._answers(rater)
         return raters, trials, answers
 
@@ -125,6 +128,12 @@ class RaterMerge:
             self._ours.add(Slot(**slot.model_dump() | {"stimulus_id": self._stimuli[slot.stimulus_id]}))
         self._ours.flush()
         return len(new)
+
+    def _takes(self, screens: list[Trial]) -> None:
+        for take in self._of(Take, Take.trial_id, [t.id for t in screens]):
+            if self._ours.get(Take, (take.trial_id, take.slot, take.number)) is None:
+                self._ours.add(Take(**take.model_dump()))
+                self.traces.append(take.trace)
 
     def _answers(self, rater: Rater) -> int:
         """Bring a rater's answers in the order they came: the first for a screen counts, in both databases together."""

@@ -71,6 +71,14 @@ CREATE TABLE look (id {pk}, campaign_id INTEGER NOT NULL REFERENCES campaign(id)
 _APPEND_ONLY = ("answer", "score", "choice", "play")
 
 
+_TAKES = """
+CREATE TABLE take (trial_id TEXT NOT NULL REFERENCES trial(id), slot INTEGER NOT NULL CHECK (slot IN (0, 1)),
+  number INTEGER NOT NULL CHECK (number >= 1), at {real} NOT NULL, typed TEXT NOT NULL, trace TEXT NOT NULL,
+  rate_hz INTEGER NOT NULL CHECK (rate_hz > 0), samples BIGINT NOT NULL CHECK (samples > 0), latency_ms {real},
+  late_ms {real} NOT NULL CHECK (late_ms >= 0), PRIMARY KEY (trial_id, slot, number))
+"""
+
+
 def _types(sqlite: bool) -> dict[str, str]:
     """What the two databases call the same thing."""
     return {  # an id is never used again: the token of a rater who was forgotten must not become another's
@@ -96,16 +104,16 @@ def m002_answers_are_append_only(connection: Connection) -> None:
             "$$ BEGIN RAISE EXCEPTION USING MESSAGE = TG_TABLE_NAME || ' is append-only'; END $$"
         )
     for table in _APPEND_ONLY:
-        if sqlite:
-            connection.exec_driver_sql(
-                f"CREATE TRIGGER {table}_append_only BEFORE UPDATE ON {table} "
-                f"BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END"
-            )
-        else:
-            connection.exec_driver_sql(
-                f"CREATE TRIGGER {table}_append_only BEFORE UPDATE ON {table} "
-                f"FOR EACH ROW EXECUTE FUNCTION append_only()"
-            )
+        _make_append_only(connection, table)
+
+
+def _make_append_only(connection: Connection, table: str) -> None:
+    act = (
+        f"BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END"
+        if connection.dialect.name == "sqlite"
+        else "FOR EACH ROW EXECUTE FUNCTION append_only()"
+    )
+    connection.exec_driver_sql(f"CREATE TRIGGER {table}_append_only BEFORE UPDATE ON {table} {act}")
 
 
 def m003_deals_and_looks(connection: Connection) -> None:
@@ -133,7 +141,19 @@ def m003_deals_and_looks(connection: Connection) -> None:
         connection.exec_driver_sql(f"CREATE TRIGGER trial_{name} AFTER {when} ON trial FOR EACH ROW {act}")
 
 
-MIGRATIONS: tuple[Callable[[Connection], None], ...] = (m001_tables, m002_answers_are_append_only, m003_deals_and_looks)
+def m004_takes(connection: Connection) -> None:
+    """What voices said on live screens."""
+    sqlite = connection.dialect.name == "sqlite"
+    connection.exec_driver_sql(_TAKES.format(**_types(sqlite)))
+    _make_append_only(connection, "take")
+
+
+MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
+    m001_tables,
+    m002_answers_are_append_only,
+    m003_deals_and_looks,
+    m004_takes,
+)
 
 
 def migrate(connection: Connection, to: int | None = None) -> int:

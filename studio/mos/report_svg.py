@@ -20,66 +20,124 @@ class Mark:
     shown: str
 
 
+@dataclass(frozen=True)
+class _Form:
+    """One of the two drawings of a chart, of which the page's width shows one: on a telephone a row's words stand above
+    its mark, so that they stay as large as other text and nothing is beyond the edge."""
+
+    name: str
+    width: int
+    row: int
+    middle: float  # of a mark, from the top of its row
+    words: float  # their base line, likewise
+    letters: int  # of a label where two share a line
+
+    def span(self, labels: Iterable[str], room: float) -> tuple[float, float]:
+        """Where the marks may lie, with ``room`` behind them for what is written there."""
+        return (_label_width(labels), self.width - room) if self is _BROAD else (_EDGE, self.width - _EDGE)
+
+    def grid(self, rows: int) -> list[tuple[float, float]]:
+        """From where to where a line of the grid goes: never through words."""
+        if self is _BROAD:
+            return [(PAD, PAD + self.row * rows)]
+        return [(PAD + self.row * k + self.words + 5, PAD + self.row * (k + 1)) for k in range(rows)]
+
+    def label(self, text: str, left: float, top: float, letters: int = _LONGEST) -> str:
+        x, anchor = (left - 12, "end") if self is _BROAD else (0.0, "start")
+        return _text(x, top + self.words, _short(text, letters), "label", anchor, hint=text)
+
+    def behind(self, shown: str, at: float, top: float, kind: str = "value", hint: str = "") -> str:
+        """What is written behind a mark that ends ``at``; on a telephone at the end of the line above it."""
+        x, anchor = (at, "start") if self is _BROAD else (float(self.width), "end")
+        return _text(x, top + self.words, shown, kind, anchor, hint=hint)
+
+    def svg(self, height: float, parts: Sequence[str], title: str) -> str:
+        return _svg(height, parts, title, self.width, self.name)
+
+
+_EDGE = 18.0  # half a tick's number
+_BROAD = _Form("broad", WIDTH, ROW, ROW / 2, ROW / 2 + 4, _LONGEST)
+_NARROW = _Form("narrow", 320, 42, 28.0, 13.0, 20)
+
+
 def intervals(marks: Sequence[Mark], low: float | None = None, high: float | None = None, title: str = "") -> str:
     """Points with whiskers, one row each, on the scale from ``low`` to ``high``, or on one that holds them all."""
     ends = [v for m in marks for v in (m.value, m.low, m.high) if v is not None]
     low, high = min(ends) if low is None else low, max(ends) if high is None else high
     ticks = _ticks(low, high)
     low, high = min(low, ticks[0]), max(high, ticks[-1])
-    left, right = _label_width(m.label for m in marks), WIDTH - 96
 
-    def x(value: float) -> float:
-        return left + (min(max(value, low), high) - low) / (high - low) * (right - left)
+    def draw(form: _Form) -> str:
+        left, right = form.span((m.label for m in marks), 96)
 
-    bottom = PAD + ROW * len(marks)
-    parts = [f'<line class="grid" x1="{x(t):.1f}" x2="{x(t):.1f}" y1="{PAD}" y2="{bottom}"/>' for t in ticks]
-    parts += [_text(x(t), bottom + 16, f"{t:g}", "tick", "middle") for t in ticks]
-    for k, mark in enumerate(marks):
-        y = PAD + ROW * (k + 0.5)
-        parts.append(_label(mark.label, left, y))
-        if mark.low is not None and mark.high is not None:
-            parts.append(f'<line class="whisker" x1="{x(mark.low):.1f}" x2="{x(mark.high):.1f}" y1="{y}" y2="{y}"/>')
-            parts += [
-                f'<line class="whisker" x1="{x(v):.1f}" x2="{x(v):.1f}" y1="{y - 5}" y2="{y + 5}"/>'
-                for v in (mark.low, mark.high)
-            ]
-        parts.append(f'<circle class="point" cx="{x(mark.value):.1f}" cy="{y}" r="4.5"/>')
-        parts.append(_text(right + 12, y + 4, mark.shown, "value"))
-    return _svg(bottom + 26, parts, title)
+        def x(value: float) -> float:
+            return left + (min(max(value, low), high) - low) / (high - low) * (right - left)
+
+        bottom = PAD + form.row * len(marks)
+        parts = [
+            f'<line class="grid" x1="{x(t):.1f}" x2="{x(t):.1f}" y1="{y1}" y2="{y2}"/>'
+            for t in ticks
+            for y1, y2 in form.grid(len(marks))
+        ]
+        parts += [_text(x(t), bottom + 16, f"{t:g}", "tick", "middle") for t in ticks]
+        for k, mark in enumerate(marks):
+            top = PAD + form.row * k
+            y = top + form.middle
+            parts.append(form.label(mark.label, left, top))
+            if mark.low is not None and mark.high is not None:
+                at = [(x(mark.low), x(mark.high), y, y)] + [(x(v), x(v), y - 5, y + 5) for v in (mark.low, mark.high)]
+                parts += [
+                    f'<line class="whisker" x1="{x1:.1f}" x2="{x2:.1f}" y1="{y1}" y2="{y2}"/>' for x1, x2, y1, y2 in at
+                ]
+            parts.append(f'<circle class="point" cx="{x(mark.value):.1f}" cy="{y}" r="4.5"/>')
+            parts.append(form.behind(mark.shown, right + 12, top))
+        return form.svg(bottom + 26, parts, title)
+
+    return draw(_BROAD) + draw(_NARROW)
 
 
 def bars(rows: Sequence[tuple[str, float, str]], title: str = "") -> str:
     """One bar a row, from nothing to the largest; each is (label, value, what is written behind it)."""
     most = max((v for _, v, _ in rows), default=0) or 1
-    left = _label_width(label for label, *_ in rows)
-    parts: list[str] = []
-    for k, (label, value, shown) in enumerate(rows):
-        y, width = PAD + ROW * k, (WIDTH - left - 96) * value / most
-        parts.append(_label(label, left, y + ROW / 2))
-        parts.append(f'<rect class="bar" x="{left:.1f}" y="{y + 5}" width="{width:.1f}" height="{ROW - 10}" rx="2"/>')
-        parts.append(_text(left + width + 8, y + ROW / 2 + 4, shown, "value"))
-    return _svg(PAD * 2 + ROW * len(rows), parts, title)
+
+    def draw(form: _Form) -> str:
+        left, right = form.span((label for label, *_ in rows), 96)
+        parts: list[str] = []
+        for k, (label, value, shown) in enumerate(rows):
+            top, width = PAD + form.row * k, (right - left) * value / most
+            y = top + form.middle - 8
+            parts.append(form.label(label, left, top))
+            parts.append(f'<rect class="bar" x="{left:.1f}" y="{y}" width="{width:.1f}" height="16" rx="2"/>')
+            parts.append(form.behind(shown, left + width + 8, top))
+        return form.svg(PAD * 2 + form.row * len(rows), parts, title)
+
+    return draw(_BROAD) + draw(_NARROW)
 
 
 def shares(rows: Sequence[tuple[str, str, Sequence[int]]], title: str = "") -> str:
     """Stacked bars of a's wins, ties, 'both bad' and b's wins, names at both ends."""
-    left = _label_width(name for a, b, _ in rows for name in (a, b))
-    right = WIDTH - left
-    parts: list[str] = []
-    for k, (a, b, counts) in enumerate(rows):
-        y, at = PAD + ROW * k, left
-        parts.append(_label(a, left, y + ROW / 2))
-        for name, count in zip(("won", "tie", "bad", "lost"), counts, strict=True):
-            width = (right - left) * count / (sum(counts) or 1)
-            parts.append(f'<rect class="{name}" x="{at:.1f}" y="{y + 4}" width="{width:.1f}" height="{ROW - 8}"/>')
-            if width > 34:
-                shown = f"{100 * count / sum(counts):.0f}%"
-                parts.append(_text(at + width / 2, y + ROW / 2 + 4, shown, f"in-{name}", "middle"))
-            at += width
-        parts.append(_text(right + 10, y + ROW / 2 + 4, _short(b), "label", hint=b))
-    middle = (left + right) / 2
-    parts.append(f'<line class="half" x1="{middle}" x2="{middle}" y1="{PAD - 6}" y2="{PAD + ROW * len(rows) + 6}"/>')
-    return _svg(PAD * 2 + ROW * len(rows), parts, title)
+    names = [name for a, b, _ in rows for name in (a, b)]
+
+    def draw(form: _Form) -> str:
+        left, right = form.span(names, _label_width(names))
+        parts: list[str] = []
+        for k, (a, b, counts) in enumerate(rows):
+            top, at = PAD + form.row * k, left
+            y = top + form.middle
+            parts.append(form.label(a, left, top, form.letters))
+            for name, count in zip(("won", "tie", "bad", "lost"), counts, strict=True):
+                width = (right - left) * count / (sum(counts) or 1)
+                parts.append(f'<rect class="{name}" x="{at:.1f}" y="{y - 9}" width="{width:.1f}" height="18"/>')
+                if width > 34:
+                    shown = f"{100 * count / sum(counts):.0f}%"
+                    parts.append(_text(at + width / 2, y + 4, shown, f"in-{name}", "middle"))
+                at += width
+            parts.append(form.behind(_short(b, form.letters), right + 10, top, "label", hint=b))
+        half, bottom = (left + right) / 2, PAD + form.row * len(rows)
+        parts.append(f'<line class="half" x1="{half}" x2="{half}" y1="{PAD - 6}" y2="{bottom + 6}"/>')
+        return form.svg(bottom + PAD, parts, title)
+
+    return draw(_BROAD) + draw(_NARROW)
 
 
 def histogram(counts: Sequence[int], low: int, title: str) -> str:
@@ -93,7 +151,7 @@ def histogram(counts: Sequence[int], low: int, title: str) -> str:
             f'<rect class="bar" x="{k * step + 1:.1f}" y="{22 + height - tall:.1f}" width="{step - 2:.1f}" '
             f'height="{tall:.1f}"><title>{escape(name)}: {count}</title></rect>'
         )
-        if len(bins) <= 10:
+        if len(bins) <= 11:
             parts.append(_text((k + 0.5) * step, height + 37, name.split("-")[0], "tick", "middle"))
     parts.append(f'<line class="axis" x1="0" x2="240" y1="{22 + height}" y2="{22 + height}"/>')
     return _svg(height + 42, parts, f"scores of {title}", width=240)
@@ -132,23 +190,20 @@ def _ticks(low: float, high: float) -> list[float]:
     return [k * step for k in range(first, max(last, first + 1) + 1)]
 
 
-def _svg(height: float, parts: Sequence[str], title: str, width: int = WIDTH) -> str:
+def _svg(height: float, parts: Sequence[str], title: str, width: int = WIDTH, kind: str = "") -> str:
     named = f'role="img" aria-label="{escape(title)}"' if title else 'aria-hidden="true"'
-    return f'<svg viewBox="0 0 {width} {height:.0f}" {named}>{"".join(parts)}</svg>'
+    shown = f'class="{kind}" ' if kind else ""
+    return f'<svg {shown}viewBox="0 0 {width} {height:.0f}" {named}>{"".join(parts)}</svg>'
 
 
 def _label_width(labels: Iterable[str]) -> float:
     return 20 + 7.2 * max((len(_short(text)) for text in labels), default=0)
 
 
-def _label(text: str, left: float, y: float) -> str:
-    return _text(left - 12, y + 4, _short(text), "label", "end", hint=text)
-
-
 def _text(x: float, y: float, text: str, kind: str, anchor: str = "start", hint: str = "") -> str:
-    more = f"<title>{escape(hint)}</title>" if hint and _short(hint) != hint else ""
+    more = f"<title>{escape(hint)}</title>" if hint not in ("", text) else ""
     return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{more}{escape(text)}</text>'
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}\N{HORIZONTAL ELLIPSIS}"
+def _short(text: str, letters: int = _LONGEST) -> str:
+    return text if len(text) <= letters else f"{text[: letters - 1]}\N{HORIZONTAL ELLIPSIS}"

@@ -53,6 +53,22 @@ def overview(session: Session, campaign: Campaign) -> dict[str, Any]:
     }
 
 
+def last_answered_first(session: Session) -> list[str]:
+    """The names of all campaigns: what raters answered last comes first, those without an answer by their age."""
+    newest = func.max(Answer.received_at).label("newest")
+    answered = session.exec(
+        select(Trial.campaign_id, newest)
+        .select_from(Answer)
+        .join(Trial, col(Trial.id) == col(Answer.trial_id))
+        .join(Rater, col(Rater.id) == col(Trial.rater_id))
+        .where(Answer.counted == 1, Rater.role == "panel")
+        .group_by(col(Trial.campaign_id))
+    )
+    at = dict(answered.all())
+    campaigns = session.exec(select(Campaign).order_by(col(Campaign.created_at).desc(), col(Campaign.id).desc())).all()
+    return [c.name for c in sorted(campaigns, key=lambda c: at.get(c.id or 0, 0.0), reverse=True)]
+
+
 def funnel(session: Session, campaign: Campaign) -> list[dict[str, Any]]:
     """How many raters have each stage behind them, in order; and how many ended elsewhere."""
     run = running(session, campaign)

@@ -35,6 +35,8 @@ def shown(session: Session, run: Running, rater: Rater, key: ClipKey) -> tuple[d
         case "trials":
             trial, new = _trial(session, run, rater, key)
             out |= {"screen": run.kind.screen(config), "trial": trial.model_dump()}
+            if run.kind.spoken:
+                out["screen"] |= {"rate_hz": run.rate_hz}  # the same for every voice of the test
         case "done":
             out |= {"text": texts.thanks, "code": config.completion.code, "redirect": config.completion.redirect_url}
         case _:
@@ -52,14 +54,16 @@ def _trial(session: Session, run: Running, rater: Rater, key: ClipKey) -> tuple[
         of=at.of,
         practice=at.trial.role == "training",
         text=run.texts[at.trial.item_id] if run.config.show_text else None,
-        slots=_slots(session, at.trial, key),
+        slots=_slots(session, run, at.trial, key),
         break_before=bool(every and at.answered and at.answered % every == 0),
     )
     return public, at.trial.id if at.trial.issued_at is None else None
 
 
-def _slots(session: Session, trial: Trial, key: ClipKey) -> list[SlotPublic]:
+def _slots(session: Session, run: Running, trial: Trial, key: ClipKey) -> list[SlotPublic]:
     rows = session.exec(select(Slot).where(Slot.trial_id == trial.id).order_by(col(Slot.slot))).all()
+    if run.kind.spoken:  # it is spoken when somebody types, and nothing lies anywhere
+        return [SlotPublic(slot=s.slot, place=s.place, url="") for s in rows]
     return [
         SlotPublic(slot=s.slot, place=s.place, url=f"clip/{trial.id}/{s.slot}/{key(trial.id, s.slot)}") for s in rows
     ]

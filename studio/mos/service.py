@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 from sqlmodel import Session, col, select
 
 from studio.core.errors import BadFile
-from studio.mos import sittings
+from studio.mos import sittings, takes
 from studio.mos.access import Access, Forbidden
 from studio.mos.answers import take_answer
 from studio.mos.campaigns import NotOpen, Running, find, running
@@ -136,6 +136,23 @@ class Listening:
             return take_answer(session, run, rater, answer)
 
         return self.store.write(work, soon=True)
+
+    def part(self, rater_id: int, trial: str, slot: int) -> takes.Part:
+        """What is to speak a slot of a live screen. Raises Forbidden, NotThisStage, BadMessage."""
+        with self.store.read() as session:
+            rater, _ = self._rater(session, rater_id)
+            return takes.part(session, rater, trial, slot)
+
+    def keep_take(self, rater_id: int, made: takes.Made, trace: bytes) -> "Future[None]":
+        """Keep what a voice said on a live screen; resolved when it is on disk. Raises as ``takes.keep_take`` does."""
+        address = self.clips.add_trace(trace)
+
+        def work(session: Session) -> None:
+            takes.keep_take(session, self._rater(session, rater_id)[0], made, address)
+
+        kept = self.store.write(work, soon=True)
+        kept.add_done_callback(lambda done: done.exception() and self.clips.drop_trace(address))
+        return kept
 
     def withdraw(self, rater_id: int) -> "Future[None]":
         """The rater leaves the test."""

@@ -84,7 +84,7 @@ def pass_stage(session: Session, run: Running, rater: Rater, stage: str, data: d
     """
     check_open(session, rater)
     if stage != rater.stage or stage == "trials" or stage in ENDS:
-        raise NotThisStage(f"you are at {rater.stage}, not at {stage}", "reload the page")
+        raise _out_of_order(run.config, rater.stage, stage)
     verdict, after = "ok", _after(run.config, stage)
     kept: dict[str, Any] = {}
     if stage == "consent":
@@ -169,6 +169,19 @@ def note_seen(session: Session, rater_id: int, issued: str | None) -> None:
     if issued is not None:
         first = update(Trial).where(col(Trial.id) == issued, col(Trial.issued_at).is_(None))
         session.connection().execute(first.values(issued_at=now))
+
+
+def _out_of_order(config: CampaignConfig, at: str, sent: str) -> NotThisStage:
+    """What to tell somebody whose step came twice, too early, or not from a page of ours."""
+    order = stages(config)
+    if at in ENDS:
+        return NotThisStage("this sitting has come to its end", "reload the page to see how it ended")
+    if sent not in order:
+        return NotThisStage(f"this test has no step {sent[:40]!r}", f"its steps are {', '.join(order)}")
+    if sent == at:
+        return NotThisStage(f"the step {at!r} is passed by answering its screens", "reload the page and answer them")
+    where = "is behind you already" if order.index(sent) < order.index(at) else "is still to come"
+    return NotThisStage(f"the step {sent!r} {where}: you are at {at!r}", "reload the page to go on from there")
 
 
 def _after(config: CampaignConfig, stage: str) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import Connection, Engine, create_engine, event, inspect
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlmodel import Session
@@ -162,6 +162,17 @@ class Store:
             for one in jobs:
                 one.error = one.error or error
         _resolve(jobs)
+
+
+def tables_of(url: str) -> set[str]:
+    """The tables that a database has, looked at before anything is made in it. Raises BadOption, BadFile."""
+    engine = _engine(url, Faults(), writes=False)
+    try:
+        return set(inspect(engine).get_table_names())
+    except SQLAlchemyError as error:
+        raise BadFile(f"the database {_shown(url)} cannot be opened: {_cause(error)}", "check the address") from error
+    finally:
+        engine.dispose()
 
 
 def _run(job: _Job, session: Session) -> None:

@@ -14,6 +14,7 @@ from studio.mos.building import contents, draft_of
 from studio.mos.campaigns import add_stimuli, create
 from studio.mos.clips import store_stimuli
 from studio.mos.draft import Draft, Manifest
+from studio.mos.ends import ends_of
 from studio.mos.service import Listening
 from studio.mos.sounds import clip_of
 from studio.mos.templates import template
@@ -41,7 +42,8 @@ def add_utterance(listening: Listening, campaign: str, trace: Path, new: str | N
 
     Raises:
         BadFile: the trace is not whole, or its sound cannot be taken.
-        BadOption: there is no such campaign or template, it is no draft, or the system says this text already there.
+        BadOption: there is no such campaign or template, it is no draft, it rates the ends of scripts, or the system
+            says this text already there.
         BadText: nothing was said.
     """
     kept = trace.read_bytes()
@@ -51,6 +53,11 @@ def add_utterance(listening: Listening, campaign: str, trace: Path, new: str | N
     if config is None:
         with listening.store.read() as session:
             there, level = contents(session, draft_of(session, campaign), listening.clips)
+    if (ends_s := ends_of(there)) is not None:
+        raise BadOption(
+            f"{campaign!r} rates the first and the last {ends_s:g} s of each script, and an utterance comes whole",
+            "choose another draft, or bring the sound with `studio campaign import`",
+        )
     draft = Draft.onto(trace.parent, there)
     item = _item_of(there, spoken.text)
     draft.add_system(_WHERE, spoken.system, "test", spoken.voice)

@@ -13,8 +13,9 @@ from studio.mos.service import Listening
 from studio.serve import protocol as wire
 from studio.serve.guard import Guard
 from studio.serve.mos import add_listening
+from studio.serve.mos_live import add_live
 from studio.serve.refusals import PRIVATE, add_refusals
-from studio.serve.socket import RETRY_MS, Session
+from studio.serve.socket import Session, admit
 from studio.serve.traces import TraceShelf, download_name
 from studio.settings import ServeSettings
 
@@ -49,7 +50,8 @@ def create_app(
     _add_facts(app, engine)
     _add_traces(app, shelf)
     if listening is not None:
-        add_listening(app, listening, shelf)
+        door = add_listening(app, listening, shelf)
+        add_live(app, listening, door, engine, shelf, settings)
     return app
 
 
@@ -68,16 +70,7 @@ def _add_socket(app: FastAPI, engine: Engine, shelf: TraceShelf, settings: Serve
 
     @app.websocket("/ws/speak")
     async def speak(websocket: WebSocket) -> None:
-        if len(sockets) >= settings.max_sockets:
-            refusal = Response(f"full: try again in {RETRY_MS} ms", 503, {"Retry-After": str(-(-RETRY_MS // 1000))})
-            await websocket.send_denial_response(refusal)
-            return
-        session = Session(websocket, engine, shelf, settings)
-        sockets.add(session)
-        try:
-            await session.run()
-        finally:
-            sockets.discard(session)
+        await admit(websocket, sockets, settings, Session(websocket, engine, shelf, settings))
 
 
 def _add_facts(app: FastAPI, engine: Engine) -> None:

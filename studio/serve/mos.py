@@ -21,7 +21,7 @@ from studio.serve.traces import TraceShelf
 WAV = "audio/wav"
 
 
-def add_listening(app: FastAPI, listening: Listening, shelf: TraceShelf | None = None) -> None:
+def add_listening(app: FastAPI, listening: Listening, shelf: TraceShelf | None = None) -> Door:
     """Put the listening tests into an app that answers errors; the caller owns ``listening`` and closes it.
 
     Args:
@@ -32,6 +32,7 @@ def add_listening(app: FastAPI, listening: Listening, shelf: TraceShelf | None =
     app.include_router(_sitting(listening, door))
     app.include_router(_sounds(listening, door))
     app.include_router(owner_routes(listening, door, shelf))
+    return door
 
 
 def _way_in(listening: Listening, door: Door) -> APIRouter:

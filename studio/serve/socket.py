@@ -3,9 +3,11 @@
 import asyncio
 import time
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from starlette.responses import Response
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from studio.core import events as ev
@@ -69,7 +71,7 @@ class Session:
     async def run(self) -> None:
         """Serve the socket until either side leaves; then every place of it is free."""
         await self._websocket.accept()
-        await self._send(wire.hello(self._engine.cards()))
+        await self._greet()
         reading = asyncio.create_task(self._read())
         leaving = asyncio.create_task(self._gone.wait())
         try:
@@ -82,6 +84,9 @@ class Session:
             await self._leave()
         if not reading.cancelled() and (error := reading.exception()):
             raise error
+
+    async def _greet(self) -> None:
+        await self._send(wire.hello(self._engine.cards()))
 
     async def _leave(self) -> None:
         """Cancel what still speaks and let the pumps run dry."""
@@ -109,9 +114,12 @@ class Session:
                 raise BadMessage("a client sends no binary messages", "send JSON text")
             data = wire.decode(message["text"])
             utterance = wire.utterance_in(data)
-            await self._dispatch(wire.parse(data))
+            await self._obey(data)
         except StudioError as error:
             await self._send(wire.error_message(error, utterance, RETRY_MS if isinstance(error, Busy) else None))
+
+    async def _obey(self, data: dict[str, Any]) -> None:
+        await self._dispatch(wire.parse(data))
 
     async def _dispatch(self, message: wire.Message) -> None:
         if isinstance(message, wire.Open):
@@ -177,25 +185,28 @@ class Session:
     async def _pump(self, stream: Stream) -> None:
         """Send what an utterance says, in order; when nobody listens any more, take it all the same."""
         while not isinstance(item := await stream.outbox.get(), Over):
-            blocked_ms = await self._send(self._encoded(stream, item))
+            blocked_ms = sum([await self._send(data) for data in self._encoded(stream, item)])
             stream.sent(item, blocked_ms)
         # Before the client hears that it is over: it may use the number again at once.
         del self._streams[stream.number]
         self._ended.append(stream.number)
-        if item.token is None:
-            error = BadFile("no trace of this utterance could be kept", "the server's log says why")
-            await self._send(wire.error_message(error, stream.number))
-        else:
-            await self._send(wire.trace_message(stream.number, item.token))
+        await self._send(await self._farewell(stream, item.token))
 
-    def _encoded(self, stream: Stream, item: Outgoing) -> str | bytes:
+    async def _farewell(self, stream: Stream, token: str | None) -> str:
+        """The last word about an utterance, whose trace is on the shelf under ``token``."""
+        if token is None:
+            error = BadFile("no trace of this utterance could be kept", "the server's log says why")
+            return wire.error_message(error, stream.number)
+        return wire.trace_message(stream.number, token)
+
+    def _encoded(self, stream: Stream, item: Outgoing) -> Sequence[str | bytes]:
         match item:
             case ev.Audio():
-                return stream.packet(item)
+                return (stream.packet(item),)
             case ev.Event():
-                return wire.event_message(item, stream.number)
+                return (wire.event_message(item, stream.number),)
             case StudioError():
-                return wire.error_message(item, stream.number)
+                return (wire.error_message(item, stream.number),)
         raise AssertionError(item)
 
     async def _send(self, data: str | bytes) -> float:
@@ -213,3 +224,16 @@ class Session:
             # RuntimeError is how starlette and uvicorn say that the socket was closed in the meantime.
             self._gone.set()
         return (time.monotonic() - began_s) * 1000.0
+
+
+async def admit(websocket: WebSocket, sockets: set[Session], settings: ServeSettings, session: Session) -> None:
+    """Serve a socket to its end, unless there are as many as there may be."""
+    if len(sockets) >= settings.max_sockets:
+        refusal = Response(f"full: try again in {RETRY_MS} ms", 503, {"Retry-After": str(-(-RETRY_MS // 1000))})
+        await websocket.send_denial_response(refusal)
+        return
+    sockets.add(session)
+    try:
+        await session.run()
+    finally:
+        sockets.discard(session)

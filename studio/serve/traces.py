@@ -58,6 +58,13 @@ class TraceShelf:
             raise BadFile("there is no such trace", f"the newest {self.max_traces} are kept")
         return path
 
+    def take(self, token: str) -> bytes:
+        """A trace's bytes, which are no longer kept here. Raises BadFile when there is none."""
+        path = self.path(token)
+        content = path.read_bytes()
+        path.unlink()
+        return content
+
     def wav(self, token: str, *, as_heard: bool) -> bytes:
         """A trace's audio as a WAV file; ``as_heard`` puts the waits back as silence."""
         trace = open_trace(self.path(token))

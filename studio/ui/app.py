@@ -1,5 +1,6 @@
 """The Gradio app: one navigation, one page each, mounted beside the server's own routes."""
 
+import json
 import os
 import warnings
 from collections.abc import Callable
@@ -23,6 +24,8 @@ from studio.ui.owner import Owner
 from studio.ui.pages import campaigns, live, rate, results
 
 TITLE = "Streaming-TTS Studio"
+_FIRST = "Live"
+_RATERS = "Listening test"  # its test gives the raters' page a better name
 _MARK = (
     '<svg viewBox="0 0 26 26" fill="none" stroke="currentColor" stroke-width="2.4" stroke-linecap="round" '
     'aria-hidden="true"><path d="M3 13h1M8 8v10M13 3v20M18 9v8M23 12v2"/></svg>'
@@ -39,6 +42,16 @@ if (kept && !isAsked) document.body.classList.toggle('dark', kept === 'dark');
 element.querySelector('.theme').addEventListener('click', () => {
   localStorage.setItem('studio-theme', document.body.classList.toggle('dark') ? 'dark' : 'light');
 });
+"""
+# Gradio writes the whole app's title on every page, some time after this has run; a listening test's own title stays.
+_TITLE_JS = """
+const whole = window.gradio_config.title;
+const name = NAMES[window.gradio_config.current_page];
+const rename = () => {
+  if (name && ['', whole].includes(document.title)) document.title = `${name} · ${whole}`;
+};
+new MutationObserver(rename).observe(document.head, { childList: true, subtree: true, characterData: true });
+rename();
 """
 
 
@@ -62,7 +75,7 @@ class Page:
 
 def pages(context: Context) -> list[Page]:
     """The navigation: a new page is one line here and one file in pages/."""
-    found = [Page("Live", "", lambda: live.build(live.LiveContext()))]
+    found = [Page(_FIRST, "", lambda: live.build(live.LiveContext()))]
     if (owner := context.owner) is not None:
         found.append(Page("Listening tests", "campaigns", lambda: campaigns.build(owner)))
         found.append(Page("Results", "results", lambda: results.build(owner)))
@@ -81,6 +94,12 @@ def _masthead(current: Page, among: list[Page]) -> gr.HTML:
     return gr.HTML(value="", html_template=html, js_on_load=_THEME_JS, apply_default_css=False)
 
 
+def _titles(blocks: gr.Blocks) -> str:
+    """The script that gives each page of the app a title of its own."""
+    names = {path: name for path, name, *_ in blocks.pages} | {"": _FIRST}
+    return f'<script type="module">{_TITLE_JS.replace("NAMES", json.dumps(names))}</script>'
+
+
 def build(engine: Engine, settings: ServeSettings, listening: Listening | None = None) -> gr.Blocks:
     """The whole app; pages after the first have an address of their own."""
     owner = None if listening is None else Owner(listening, Snapshots(listening.store))
@@ -92,7 +111,7 @@ def build(engine: Engine, settings: ServeSettings, listening: Listening | None =
         with blocks.route(page.title, f"/{page.path}", show_in_navbar=False):
             _masthead(page, every)
             page.build()
-    with blocks.route("Listening test", "/rate", show_in_navbar=False):
+    with blocks.route(_RATERS, "/rate", show_in_navbar=False):
         rate.build()  # no masthead: raters are not led to the rest of the studio
     return blocks
 
@@ -107,14 +126,15 @@ def mount(app: FastAPI, engine: Engine, settings: ServeSettings, listening: List
     _shut_side_doors(app)
     font = [themes.Font("system-ui"), themes.Font("sans-serif")]
     mono = [themes.Font("ui-monospace"), themes.Font("monospace")]
+    blocks = build(engine, settings, listening)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="SSR mode is not supported")  # said although it is off
         return gr.mount_gradio_app(
             app,
-            build(engine, settings, listening),
+            blocks,
             path="/",
             theme=themes.Base(font=font, font_mono=mono),
-            head=f"<style>{styles()}</style>",
+            head=f"<style>{styles()}</style>{_titles(blocks)}",
             footer_links=[],
             run_history=False,
             ssr_mode=False,

@@ -21,16 +21,31 @@ def postgresql() -> Iterator[Path]:
         yield folder
 
 
+def new_database(kind: str, folder: Path, request: pytest.FixtureRequest) -> str:
+    """The address of a new, empty database of a kind; SQLite's file lies in ``folder``."""
+    if kind == "sqlite":
+        return f"sqlite:///{folder / 'studio.sqlite'}"
+    socket: Path = request.getfixturevalue("postgresql")
+    schema = f"studio_{next(_NUMBERS)}"  # to a store as good as a database of its own, and made in no time
+    with psycopg.connect(f"host={socket} user=studio dbname=postgres", autocommit=True) as connection:
+        connection.execute(f"CREATE SCHEMA {schema}")
+    return f"postgresql://studio@/postgres?host={socket}&options=-csearch_path%3D{schema}"
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The address of a new, empty database."""
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'studio.sqlite'}"
-    folder: Path = request.getfixturevalue("postgresql")
-    schema = f"studio_{next(_NUMBERS)}"  # to a store as good as a database of its own, and made in no time
-    with psycopg.connect(f"host={folder} user=studio dbname=postgres", autocommit=True) as connection:
-        connection.execute(f"CREATE SCHEMA {schema}")
-    return f"postgresql://studio@/postgres?host={folder}&options=-csearch_path%3D{schema}"
+    return new_database(request.param, tmp_path, request)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def other(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
+    """Another studio's listening tests, on either database, with its clips in a folder of its own."""
+    folder = tmp_path / "other"
+    folder.mkdir()
+    world = World(Store(new_database(request.param, folder, request)), folder / "clips")
+    yield world
+    world.listening.close()
 
 
 @pytest.fixture

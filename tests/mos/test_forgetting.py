@@ -24,7 +24,7 @@ def test_nothing_of_a_forgotten_rater_is_in_the_files(tmp_path: Path) -> None:
     rate(world, "somebody-5f3a", comment=SAID)
     rate(world, "another")
     assert SAID.encode() in on_disk(tmp_path) and b"somebody-5f3a" in on_disk(tmp_path)
-    gone, is_empty = forget_rater(world.store, "first", world.all(Rater)[0].pseudonym)
+    gone, is_empty = forget_rater(world.store, world.listening.clips, "first", world.all(Rater)[0].pseudonym)
     assert (gone, is_empty) == (6, True)
     assert SAID.encode() not in on_disk(tmp_path) and b"somebody-5f3a" not in on_disk(tmp_path)
     assert b"another" in on_disk(tmp_path)
@@ -35,7 +35,7 @@ def test_nothing_of_a_forgotten_rater_is_in_the_files(tmp_path: Path) -> None:
 def test_a_rater_is_forgotten_in_either_database(world: World, tmp_path: Path) -> None:
     campaign(world, tmp_path, MOS)
     rate(world, "one")
-    assert forget_rater(world.store, "first", world.all(Rater)[0].pseudonym) == (6, True)
+    assert forget_rater(world.store, world.listening.clips, "first", world.all(Rater)[0].pseudonym) == (6, True)
     assert not world.all(Rater)
     with pytest.raises(BadOption, match="nobody"):
-        forget_rater(world.store, "first", "r0")
+        forget_rater(world.store, world.listening.clips, "first", "r0")

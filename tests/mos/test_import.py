@@ -1,9 +1,12 @@
 """More sounds for a draft: held to the same checks as those it began with, or refused whole."""
 
 import json
+import shutil
+import wave
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from mos.world import AB, ACR, World
 from soundmaking import RATE_HZ, put, spiky, tone
@@ -187,3 +190,49 @@ def test_anchors_that_were_made_are_made_for_new_scripts(world: World, tmp_path:
     anchors = {s.name for s in world.all(System) if s.role == "anchor"}
     assert len(anchors) == 2 and count == 5
     assert pairs(world) == {(i, s) for i in ("i1", "i2") for s in {"slt", "rms", "reference"} | anchors}
+
+
+TWINS = "sounds that are the same under two systems, sample for sample: "
+
+
+def told_of_twins(told: list[str]) -> list[str]:
+    return [line for line in told if "the same under two systems" in line]
+
+
+def test_a_sound_that_two_systems_share_is_told(world: World, tmp_path: Path) -> None:
+    """By script and both systems, whatever kind of file it is; what was there already is not told again."""
+    root = tmp_path / "begun"
+    for k, system in enumerate(("slt", "rms", "bdl")):
+        (root / system).mkdir(parents=True)
+        for item in ("i1", "i2", "i3"):
+            hz = 300.0 if item == "i2" and system != "bdl" else 400.0 + 100 * k + ord(item[1])
+            write_wav(root / system / f"{item}.wav", to_int16(tone(0.1, hz=hz)), RATE_HZ)
+    # what is as loud and another sound is none; the same in another kind of file is
+    write_wav(root / "rms" / "i2.wav", to_int16(tone(hz=301.0)), RATE_HZ)
+    told = build(world.listening, "first", ACR, read_manifest(root), seed=1)
+    assert told_of_twins(told) == []
+    copied = tmp_path / "copied"
+    shutil.copytree(root, copied)
+    with wave.open(str(copied / "rms" / "i2.wav"), "wb") as file:  # slt's, in two channels
+        file.setparams((2, 2, RATE_HZ, 0, "NONE", ""))
+        file.writeframes(np.repeat(to_int16(tone(hz=300.0)), 2).astype("<i2").tobytes())
+    told = build(world.listening, "second", ACR, read_manifest(copied), seed=1)
+    assert told_of_twins(told) == [f"{TWINS}i2 by rms and slt"]
+    more = tmp_path / "more"
+    for item in ("i1", "i2", "i3"):
+        (more / "new").mkdir(parents=True, exist_ok=True)
+        source = "bdl" if item == "i3" else "slt"
+        shutil.copy(copied / source / ("i3.wav" if item == "i3" else "i1.wav"), more / "new" / f"{item}.wav")
+    _, told = extend(world.listening, "second", more)
+    assert told_of_twins(told) == [f"{TWINS}i1 by slt and new, i3 by bdl and new"]
+
+
+def test_a_hidden_reference_is_no_copy(world: World, tmp_path: Path) -> None:
+    """MUSHRA shows one file twice, and its anchors are made of it."""
+    root = tmp_path / "begun"
+    rng = np.random.default_rng(1)
+    for system in ("slt", "reference"):
+        (root / system).mkdir(parents=True)
+        noise = (1500 * rng.standard_normal(RATE_HZ)).clip(-9000, 9000).astype(np.int16)
+        write_wav(root / system / "i1.wav", noise, RATE_HZ)
+    assert told_of_twins(build(world.listening, "first", template("mushra"), read_manifest(root))) == []

@@ -22,8 +22,9 @@ SCALE = replace(ACR, kind="scale", questions=[Question("quality", "How good?", 1
 CCR = replace(ACR, kind="ccr", questions=[Question("quality", "B against A?", -3, 3)])
 DCR = replace(ACR, kind="dcr", questions=[Question("degradation", "How bad?", 1, 5)])
 ABX = replace(AB, kind="abx", choices=["a", "b"])
+LIVE = replace(AB, kind="live")
 MUSHRA = replace(ACR, kind="mushra", questions=[Question("quality", "How good?", 0, 100)])
-CONFIGS = {c.kind: c for c in (ACR, AB, SIMILARITY, SCALE, CCR, DCR, ABX, MUSHRA)}
+CONFIGS = {c.kind: c for c in (ACR, AB, SIMILARITY, SCALE, CCR, DCR, ABX, MUSHRA, LIVE)}
 TRIAL = "ab" * 12
 
 

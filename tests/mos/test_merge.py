@@ -1,22 +1,23 @@
-"""Two databases made one: SQLite into SQLite and into PostgreSQL, once and again."""
+"""Two databases made one, either of them SQLite or PostgreSQL, once and again."""
 
 import shutil
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from mos.world import AB, ACR, ItemSpec, SystemSpec, World, items_of
-from sqlmodel import col, select
+from sqlalchemy import create_engine, update
+from sqlmodel import Session, col, select
 
 from studio.core.errors import BadFile, BadOption
 from studio.mos.campaigns import find, running
 from studio.mos.elsewhere import merge_from
 from studio.mos.export import delete_rater, export_rows
-from studio.mos.store import Store
+from studio.mos.merge import Merged
+from studio.mos.store import Store, tables_of
 from studio.mos.tables import (
     Answer,
     Campaign,
@@ -39,18 +40,19 @@ TABLES = (
 )  # fmt: skip
 
 
-@pytest.fixture
-def other(tmp_path: Path) -> Iterator[World]:
-    """Another studio's listening tests, in a SQLite file with its clips beside it."""
-    folder = tmp_path / "other"
-    folder.mkdir()
-    world = World(Store(f"sqlite:///{folder / 'studio.sqlite'}"), folder / "clips")
-    yield world
-    world.listening.close()
+ONLY_FILES = pytest.mark.parametrize("other", ["sqlite"], indirect=True)
+ONLY_SERVERS = pytest.mark.parametrize("other", ["postgresql"], indirect=True)
 
 
-def file_of(world: World) -> str:
+def address_of(world: World) -> str:
+    """What is given to `merge`: a file, or a server's address."""
     return world.store.url.removeprefix("sqlite:///")
+
+
+def bring(world: World, other: World, **how: Any) -> list[Merged]:
+    """The other database into this one; a file's clips lie beside it, those of a server have to be named."""
+    clips = other.listening.clips.root if other.store.url.startswith("postgresql") else None
+    return merge_from(world.listening, address_of(other), clips, **how)
 
 
 def counts(world: World) -> dict[str, int]:
@@ -87,7 +89,7 @@ def test_everything_comes_and_means_the_same(world: World, other: World, config:
     other.campaign(replace(config, gates=gates), "theirs", items=items, seed=2**40)
     rated(other, "theirs", value=value)
     before = counts(world)
-    (told,) = merge_from(world.listening, file_of(other))
+    (told,) = bring(world, other)
     assert not told.joined and (told.here, told.raters, told.systems, told.items) == ("theirs", 3, 2, 5)
     assert rows_of(world, "theirs") == rows_of(other, "theirs") != []
     after, there = counts(world), counts(other)
@@ -106,9 +108,9 @@ def test_everything_comes_and_means_the_same(world: World, other: World, config:
 def test_a_second_time_adds_nothing_and_a_later_time_what_is_new(world: World, other: World) -> None:
     other.campaign()
     rated(other)
-    merge_from(world.listening, file_of(other))
+    bring(world, other)
     before = counts(world)
-    (again,) = merge_from(world.listening, file_of(other))
+    (again,) = bring(world, other)
     assert again.joined and (again.raters, again.trials, again.answers) == (0, 0, 0)
     assert counts(world) == before
     late = other.join("late")
@@ -116,7 +118,7 @@ def test_a_second_time_adds_nothing_and_a_later_time_what_is_new(world: World, o
     late.finish(2)
     early = other.join("early")
     early.answer(early.next(), 5)
-    (more,) = merge_from(world.listening, file_of(other))
+    (more,) = bring(world, other)
     assert (more.raters, more.trials, more.answers) == (1, 4, 5)
     assert rows_of(world, "first") == rows_of(other, "first")
 
@@ -134,16 +136,17 @@ def test_the_same_campaign_of_two_studios_is_joined_and_raters_stay_apart(world:
             session.add(row)
 
     other.store.write_now(rename)
-    (told,) = merge_from(world.listening, file_of(other))
+    (told,) = bring(world, other)
     assert told.joined and told.here == "first" and told.raters == 3 == len(theirs) - 1
     assert len(world.all(Campaign)) == 1 and len(world.all(Stimulus)) == 8
     pseudonyms = Counter(r.pseudonym for r in world.all(Rater))
     assert len(pseudonyms) == 7 and max(pseudonyms.values()) == 1
     assert len(rows_of(world, "first")) == 18
-    merge_from(world.listening, file_of(other))
+    bring(world, other)
     assert len(world.all(Rater)) == 7
 
 
+@ONLY_FILES
 def test_two_copies_of_one_database_that_went_on(world: World, other: World, tmp_path: Path) -> None:
     """Whoever was there before the copy is one person still; what either copy has since is kept once."""
     other.campaign()
@@ -151,7 +154,7 @@ def test_two_copies_of_one_database_that_went_on(world: World, other: World, tmp
     sitting.answer(sitting.to_trials(), 3)
     copy = tmp_path / "copy"
     copy.mkdir()
-    with sqlite3.connect(file_of(other)) as source, sqlite3.connect(copy / "studio.sqlite") as target:
+    with sqlite3.connect(address_of(other)) as source, sqlite3.connect(copy / "studio.sqlite") as target:
         source.backup(target)
     shutil.copytree(tmp_path / "other" / "clips", copy / "clips")
     twin = World(Store(f"sqlite:///{copy / 'studio.sqlite'}"), copy / "clips")
@@ -160,11 +163,11 @@ def test_two_copies_of_one_database_that_went_on(world: World, other: World, tmp
         again.answer(again.next(), 2)
         twin.join("P1").to_trials()
         other.join("P2").to_trials()
-        merge_from(world.listening, file_of(other))
-        (told,) = merge_from(world.listening, file_of(twin))
+        bring(world, other)
+        (told,) = bring(world, twin)
         assert told.joined and (told.raters, told.answers) == (1, 1)
         assert len(world.all(Rater)) == 3 and len(world.all(Answer)) == 2
-        assert merge_from(world.listening, file_of(twin))[0].to_dict() == {
+        assert bring(world, twin)[0].to_dict() == {
             **told.to_dict(), "raters": 0, "trials": 0, "answers": 0,
         }  # fmt: skip
     finally:
@@ -175,9 +178,9 @@ def test_a_dry_run_tells_the_same_and_changes_nothing(world: World, other: World
     other.campaign()
     rated(other)
     before = counts(world)
-    told = merge_from(world.listening, file_of(other), dry=True)
+    told = bring(world, other, dry=True)
     assert counts(world) == before and not any(world.listening.clips.root.glob("*/*"))
-    assert told == merge_from(world.listening, file_of(other))
+    assert told == bring(world, other)
 
 
 def test_another_campaign_of_the_same_name_gets_one_of_its_own(world: World, other: World) -> None:
@@ -185,27 +188,27 @@ def test_another_campaign_of_the_same_name_gets_one_of_its_own(world: World, oth
     world.campaign(name="first")
     other.campaign(name="first", seed=8)
     other.campaign(name="draft", state="draft", seed=9)
-    first, _ = merge_from(world.listening, file_of(other))
+    first, _ = bring(world, other)
     assert first.here == "first (2)" and len(first.notes) == 2
     assert {c.name: c.state for c in world.all(Campaign)} == {"first": "open", "first (2)": "closed", "draft": "draft"}
-    assert merge_from(world.listening, file_of(other))[0].here == "first (2)"
-    (only,) = merge_from(world.listening, file_of(other), only="draft")
+    assert bring(world, other)[0].here == "first (2)"
+    (only,) = bring(world, other, only="draft")
     assert only.here == "draft" and only.joined
     with pytest.raises(BadOption, match=r"no campaign is called 'none'; there are: first, draft"):
-        merge_from(world.listening, file_of(other), only="none")
+        bring(world, other, only="none")
 
 
 def test_who_was_forgotten_stays_forgotten(world: World, other: World) -> None:
     """Forgotten here, they do not come back; forgotten there, they go here too, and once."""
     other.campaign()
     one, two, _ = rated(other)
-    merge_from(world.listening, file_of(other))
+    bring(world, other)
     world.store.write_now(lambda s: delete_rater(s, find(s, "first"), one))
-    (told,) = merge_from(world.listening, file_of(other))
+    (told,) = bring(world, other)
     assert told.raters == 0 and one in told.notes[0]
     other.store.write_now(lambda s: delete_rater(s, find(s, "first"), two))
-    assert merge_from(world.listening, file_of(other))[0].forgotten == 1
-    assert merge_from(world.listening, file_of(other))[0].forgotten == 0
+    assert bring(world, other)[0].forgotten == 1
+    assert bring(world, other)[0].forgotten == 0
     assert Counter(r.pseudonym for r in world.all(Removal)) == {one: 1, two: 1}
     assert len(world.all(Rater)) == 1
 
@@ -217,14 +220,38 @@ def test_nothing_is_half_merged(world: World, other: World, tmp_path: Path) -> N
     rated(other, "bad")
     empty = counts(world)
     with pytest.raises(BadFile, match=r"10 clips are not in .*--from-data"):
-        merge_from(world.listening, file_of(other), tmp_path / "nowhere")
-    broken = tmp_path / "broken.sqlite"
-    with sqlite3.connect(file_of(other)) as source, sqlite3.connect(broken) as target:
-        source.backup(target)
-        target.execute("UPDATE trial SET unit = 'none' WHERE rater_id = 1")
+        merge_from(world.listening, address_of(other), tmp_path / "nowhere")
+    with Session(create_engine(other.store.url.replace("postgresql:", "postgresql+psycopg:"))) as session:
+        first = select(Rater.id).order_by(col(Rater.id)).limit(1).scalar_subquery()
+        session.exec(update(Trial).where(col(Trial.rater_id) == first).values(unit="none"))
+        session.commit()
     with pytest.raises(BadFile, match="contradicts itself"):
-        merge_from(world.listening, str(broken), tmp_path / "other" / "clips")
+        bring(world, other)
     assert counts(world) == empty
+
+
+@ONLY_SERVERS
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+def test_a_servers_database_of_something_else_is_refused_and_stays_empty(world: World, other: World) -> None:
+    """A slip in its name, and its schema has no listening tests: nothing is made there."""
+    with other.store.read() as session:
+        session.connection().exec_driver_sql("CREATE SCHEMA stranger")
+        session.commit()
+    stranger = other.store.url.rpartition("%3D")[0] + "%3Dstranger"
+    with pytest.raises(BadFile, match=r"holds no listening tests.*check its name and its schema"):
+        merge_from(world.listening, stranger)
+    assert tables_of(stranger) == set()
+    with pytest.raises(BadFile, match="cannot be opened"):
+        merge_from(world.listening, other.store.url.replace("@/postgres?", "@/none?"))
+
+
+def test_a_database_merged_into_itself_adds_nothing(world: World) -> None:
+    world.campaign()
+    rated(world)
+    before = counts(world)
+    (told,) = bring(world, world)
+    assert told.joined and (told.raters, told.trials, told.answers, told.forgotten) == (0, 0, 0, 0)
+    assert counts(world) == before
 
 
 @pytest.mark.parametrize("content", [None, b"", b"not a database" * 100])
@@ -240,7 +267,7 @@ def test_what_is_no_studios_database_is_refused(world: World, tmp_path: Path, co
 def test_systems_and_roles_come_as_they_are(world: World, other: World) -> None:
     systems = [SystemSpec("lark:slt?m=3", "test", {"m": 3}), SystemSpec("teacher:slt", "reference", {"x": "y"})]
     other.campaign(systems=systems)
-    merge_from(world.listening, file_of(other))
+    bring(world, other)
     assert [(s.name, s.role, s.voice) for s in world.all(System)] == [
         (s.name, s.role, s.voice) for s in other.all(System)
     ]

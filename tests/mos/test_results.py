@@ -13,8 +13,9 @@ from mos.world import World
 from studio.mos.campaigns import find, set_state
 from studio.mos.config import Gates, Screen, StopRule
 from studio.mos.export import delete_rater, export_rows
-from studio.mos.results import funnel, overview, results
+from studio.mos.results import funnel, last_answered_first, overview, results
 from studio.mos.snapshots import Snapshots
+from studio.mos.tables import Answer
 
 LITE = pytest.mark.parametrize("url", ["sqlite"], indirect=True)
 
@@ -160,3 +161,25 @@ def test_the_design_is_told(world: World, tmp_path: Path) -> None:
     assert found["loudness"]["lufs"] == pytest.approx(-23.0, abs=0.2)
     with world.store.read() as session:
         assert overview(session, find(session, "first"))["name"] == "first"
+
+
+def test_the_campaign_with_the_newest_answer_comes_first(world: World) -> None:
+    """Previews are no answers; campaigns without any stand behind, the newest before the older."""
+    names = ("older", "answered early", "answered late", "looked at", "newest")
+    for name in names:
+        world.campaign(name=name)
+
+    def order() -> list[str]:
+        with world.store.read() as session:
+            return last_answered_first(session)
+
+    assert order() == [*reversed(names)]
+    for name in ("answered late", "answered early", "answered late"):
+        sitting = world.join(f"somebody {len(world.all(Answer))}", name)
+        sitting.answer(sitting.to_trials())
+    preview = world.join("looker", "looked at", role="preview")
+    preview.answer(preview.to_trials())
+    assert order() == ["answered late", "answered early", "newest", "looked at", "older"]
+    late = world.join("last", "older")
+    late.answer(late.to_trials())
+    assert order()[0] == "older"

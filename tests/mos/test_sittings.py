@@ -1,6 +1,7 @@
 """A rater's way: stage by stage, resumable, screened, never over the quota."""
 
 import json
+import re
 from collections import Counter
 from dataclasses import replace
 from typing import Any
@@ -150,6 +151,26 @@ def test_a_stage_is_taken_once_and_in_its_turn(world: World) -> None:
         with pytest.raises(NotThisStage):
             anna.send(stage)
     assert len(world.all(Passage)) == 2
+
+
+def test_a_step_out_of_turn_is_told_where_it_stands(world: World) -> None:
+    """Nobody is told that they are at one place and not at the same one."""
+    world.campaign()
+    anna = world.join("anna")
+    anna.to_trials()
+    for stage, message in {
+        "consent": "the step 'consent' is behind you already: you are at 'trials'; reload the page to go on",
+        "trials": "the step 'trials' is passed by answering its screens",
+        "comments": "the step 'comments' is still to come: you are at 'trials'",
+        "done": "the step 'done' is still to come",
+        "level": "this test has no step 'level'; its steps are consent, instructions, trials, comments, done",
+    }.items():
+        with pytest.raises(NotThisStage, match=re.escape(message)):
+            anna.send(stage)
+    anna.finish()
+    for stage in ("comments", "done", "consent"):
+        with pytest.raises(NotThisStage, match="this sitting has come to its end"):
+            anna.send(stage)
 
 
 def test_a_list_is_dealt_once_and_resumed(world: World) -> None:

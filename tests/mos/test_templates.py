@@ -18,13 +18,14 @@ NAMES = [
     "dsm-quality",
     "dsm-similarity",
     "incremental-mos",
+    "live",
     "mushra",
     "s5-preference",
     "speakstream-mos",
 ]
 
 
-def test_there_are_nine():
+def test_there_are_ten():
     assert template_names() == NAMES
 
 

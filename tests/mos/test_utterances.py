@@ -7,11 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 from mos.world import ACR, World
+from soundmaking import put, tone
 
 from studio.core import events as ev
+from studio.core.clips import to_int16, write_wav
 from studio.core.errors import BadFile, BadOption, BadText
 from studio.core.trace import TraceWriter, open_trace
+from studio.mos.building import build
 from studio.mos.campaigns import find, running
+from studio.mos.manifest import read_manifest
 from studio.mos.results import overview
 from studio.mos.tables import Campaign, Clip, Item, Stimulus, System
 from studio.mos.utterances import add_utterance
@@ -134,3 +138,14 @@ def test_a_draft_of_other_sounds_keeps_its_level(world: World, say: Say) -> None
     add_utterance(world.listening, "first", say())
     added = next(s for s in world.all(Stimulus) if s.trace)
     assert added.source_rate_hz == RATE_HZ and world.listening.clips.read(added.clip_sha)[1] == 16_000
+
+
+def test_a_draft_of_ends_takes_no_whole_utterance(world: World, say: Say, tmp_path: Path) -> None:
+    root = tmp_path / "in"
+    put(root, "slt/talk.wav", "rms/talk.wav")
+    write_wav(root / "rms" / "talk.wav", to_int16(tone(0.1, 3.0)), RATE_HZ)
+    write_wav(root / "slt" / "talk.wav", to_int16(tone(0.1, 3.0, hz=500.0)), RATE_HZ)
+    build(world.listening, "talks", ACR, read_manifest(root), ends_s=1.0)
+    with pytest.raises(BadOption, match=r"'talks' rates the first and the last 1 s .*choose another draft"):
+        add_utterance(world.listening, "talks", say())
+    assert len(world.all(Item)) == 2

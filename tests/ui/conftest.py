@@ -168,6 +168,41 @@ def rate(chromium: Any, ratings: Ratings) -> Iterator[Callable[..., RatePage]]:
         assert rating.foreign == []
 
 
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A server with rated listening tests, and its owner's token."""
+    from ui.owner_site import Site
+
+    found = Site(tmp_path_factory.mktemp("owner"))
+    yield found
+    found.process.kill()
+    found.process.wait(10)
+
+
+@pytest.fixture
+def enter(chromium: Any, site: Any) -> Iterator[Callable[..., Any]]:
+    """Opens one of the owner's pages and gives the token; no page may log an error or call out."""
+    contexts: list[Any] = []
+    wrong: list[str] = []
+
+    def open_page(path: str, token: str = site.token, **options: Any) -> Any:
+        context = chromium.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
+        contexts.append(context)
+        page = context.new_page()
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("request", lambda r: None if r.url.startswith((site.url, "data:", "blob:")) else wrong.append(r.url))
+        page.goto(site.url + path)
+        page.wait_for_selector(".owner-notice")
+        page.fill("#owner-token input", token)
+        page.click("#owner-show")
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert wrong == []
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A browser that ran out of time on a busy machine gets one more chance; a wrong answer never does."""
     for item in items:

@@ -18,6 +18,8 @@ from studio.mos.store import Store
 from studio.mos.templates import labels
 
 SYSTEMS = ("velvet-otter", "copper-heron", "quiet-badger")
+# what they are in the live test, where they are no sounds but voices
+VOICES = {"velvet-otter": {"voice": "tone", "speaker": "low"}, "copper-heron": {"voice": "tone", "speaker": "high"}}
 ITEMS = ("first", "second", "third", "fourth")
 RATE_HZ = 24_000
 CLIP_S = 0.6
@@ -74,6 +76,7 @@ def build(listening: Listening, clips: Path, back: str) -> dict[str, dict[str, s
         "mushra": replace(base, kind="mushra", questions=[Question("quality", "", 0, 100)], trials_per_sitting=2),
         "back": replace(base, trials_per_sitting=1, completion=Completion(redirect_url=back)),
         "japanese": replace(base, texts=replace(texts, language="ja")),
+        "live": replace(pair, kind="live", trials_per_sitting=2),
     }
     links: dict[str, dict[str, str]] = {}
     for name, config in configs.items():
@@ -81,6 +84,10 @@ def build(listening: Listening, clips: Path, back: str) -> dict[str, dict[str, s
         if name in ("similarity", "dcr", "mushra"):
             systems = [replace(s, role="reference") if s.name == SYSTEMS[0] else s for s in manifest.systems]
             manifest = replace(manifest, systems=systems)
+        if name == "live":
+            systems = [replace(s, voice=VOICES[s.name]) for s in manifest.systems if s.name in VOICES]
+            files = {key: path for key, path in manifest.files.items() if key[1] in VOICES}
+            manifest = replace(manifest, systems=systems, files=files)
         building.build(listening, name, config, manifest, seed=7)
         row = listening.store.write_now(lambda session, name=name: campaigns.set_state(session, name, "open").id)
         assert row is not None

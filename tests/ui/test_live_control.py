@@ -8,6 +8,7 @@ from io import BytesIO
 from typing import Any
 
 import numpy as np
+import pytest
 from ui.live_page import LivePage, without_fades
 
 TEXT = "Speech flows from words as they arrive. Nobody waits for it. "
@@ -70,6 +71,47 @@ def test_clear_forgets_text_and_speech(live: LivePage) -> None:
     assert live.classes("was") == ["fresh", "start"]
 
 
+PICTURE = """() => {
+  const { page } = document.querySelector('.live').tap;
+  const text = (selector) => Array.from(document.querySelectorAll(selector), (node) => node.textContent);
+  page.scope.drawnAt = 0;
+  page.scope.dirty = true;
+  page.scope.draw(0, false, performance.now()); // what the next frame would show
+  return {
+    caption: text('.words'),
+    figures: text('.figures :is(dt, dd), .bars dd'),
+    marks: Array.from(document.querySelectorAll('.figures .bad'), (node) => node.dataset.figure),
+    off: Array.from(document.querySelectorAll('.after :disabled, .compare :disabled'), (node) => node.dataset.do),
+    shown: Array.from(document.querySelectorAll('[data-get]'), (node) => !node.hidden),
+    spectrogram: page.scope.canvas.toDataURL(),
+  };
+}"""
+
+
+@pytest.mark.parametrize("is_heard_out", [True, False])
+def test_after_clear_the_page_is_as_it_was_at_the_start(live: LivePage, is_heard_out: bool) -> None:
+    at_start = live.page.evaluate(PICTURE)
+    live.paste(TEXT)
+    live.wait_lit(4)
+    if is_heard_out:
+        live.finish()
+        live.wait_said()
+        live.page.wait_for_selector('[data-get="trace"]:not([hidden])')
+    assert live.page.evaluate(PICTURE)["spectrogram"] != at_start["spectrogram"]
+    live.press("clear")
+    live.wait_said()
+    live.page.wait_for_timeout(600)  # what the server still had to say about it has come
+    assert live.page.evaluate(PICTURE) == at_start
+    assert live.page.locator(".status").text_content() == ""
+    live.type("fresh start ")
+    live.finish()
+    live.wait_said(2)
+    live.page.wait_for_function("document.querySelectorAll('.words .was').length === 2")
+    assert live.classes("was") == ["fresh", "start"]
+    live.page.wait_for_selector('[data-get="trace"]:not([hidden])')
+    assert live.page.locator('[data-do="replay"]').is_enabled()
+
+
 def test_stop_drops_what_was_to_come_next(live: LivePage) -> None:
     live.paste(TEXT)
     live.wait_lit(2)
@@ -129,6 +171,7 @@ def test_the_old_way_says_the_same_later(live: LivePage) -> None:
     live.finish()
     live.wait_said(1)
     said = [event["word"] for event in live.events("committed")]
+    assert live.page.get_by_role("button", name="old way").count() == 1
     live.press("old")
     live.wait_said(2)
     assert [event["word"] for event in live.events("committed")] == said * 2
@@ -184,6 +227,35 @@ def test_voice_speaker_and_seed_reach_the_server(live: LivePage) -> None:
     live.wait_said()
     (ready,) = live.events("ready")
     assert (ready["voice"], ready["speaker"], ready["seed"]) == ("tone", "high", 42)
+
+
+@pytest.mark.parametrize("typed", ["", "-5", "1e99", "2.5", "e"])
+def test_a_seed_that_cannot_be_is_refused_beside_its_field(live: LivePage, typed: str) -> None:
+    seed = live.page.get_by_role("spinbutton", name="Seed")
+    seed.fill("42")
+    seed.press("Tab")
+    seed.focus()
+    live.page.keyboard.press("Control+A")
+    live.page.keyboard.press("Delete")
+    live.page.keyboard.type(typed)
+    seed.press("Tab")
+    said = live.page.locator("#live-seed-said")
+    assert said.text_content() == "A seed is a whole number from 0 to 4294967295. Seed 42 stays in force."
+    assert said.get_attribute("role") == "status"
+    assert said.is_visible()
+    assert seed.get_attribute("aria-describedby") == "live-seed-said"
+    assert seed.get_attribute("aria-invalid") == "true"
+    live.page.locator('[data-option="m"]').fill("2")  # other settings leave what was typed alone
+    live.page.wait_for_timeout(250)
+    assert seed.get_attribute("aria-invalid") == "true"
+    live.type("hello ")
+    live.finish()
+    live.wait_said()
+    assert [event["seed"] for event in live.events("ready")] == [42]
+    seed.fill("7")
+    seed.press("Enter")
+    assert said.text_content() == ""
+    assert seed.get_attribute("aria-invalid") == "false"
 
 
 def test_an_example_speaks_with_one_click(live: LivePage) -> None:

@@ -84,6 +84,45 @@ def test_the_spectrogram_shows_the_sound(live: LivePage) -> None:
     assert tone < 90
 
 
+LABELS = """() => {
+  const { scope } = document.querySelector('.live').tap.page;
+  const { paint } = scope;
+  const found = { spans: [], labels: [] };
+  paint.fillText = (text, x, y) => y < 20 && found.labels.push([text, x, x + paint.measureText(text).width]);
+  paint.roundRect = (x, y, width) => found.spans.push([x, x + width]);
+  const all = [];
+  for (const startS of [0, 0.35, 0.8, 1.25]) {
+    scope.browseS = startS;
+    scope.drawnAt = 0;
+    scope.dirty = true;
+    scope.draw(0, false, performance.now());
+    all.push({ spans: found.spans.splice(0), labels: found.labels.splice(0) });
+  }
+  delete paint.fillText;
+  delete paint.roundRect;
+  return { width: scope.width, views: all };
+}"""
+
+
+def test_labels_of_words_stay_inside_their_spans(visit: Callable[..., LivePage]) -> None:
+    live = visit(viewport={"width": 390, "height": 844})
+    live.paste("a be internationalisation of words with widths ")
+    live.finish()
+    live.wait_said()
+    found = live.page.evaluate(LABELS)
+    for view in found["views"]:
+        assert view["labels"]
+        edge = 0.0
+        for text, left, right in view["labels"]:
+            assert left >= edge, f"{text} begins over the label before it"
+            assert right <= found["width"]
+            assert any(low <= left and right <= high for low, high in view["spans"]), text
+            edge = right
+    shown = [label[0] for label in found["views"][0]["labels"]]
+    assert any(text.endswith("…") for text in shown), "the one that is too long says so"
+    assert "a" not in shown, "no room, no label"
+
+
 def test_without_motion_the_view_turns_pages(visit: Callable[..., LivePage]) -> None:
     live = visit(reduced_motion="reduce")
     live.paste(TEXT)

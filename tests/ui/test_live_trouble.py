@@ -42,7 +42,8 @@ def test_a_fifth_utterance_hears_busy_and_is_spoken_when_there_is_a_place(visit:
     live = visit()
     with _others_take_all(live):
         live.type(TEXT)
-        live.wait_status("Your text is kept")
+        message = live.wait_status("Your text is kept")
+        assert message == "All places are taken. Your text is kept, and is spoken as soon as there is a place."
         assert live.page.locator(".chip").text_content() == "Waiting for a place"
     live.finish()
     live.wait_lit(7)
@@ -115,6 +116,101 @@ def test_a_failing_engine_and_a_lost_server(visit: Callable[..., LivePage], star
     live.wait_status("connection to the server is lost")
     live.wait_said(3)
     assert len(live.rendered(play=live.turns[-1]["play"])) / 24.0 >= made_ms
+
+
+@contextmanager
+def _loses_its_server(live: LivePage, server: Any, start_server: Callable[..., Any]) -> Iterator[None]:
+    """A long text is cut off; the body runs while the server is away."""
+    live.wait_lit(2)
+    server.stop()
+    live.wait_status("connection to the server is lost")
+    live.wait_said()
+    yield
+    start_server("--speed", "8", port=server.port)
+
+
+def _words(live: LivePage) -> tuple[list[str], list[str]]:
+    """The words of the first utterance whose sound came to its end, and those of the one after it."""
+    committed, ends = live.events("committed"), live.events("word_end")
+    first, second = ([event["word"] for event in committed if event["utterance"] == number] for number in (1, 2))
+    heard = {event["i"] for event in ends if event["utterance"] == 1 and event["sample"] <= len(live.rendered(1))}
+    return [word for i, word in enumerate(first) if i in heard], second
+
+
+@pytest.mark.parametrize("press", [True, False])
+def test_the_rest_of_what_a_lost_server_cut_off_is_offered(
+    visit: Callable[..., LivePage], start_server: Callable[..., Any], press: bool
+) -> None:
+    server = start_server()
+    live = visit(url=server.url)
+    text = "\U0001f600 " + TEXT * 4
+    live.paste(text)
+    rest = live.page.get_by_role("button", name="Speak the rest")
+    with _loses_its_server(live, server, start_server):
+        assert rest.count() == 0, "not while there is nobody to speak it"
+    live.wait_status("Connected again. Press Speak the rest")
+    assert live.page.locator("#live-text").input_value() == text
+    if press:
+        rest.click()
+    else:  # what is typed on follows the rest
+        live.page.keyboard.press("End")
+        live.type("And on. ")
+    live.wait_phase("open")
+    assert rest.count() == 0
+    live.finish()
+    live.wait_said(2)
+    heard, after = _words(live)
+    assert 2 <= len(heard) < 28
+    assert heard + after == (TEXT * 4).lower().split() + ([] if press else ["and", "on."])
+
+
+def test_clear_withdraws_the_offer_of_the_rest(
+    visit: Callable[..., LivePage], start_server: Callable[..., Any]
+) -> None:
+    server = start_server()
+    live = visit(url=server.url)
+    live.paste(TEXT * 4)
+    with _loses_its_server(live, server, start_server):
+        live.press("clear")
+    live.wait_status("Connected again.")
+    assert live.page.get_by_role("button", name="Speak the rest").count() == 0
+    live.type("new text ")
+    live.finish()
+    live.wait_said(2)
+    assert _words(live)[1] == ["new", "text"]
+
+
+def test_a_typing_model_goes_on_where_it_was_cut_off(
+    visit: Callable[..., LivePage], start_server: Callable[..., Any]
+) -> None:
+    server = start_server()
+    live = visit(url=server.url)
+    live.page.locator("#live-llm").fill(TEXT * 3)
+    live.page.locator("#live-rate").fill("20")
+    live.press("llm")
+    with _loses_its_server(live, server, start_server):
+        pass
+    live.wait_status("Connected again.")
+    live.page.get_by_role("button", name="Speak the rest").click()
+    live.wait_said(2)
+    heard, after = _words(live)
+    assert heard + after == (TEXT * 3).lower().split()
+
+
+def test_where_a_word_stands_in_a_corrected_field(live: LivePage) -> None:
+    script = """async ([sent, at, field]) => {
+      const { sameWords } = await import(document.querySelector('.live').tap.page.player.base + '/rest.js');
+      return sameWords(sent, at, field);
+    }"""
+    for sent, at, field, expected in [
+        ("one two three ", 4, "one two three fo", 4),
+        ("teh cat sat ", 8, "their cat sat on", 10),
+        ("\U0001f600 be ", 2, "\U0001f600 be", 2),
+        ("  a b", 4, "  a b", 4),
+        ("a b ", 0, "a b", 0),
+        ('say "so ', 5, 'say "so', 4),
+    ]:
+        assert live.page.evaluate(script, [sent, at, field]) == expected, sent
 
 
 def test_doors_of_gradio_that_no_page_uses_are_shut(live: LivePage) -> None:

@@ -1,96 +1,19 @@
 """The owner's pages in a real browser, and every endpoint of the mounted app without the owner's token."""
 
 import json
-import os
 import re
-import subprocess
-import sys
-import time
 import urllib.error
 import urllib.request
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from ui.conftest import START_S, TESTS, _free_port
 from ui.owner_server import TITLE
+from ui.owner_site import Site
 
 SECRETS = ("heron", "osprey", "merlin", "untouched", "Which one?", "/rate?campaign", "HYPERLINK", "PID-")
-
-
-class Site:
-    """The owner's server as a process of its own."""
-
-    def __init__(self, folder: Path, *arguments: str) -> None:
-        self.folder, self.port = folder, _free_port()
-        self.url = f"http://127.0.0.1:{self.port}/"
-        command = [sys.executable, str(TESTS / "ui" / "owner_server.py"), str(folder), "--port", str(self.port)]
-        self.process = subprocess.Popen(
-            [*command, *arguments], cwd=TESTS.parent, env=os.environ | {"HOME": str(folder)}
-        )
-        until_s = time.monotonic() + START_S
-        while not self._answers():
-            assert self.process.poll() is None and time.monotonic() < until_s, "the server does not start"
-            time.sleep(0.1)
-        self.token = (folder / "token.txt").read_text(encoding="utf-8")
-
-    def _answers(self) -> bool:
-        try:
-            return bool(self.get("health"))
-        except OSError:
-            return False
-
-    def get(self, path: str, **headers: str) -> str:
-        request = urllib.request.Request(self.url + path, headers=headers)
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            return answer.read().decode("utf-8")
-
-    def post(self, path: str, body: dict[str, Any]) -> str:
-        data = json.dumps(body).encode()
-        request = urllib.request.Request(self.url + path, data, {"Content-Type": "application/json"})
-        try:
-            with urllib.request.urlopen(request, timeout=30) as answer:
-                return answer.read().decode("utf-8")
-        except urllib.error.HTTPError as error:
-            return error.read().decode("utf-8")
-
-    def states(self) -> dict[str, str]:
-        rows = json.loads(self.get("mos/owner/campaigns", Authorization=f"Bearer {self.token}"))
-        return {row["name"]: row["state"] for row in rows}
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    found = Site(tmp_path_factory.mktemp("owner"))
-    yield found
-    found.process.kill()
-    found.process.wait(10)
-
-
-@pytest.fixture
-def enter(chromium: Any, site: Site) -> Iterator[Callable[..., Any]]:
-    """Opens one of the pages and gives the token; no page may log an error or call out."""
-    contexts: list[Any] = []
-    wrong: list[str] = []
-
-    def open_page(path: str, token: str = site.token, **options: Any) -> Any:
-        context = chromium.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
-        contexts.append(context)
-        page = context.new_page()
-        page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on("request", lambda r: None if r.url.startswith((site.url, "data:", "blob:")) else wrong.append(r.url))
-        page.goto(site.url + path)
-        page.wait_for_selector(".owner-notice")
-        page.fill("#owner-token input", token)
-        page.click("#owner-show")
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert wrong == []
 
 
 def call(site: Site, fn: int, data: list[Any], event: Any) -> str:
@@ -211,6 +134,14 @@ def test_results_are_drawn(enter: Callable[..., Any], name: str, titles: int) ->
     assert "traps answered to the point" in tables
 
 
+def test_without_a_choice_what_was_answered_last_is_shown(site: Site, enter: Callable[..., Any]) -> None:
+    """Not the newest campaign, which nobody has rated."""
+    page = enter("results")
+    page.wait_for_selector(".js-plotly-plot .main-svg")
+    assert page.locator("#owner-campaign input").input_value() == "merlin"
+    assert "Which one?" in page.locator("#owner-head h2").text_content()
+
+
 def test_results_follow_what_raters_do(site: Site, enter: Callable[..., Any]) -> None:
     page = enter("results?campaign=untouched")
     page.wait_for_selector("#owner-head dl")
@@ -233,17 +164,6 @@ def test_downloads_are_whole(enter: Callable[..., Any], tmp_path: Path, button: 
         assert download.value.suggested_filename == f"kestrel.{ending}"
         download.value.save_as(tmp_path / "file")
         assert part in (tmp_path / "file").read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize("width", [390, 1280])
-def test_nothing_is_cut_off_at_the_side(enter: Callable[..., Any], width: int) -> None:
-    page = enter("campaigns", viewport={"width": width, "height": 844})
-    page.wait_for_selector(".campaign")
-    script = "s => Math.max(...[...document.querySelectorAll(s)].map((e) => e.getBoundingClientRect().right))"
-    assert page.evaluate(script, ".masthead *, .campaign, .owner-door") <= width
-    page.goto(page.url.replace("campaigns", "results?campaign=merlin"))
-    page.wait_for_selector(".js-plotly-plot .main-svg")
-    assert page.evaluate(script, ".owner-card, .owner-plot, .owner-choose, .owner-files button") <= width
 
 
 def test_the_navigation_leaves_the_raters_page_out(site: Site, enter: Callable[..., Any]) -> None:

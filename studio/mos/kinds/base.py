@@ -69,6 +69,7 @@ class Kind(ABC):
     relative: ClassVar[bool] = False  # a score says how the second sound compares with the first
     twins: ClassVar[bool] = False  # a sound is on the screen twice, and nothing but hearing may tell which
     anchored: ClassVar[bool] = False  # low-pass anchors are made of the reference
+    spoken: ClassVar[bool] = False  # what is heard is spoken while the rater types; the clips only say how loud it is
 
     @abstractmethod
     def check(self, config: CampaignConfig) -> None:

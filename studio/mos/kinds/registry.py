@@ -7,12 +7,13 @@ from studio.mos.kinds.acr import Acr
 from studio.mos.kinds.base import Kind
 from studio.mos.kinds.ccr import Ccr
 from studio.mos.kinds.dcr import Dcr
+from studio.mos.kinds.live import Live
 from studio.mos.kinds.mushra import Mushra
 from studio.mos.kinds.scale import Scale
 from studio.mos.kinds.similarity import Similarity
 
 KINDS: dict[str, Kind] = {
-    kind.name: kind for kind in (Acr(), Dcr(), Ccr(), Ab(), Similarity(), Abx(), Scale(), Mushra())
+    kind.name: kind for kind in (Acr(), Dcr(), Ccr(), Ab(), Similarity(), Abx(), Scale(), Mushra(), Live())
 }
 
 

@@ -1,6 +1,6 @@
 """How many raters a listening test needs for intervals of a wanted width, by simulation."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,7 +24,9 @@ class Plan:
     Attributes:
         raters: the fewest raters whose median half width is at most the wanted one.
         half_width: that median.
-        curve: (raters, median half width) of every number that was tried, rising.
+        curve: (raters, median half width) of every number that was tried, rising in raters. The widths never rise:
+            what the simulation's noise had turned round is evened out (``evened``), which moves nothing across the
+            wanted width, so the answer is that of the medians themselves.
     """
 
     raters: int
@@ -50,9 +52,9 @@ def raters_needed(
         items: scripts in the test.
         share: part of them that each rater hears.
         runs: simulated tests for each number of raters.
-        seed: of the draws; the same for every number, so that the curve is smooth.
+        seed: of the draws, the same for every number.
         level: nominal coverage.
-        show: called with each number of raters and its half width, as they are found.
+        show: called with each number of raters and its median half width, as they are found.
 
     Raises:
         BadOption: a width that even 1,024 raters do not reach; scripts vary too, and more of them are needed.
@@ -90,9 +92,9 @@ def raters_for_elo(
         pairs: votes of each rater, on random pairs of systems.
         scripts: in the test.
         runs: simulated tests for each number of raters.
-        seed: of the draws; the same for every number, so that the curve is smooth.
+        seed: of the draws, the same for every number.
         level: nominal coverage.
-        show: called with each number of raters and its half width, as they are found.
+        show: called with each number of raters and its median half width, as they are found.
 
     Raises:
         BadOption: a width that even 1,024 raters do not reach.
@@ -141,7 +143,21 @@ def _fewest(half_width: float, found: Callable[[int], F8], otherwise: str, show:
     while enough - few > 1:
         middle = (few + enough) // 2
         few, enough = (few, middle) if median(middle) <= half_width else (middle, enough)
-    return Plan(enough, curve[enough], sorted(curve.items()))
+    raters = sorted(curve)
+    widths = evened([curve[r] for r in raters])
+    fitted = dict(zip(raters, widths, strict=True))
+    return Plan(enough, fitted[enough], list(fitted.items()))
+
+
+def evened(widths: Sequence[float]) -> list[float]:
+    """The widths that never rise and are nearest to these in squares (isotonic regression, pool adjacent violators)."""
+    pools: list[tuple[float, int]] = []  # mean and how many
+    for width in widths:
+        pools.append((width, 1))
+        while len(pools) > 1 and pools[-2][0] < pools[-1][0]:
+            (last, n), (before, m) = pools.pop(), pools.pop()
+            pools.append(((before * m + last * n) / (m + n), m + n))
+    return [mean for mean, n in pools for _ in range(n)]
 
 
 def half_widths(who: Listeners, raters: int, items: int, share: float, runs: int, seed: int, level: float = 0.95) -> F8:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import gradio as gr
-from sqlmodel import col, select
 
 from studio.mos import report
 from studio.mos.campaigns import find
@@ -15,7 +14,7 @@ from studio.mos.export import write_export
 from studio.mos.report_cells import Table
 from studio.mos.report_html import gate_rows
 from studio.mos.report_tables import detail_tables, paper_tables, stop_rule
-from studio.mos.tables import Campaign
+from studio.mos.results import last_answered_first
 from studio.ui.figures.choices import better, ladder, preferences
 from studio.ui.figures.pairs import compared, identified
 from studio.ui.figures.raters import funnel
@@ -108,7 +107,7 @@ def build(owner: Owner) -> None:
 def _names(owner: Owner, token: str, name: str) -> tuple[str, Any]:
     def work() -> list[str]:
         with owner.listening.store.read() as session:
-            return list(session.exec(select(Campaign.name).order_by(col(Campaign.created_at).desc())).all())
+            return last_answered_first(session)
 
     message, found = owner.call(token, work)
     if found is None:

@@ -13,6 +13,7 @@ export class Figures {
   constructor(root) {
     this.root = root;
     this.compared = { live: null, old: null };
+    this.notes = Array.from(root.querySelectorAll("[data-sub]"), (node) => [node.dataset.sub, node.textContent]);
     this.clear();
   }
 
@@ -28,8 +29,8 @@ export class Figures {
   }
 
   clear() {
-    for (const name of ["first", "rtf", "stalls", "text", "buffered"]) this.write(name, "–");
-    this.write("first", "–", CAUSES.key);
+    for (const [name, note] of this.notes) this.write(name, "–", note);
+    this.part("figure", "stalls").classList.remove("bad");
   }
 
   show(f) {
@@ -39,7 +40,7 @@ export class Figures {
     this.write("rtf", f.rtf === null ? "–" : f.rtf.toFixed(2), f.rtf_final ? "compute over audio" : "so far, by arrival");
     const parts = ["compute", "network"].filter((r) => f[r].count).map((r) => `${r} ${f[r].count}`);
     this.write("stalls", f.stalls.count ? `${f.stalls.count} · ${seconds(f.stalls.ms)}` : "0", parts.join(", ") || "compute and network");
-    this.root.querySelector('[data-figure="stalls"]').classList.toggle("bad", f.stalls.count > 0);
+    this.part("figure", "stalls").classList.toggle("bad", f.stalls.count > 0);
     this.write("text", f.text.count ? `${f.text.count} · ${seconds(f.text.ms)}` : "0", f.credit.count ? `and ${seconds(f.credit.ms)} for the listener` : "ahead of the writer");
     this.write("buffered", ms(f.buffered_ms), `${seconds(f.audio_ms)} made`);
     this.compare(f.mode === "old" ? "old" : "live", f.from_first_word_ms);

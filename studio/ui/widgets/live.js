@@ -19,7 +19,8 @@ export class Live {
     this.params = new URLSearchParams(location.search);
     this.phase = "idle";
     this.mode = "keyboard";
-    this.play = null; // what the ear may be hearing: {play, mode, from}
+    this.play = null; // what the ear may be hearing: {play, id, mode, from}; null when nothing is shown
+    this.hasRest = false; // the connection was lost before all of a text was said
     this.rateHz = 24000;
     this.text = root.querySelector("#live-text");
     this.caption = new Caption(root);
@@ -88,16 +89,27 @@ export class Live {
   }
 
   clear() {
+    this.tell({ type: "clear", suspended: !this.player.isAwake });
     this.player.resume();
-    this.tell({ type: "clear" });
     this.editor.forget();
     this.status.clear();
   }
 
+  /** As at the start; what is still to come of the last utterance is not shown. */
+  cleared() {
+    this.play = null;
+    this.hasSpoken = this.canCompare = this.hasRest = false;
+    this.caption.clear();
+    this.scope.clear();
+    this.figures.clear();
+    this.figures.forgetComparison();
+    this.links(null);
+    this.show();
+  }
+
   do(name) {
     this.gesture();
-    const action = ACTIONS[name];
-    action(this);
+    ACTIONS[name](this);
     this.show();
   }
 
@@ -208,9 +220,8 @@ export class Live {
     button("finish").disabled = phase !== "open";
     button("stop").disabled = !isBusy;
     button("replay").disabled = isBusy || !this.hasSpoken;
-    for (const old of this.root.querySelectorAll('[data-do="old"]')) {
-      old.disabled = !this.canCompare || phase === "stopping" || (this.mode === "old" && isBusy);
-    }
+    button("old").disabled = !this.canCompare || phase === "stopping" || (this.mode === "old" && isBusy);
+    button("rest").hidden = !this.hasRest || isBusy || !this.isOnline;
     this.status.chip(this.state(), this.mode);
   }
 
@@ -261,16 +272,19 @@ const ACTIONS = {
   stop(page) {
     page.tell({ type: "stop", suspended: !page.player.isAwake });
     page.player.resume();
+    page.hasRest = false;
   },
   clear(page) {
-    page.tell({ type: "clear", suspended: !page.player.isAwake });
-    page.player.resume();
-    page.editor.forget();
-    page.status.clear();
+    page.clear();
     page.text.focus();
   },
   replay: (page) => page.tell({ type: "replay" }),
   old: (page) => page.tell({ type: "old" }),
+  rest(page) {
+    page.status.clear();
+    page.tell({ type: "rest" });
+    page.text.focus(); // the button goes
+  },
   llm(page) {
     const text = page.root.querySelector("#live-llm").value;
     if (!text.trim()) return page.status.say("info", "The model has nothing to type: give it a text.");

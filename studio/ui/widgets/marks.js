@@ -1,6 +1,8 @@
 // What is written over the spectrogram.
 
 const WORD_PX = 22;
+const BESIDE_PX = 3; // between a label and the ends of its span
+const FEWEST_LETTERS = 2; // before an ellipsis
 
 /** The index of the first entry whose `key` is not below `limit`; entries are in order. */
 function lowerBound(list, key, limit) {
@@ -12,6 +14,17 @@ function lowerBound(list, key, limit) {
     else high = middle;
   }
   return low;
+}
+
+/** As much of a word as `room` holds, by what `measure` makes of a text; "" when that says nothing. */
+export function fitted(text, room, measure) {
+  if (measure(text) <= room) return text;
+  const letters = Array.from(text);
+  for (let count = letters.length - 1; count >= FEWEST_LETTERS; count--) {
+    const part = `${letters.slice(0, count).join("")}\u2026`;
+    if (measure(part) <= room) return part;
+  }
+  return "";
 }
 
 export function drawWords(scope, view) {
@@ -30,15 +43,15 @@ export function drawWords(scope, view) {
     const wasHeard = word.start < view.sample;
     paint.fillStyle = isNow ? colours.accent : wasHeard ? colours["accent-soft"] : colours.paper;
     paint.beginPath();
-    paint.roundRect(x + 1, 3, Math.max(3, end - x - 2), WORD_PX - 2, 4);
+    paint.roundRect(x + 1, 3, Math.max(1, end - x - 2), WORD_PX - 2, 4);
     paint.fill();
-    if (end - x < 12) continue;
-    paint.save();
-    paint.clip();
+    // The label lies in the part of the span that is seen.
+    const [left, right] = [Math.max(x, 0), Math.min(end, scope.width)];
+    const label = fitted(word.text, right - left - 2 * BESIDE_PX, (text) => paint.measureText(text).width);
+    // A word that is still being made grows: its label waits until it is whole.
+    if (!label || (label !== word.text && !word.end)) continue;
     paint.fillStyle = isNow ? colours["accent-ink"] : wasHeard ? colours.ink : colours.muted;
-    const width = paint.measureText(word.text).width;
-    paint.fillText(word.text, width < end - x - 8 ? (x + end - width) / 2 : x + 5, WORD_PX / 2 + 3);
-    paint.restore();
+    paint.fillText(label, (left + right - paint.measureText(label).width) / 2, WORD_PX / 2 + 3);
   }
 }
 

@@ -4,6 +4,7 @@ import { Calls, device, Refused } from "./rate.calls.js";
 import { Deck } from "./rate.deck.js";
 import { ask, button, h } from "./rate.dom.js";
 import { Kept } from "./rate.kept.js";
+import { LiveLine, LiveTrial } from "./rate.live.js";
 import { card, codeRow, STAGES, welcome } from "./rate.stages.js";
 import { isPage, Trial } from "./rate.trial.js";
 import { Words } from "./rate.words.js";
@@ -107,30 +108,45 @@ class Rater {
     const mine = draft?.trial === trial.trial ? draft : null;
     this.progress(trial);
     this.loading();
-    const buffers = await this.sounds(trial.slots);
+    const buffers = shown.screen.kind === "live" ? null : await this.sounds(trial.slots);
     const open = () => this.openTrial(shown, buffers, mine);
     if (!trial.break_before || mine) return open();
     return this.draw("break", this.pauseCard(trial, open));
   }
 
   openTrial(shown, buffers, draft) {
-    const { trial, screen } = shown;
-    const deck = new Deck(this.context, buffers, {
-      together: isPage(screen),
-      kept: draft?.sounds,
-      on: { may: (slot) => view.may(slot), changed: () => view.heard(), silent: () => this.notify("warn", this.words.say("silent")) },
-    });
-    const view = (this.running = new Trial(shown, deck, draft, this.words, {
-      keep: (marks) => this.kept.set("draft", marks),
-      send: (answer) => this.attempt(() => this.send(answer)),
-      say: (text) => this.say(text),
-    }));
+    const { trial } = shown;
+    const view = (this.running = buffers ? this.deckTrial(shown, buffers, draft) : this.liveTrial(shown, draft));
     this.draw("trials", view.element);
     this.root.dataset.trial = trial.trial;
     view.keep(); // a reload comes back to this screen, not to the break before it
     view.focus();
     const place = this.words.say("position", { n: trial.position + 1, of: trial.of });
     this.say(trial.practice ? `${place}. ${this.words.say("practice")}` : place);
+  }
+
+  deckTrial(shown, buffers, draft) {
+    const deck = new Deck(this.context, buffers, {
+      together: isPage(shown.screen),
+      kept: draft?.sounds,
+      on: { may: (slot) => view.may(slot), changed: () => view.heard(), silent: () => this.notify("warn", this.words.say("silent")) },
+    });
+    const view = new Trial(shown, deck, draft, this.words, this.told);
+    return view;
+  }
+
+  liveTrial(shown, draft) {
+    this.line ??= new LiveLine(this.base, this.calls.server, this.calls.token);
+    return new LiveTrial(shown, this.line, draft, this.words, this.told);
+  }
+
+  /** What a screen tells. */
+  get told() {
+    return {
+      keep: (marks) => this.kept.set("draft", marks),
+      send: (answer) => this.attempt(() => this.send(answer)),
+      say: (text) => this.say(text),
+    };
   }
 
   pauseCard({ position, of }, open) {

@@ -8,19 +8,20 @@ export const RECEIVED = {
     const wasLost = page.isOnline === false;
     page.isOnline = m.state === "open";
     if (m.state === "lost") page.status.say("error", "The connection to the server is lost. Trying to get it back; what you type is kept.", "socket");
-    else if (wasLost) page.status.say("info", `Connected again.${page.isCutOff ? " Press Speak to hear the whole text." : ""}`, "socket");
-    if (m.state !== "lost") page.isCutOff = false;
+    else if (wasLost) page.status.say("info", `Connected again.${page.hasRest && page.phase !== "waiting" ? " Press Speak the rest, or type on." : ""}`, "socket");
     page.show();
   },
   batch(page, m) {
     for (const event of m.list) {
-      if (event.type === "columns") {
+      const isColumns = event.type === "columns";
+      if (!isColumns) page.root.tap?.events.push(event);
+      if (!page.play) continue; // it is of what was cleared
+      if (isColumns) {
         page.scope.push(event.data);
         continue;
       }
       page.caption.event(event);
       page.scope.event(event);
-      page.root.tap?.events.push(event);
       NOTED[event.type]?.(page, event);
     }
   },
@@ -29,32 +30,38 @@ export const RECEIVED = {
     page.phase = m.phase;
     page.mode = m.mode;
     if (m.finished) {
-      page.hasSpoken = true;
+      page.hasSpoken = page.play !== null;
       page.root.dataset.said = Number(page.root.dataset.said ?? 0) + 1;
     }
-    if (m.phase === "open" && m.mode !== "old") page.canCompare = true;
+    if (m.phase === "open") page.hasRest = false;
     if (m.phase === "idle" || m.mode !== "old") page.caption.setHeld("");
-    if (m.stopped !== undefined) page.stopped(m.stopped);
+    if (m.stopped !== undefined && page.play) page.stopped(m.stopped);
     page.show();
   },
   figures(page, m) {
+    if (page.play?.id !== m.id) return;
     page.figures.show(m);
     page.root.figures = m;
   },
-  cutoff: (page) => (page.isCutOff = true),
+  cutoff: (page, m) => (page.hasRest = m.hasRest),
+  cleared: (page) => page.cleared(),
   held: (page, m) => page.caption.setHeld(m.text),
-  trace: (page, m) => page.links(m),
+  trace: (page, m) => page.play?.id === m.utterance && page.links(m),
   note: (page, m) => page.status.note(m.code),
   error(page, m) {
     if (m.code === "closed") return; // it was on its way when the utterance ended
     const isBusy = m.code === "busy";
-    const text = isBusy ? `${m.message} Your text is kept, and is spoken as soon as there is a place.` : m.message;
+    const text = isBusy ? "All places are taken. Your text is kept, and is spoken as soon as there is a place." : m.message;
     page.status.say(isBusy ? "warn" : "error", text, m.code);
   },
 };
 
 const NOTED = {
-  ready: (page) => page.status.drop("busy"),
+  ready(page) {
+    page.status.drop("busy");
+    page.canCompare = true; // there was a place for it
+    page.show();
+  },
   segment: (page) => (page.isInSegment = true),
   eos: (page) => (page.isInSegment = false),
   options: (page, e) => page.settings.inForce(e.options),

@@ -81,7 +81,7 @@ export class Scope {
     this.scale = scale;
     this.width = clientWidth;
     this.height = clientHeight;
-    this.perSecond = clientWidth < 600 ? 88 : 130; // CSS pixels
+    this.perSecond = clientWidth < 600 ? 110 : 130; // CSS pixels
     this.dirty = true;
   }
 
@@ -193,12 +193,14 @@ export class Scope {
       paint.fillText(`${s} s`, x + 4, view.bottom + 21);
     }
     if (this.columns === 0) return;
-    paint.globalAlpha = 0.75;
+    paint.strokeStyle = this.ground; // so that it can be read on any sound
+    paint.lineWidth = 3;
+    paint.lineJoin = "round";
     for (const kilo of [1, 2, 4, 8]) {
       const y = view.top + heightOf(kilo * 1000, this.rateHz) * (view.bottom - view.top);
+      paint.strokeText(`${kilo}k`, 4, y);
       paint.fillText(`${kilo}k`, 4, y);
     }
-    paint.globalAlpha = 1;
   }
 
   drawHead(view) {

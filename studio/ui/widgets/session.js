@@ -3,6 +3,7 @@
 import { Feed } from "./feed.js";
 import { Keyboard } from "./keyboard.js";
 import { Outbox } from "./outbox.js";
+import { restOf } from "./rest.js";
 import { Socket } from "./socket.js";
 import { Spectrum } from "./spectrum.js";
 import { sayOldWay, typeAsModel } from "./streams.js";
@@ -22,6 +23,7 @@ export class Session {
     this.phase = "idle"; // idle | open | ending | stopping | waiting | replay
     this.mode = "keyboard"; // keyboard | llm | old
     this.current = this.last = this.live = null;
+    this.rest = null; // says what a lost connection cut off
     this.nextId = 1;
     this.settings = { voice: "", seed: 0, temperature: null, options: {} };
     this.rateHz = 24000;
@@ -97,9 +99,10 @@ export class Session {
     const u = this.current;
     if (!u || u.ended) return;
     u.ended = true;
-    this.post({ type: "cutoff" });
     this.schedule?.stop();
     this.keepRest();
+    this.rest = this.phase === "stopping" ? null : restOf(this, u);
+    this.post({ type: "cutoff", hasRest: this.rest !== null });
     if (this.phase === "stopping" || !u.samples) this.over();
     else this.turn("ending");
     this.feed.final();
@@ -200,7 +203,7 @@ export class Session {
 
   stop({ suspended = false } = {}) {
     clearTimeout(this.retryTimer);
-    this.afterwards = null; // stop means everything, also what was to come next
+    this.afterwards = this.rest = null; // stop means everything, also what was to come next
     this.endsNext = false;
     if (this.phase === "idle" || this.phase === "stopping") return;
     if (this.phase === "waiting") {
@@ -217,6 +220,12 @@ export class Session {
   clear(m) {
     this.keyboard.clear();
     this.stop(m);
+    this.post({ type: "cleared" }); // what was posted before is of what is gone, and so is all until the next begin
+  }
+
+  /** Go on where the connection was lost. */
+  sayRest() {
+    if (this.rest) this.then(this.rest);
   }
 
   llm({ text, rate }) {
@@ -279,7 +288,7 @@ export class Session {
     u.mode = mode;
     u.spectrum = new Spectrum(this.rateHz);
     if (mode !== "old") this.live = u;
-    this.afterwards = this.retry = null;
+    this.afterwards = this.retry = this.rest = null;
     this.endsNext = false;
     this.keyboard.inputMs = now();
     u.asked = mode === "old" ? this.live.asked : structuredClone(this.settings);

@@ -15,7 +15,9 @@ export class Settings {
     [this.voice, this.speaker, this.heat, this.seed] = ["voice", "speaker", "temperature", "seed"].map(set);
     this.voice.addEventListener("change", () => this.choose());
     this.speaker.addEventListener("change", () => this.changed("The speaker changes with the next text."));
-    this.seed.addEventListener("change", () => this.changed("The seed changes with the next text."));
+    this.seedInForce = 0;
+    this.seedSaid = this.root.querySelector("#live-seed-said");
+    for (const type of ["change", "blur"]) this.seed.addEventListener(type, () => this.takeSeed());
     this.heat.addEventListener("input", () => {
       this.temperature = Number(this.heat.value);
       this.showHeat();
@@ -90,15 +92,25 @@ export class Settings {
   send() {
     clearTimeout(this.timer);
     if (!this.card) return;
-    const seed = Math.max(0, Math.min(2 ** 32 - 1, Math.trunc(Number(this.seed.value) || 0)));
-    this.seed.value = seed;
+    const seed = this.seedInForce;
     const voice = `${this.card.name}:${this.speaker.value}`;
     this.on.changed({ voice, seed, temperature: this.temperature, options: { ...this.options } }, this.card.sample_rate_hz);
   }
 
   reseed() {
     this.seed.value = Math.floor(Math.random() * 100000);
-    this.changed("The seed changes with the next text.");
+    this.takeSeed();
+  }
+
+  /** The seed as typed comes into force, or the page says what is allowed and which one stays. */
+  takeSeed() {
+    const { seed, seedInForce } = this;
+    const isGood = seed.value !== "" && seed.validity.valid; // words and half numbers have an empty value
+    seed.setAttribute("aria-invalid", String(!isGood));
+    this.seedSaid.textContent = isGood ? "" : `A seed is a whole number from ${seed.min} to ${seed.max}. Seed ${seedInForce} stays in force.`;
+    if (!isGood) return;
+    seed.value = this.seedInForce = Number(seed.value);
+    if (this.seedInForce !== seedInForce) this.changed("The seed changes with the next text.");
   }
 
   /** The server says which options are in force. */

@@ -6,7 +6,7 @@ import { now } from "./wire.js";
 
 /** A language model that types `text` at `rate` tokens a second. */
 export function typeAsModel(session, text, rate) {
-  stream(session, "llm", tokenArrivals(text, rate), null);
+  stream(session, "llm", tokenArrivals(text, rate), null, { wanted: text, again: (rest) => typeAsModel(session, rest, rate) });
 }
 
 /** What was said while typing, pushed at each sentence's end only, at the times at which it was typed. */
@@ -14,9 +14,10 @@ export function sayOldWay(session, live) {
   stream(session, "old", sentenceArrivals(live.typed), live);
 }
 
-function stream(session, mode, arrivals, live) {
-  const u = session.open(mode, "stream", () => stream(session, mode, arrivals, live));
+function stream(session, mode, arrivals, live, more = {}) {
+  const u = session.open(mode, "stream", () => stream(session, mode, arrivals, live, more));
   if (!u) return;
+  Object.assign(u, more);
   const began = now();
   // Both ways are measured from the same moment: the first word that was finished.
   if (live) u.first.wordMs = began + live.first.wordMs - live.typed.firstMs;

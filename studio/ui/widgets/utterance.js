@@ -15,6 +15,7 @@ export class Utterance {
     Object.assign(this, { id, source, rateHz, take: 0, samples: 0, ended: false, ending: false });
     this.typed = new Typed();
     this.words = [];
+    this.sentText = "";
     this.seams = 0;
     this.pcm = [];
     this.kept = 0;
@@ -93,6 +94,12 @@ export class Utterance {
     return { count: chosen.length, ms: Math.round(chosen.reduce((sum, g) => sum + (g.frames * 1000) / this.rateHz, 0)) };
   }
 
+  /** How much of the text as sent has its sound here, word by word; code points. */
+  get saidChars() {
+    const cut = this.words.find((word) => !(word?.endSample <= this.samples));
+    return cut ? cut.from : (this.words.at(-1)?.to ?? 0);
+  }
+
   /** The figures shown on the page, milliseconds but for `rtf`. */
   figures() {
     const f = this.first;
@@ -122,14 +129,16 @@ export class Utterance {
 
 /** What each event of the server's changes. */
 const EVENTS = {
-  text(u) {
+  text(u, e) {
     u.textMs = now();
+    u.sentText += e.text;
   },
   committed(u, e) {
     const at = now();
     const key = u.closing ?? { tMs: at, cause: "" };
     // The text that committed it came before: an engine may read its inbox later.
-    u.words[e.i] = { word: e.word, keyMs: key.tMs, cause: key.cause, committedMs: u.textMs ?? at };
+    const { word, char_start: from, char_end: to } = e;
+    u.words[e.i] = { word, from, to, keyMs: key.tMs, cause: key.cause, committedMs: u.textMs ?? at };
     u.first.wordMs ||= key.tMs;
   },
   flushed(u) {
@@ -151,6 +160,9 @@ const EVENTS = {
   },
   word_start(u, e) {
     if (u.words[e.i]) u.words[e.i].sample = e.sample;
+  },
+  word_end(u, e) {
+    if (u.words[e.i]) u.words[e.i].endSample = e.sample;
   },
   wait(u, e) {
     u.serverWaits.push({ reason: e.reason, sample: e.sample, ms: e.duration_ms });

@@ -17,6 +17,7 @@ const COMMANDS = {
   llm: (m) => session.llm(m),
   old: () => session.old(),
   replay: () => session.replay(),
+  rest: () => session.sayRest(),
 };
 
 self.onmessage = ({ data }) => COMMANDS[data.type](data);

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from studio.core.errors import BadOption
-from studio.mos.stats.planner import half_widths, raters_for_elo, raters_needed
+from studio.mos.stats.planner import evened, half_widths, raters_for_elo, raters_needed
 from studio.mos.stats.population import Listeners, Voters
 
 WHO = Listeners(systems=(3.0,), low=None, noise_spread=0.0, clickers=0.0)
@@ -16,8 +16,27 @@ def test_the_fewest_raters_that_do():
     assert plan.half_width <= 0.3
     curve = dict(plan.curve)
     assert curve[plan.raters - 1] > 0.3
-    assert sorted(shown) == plan.curve
+    assert [raters for raters, _ in plan.curve] == sorted(raters for raters, _ in shown)
     assert raters_needed(0.3, items=40) == plan
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_more_raters_ever_give_a_wider_interval(seed):
+    """Medians of two runs are noise for the most part; the list falls, and the answer is that of the medians."""
+    shown = {}
+    plan = raters_needed(0.3, items=8, runs=2, seed=seed, show=shown.__setitem__)
+    widths = [width for _, width in plan.curve]
+    assert widths == sorted(widths, reverse=True)
+    assert widths == evened([shown[raters] for raters, _ in plan.curve])
+    assert plan.raters == min(raters for raters, width in shown.items() if width <= 0.3)
+    assert plan.half_width == dict(plan.curve)[plan.raters] <= 0.3
+
+
+def test_evening_out_pools_what_rises_and_nothing_else():
+    assert evened([5.0, 4.0, 4.0, 1.0]) == [5.0, 4.0, 4.0, 1.0]
+    assert evened([5.0, 2.0, 4.0, 3.0, 1.0, 2.0]) == [5.0, 3.0, 3.0, 3.0, 1.5, 1.5]
+    assert evened([1.0, 2.0, 3.0]) == [2.0, 2.0, 2.0]
+    assert evened([np.inf, 2.0, 3.0]) == [np.inf, 2.5, 2.5] and evened([]) == []
 
 
 def test_theory_agrees():

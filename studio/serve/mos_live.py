@@ -1,0 +1,269 @@
+"""The socket of ``/mos/live``: a rater types to a voice that nobody names, then the other one hears the same keys.
+
+What reaches the rater's browser is sound in packets of one size, the keys as they come again, and when it is over:
+no voice, no option, no event of the engine's, and no message whose size or kind would tell the two apart.
+"""
+
+import asyncio
+import json
+import logging
+import tempfile
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from fastapi import FastAPI
+from starlette.websockets import WebSocket
+
+from studio.core import events as ev
+from studio.core.cards import parse_voice, voice_address
+from studio.core.errors import BadMessage, BadOption, BadText, BadVoice, Busy, StudioError
+from studio.core.ports import Engine
+from studio.core.trace import Trace, open_trace
+from studio.measure.latency import ladder
+from studio.mos.service import Listening
+from studio.mos.takes import AGAIN, MAX_CHARS, MAX_LATE_MS, MAX_STROKES, TYPED, Made, Part, Stroke, Typing
+from studio.serve import protocol as wire
+from studio.serve.mos_door import Door
+from studio.serve.socket import Session, admit
+from studio.serve.stream import Outgoing, Stream
+from studio.serve.traces import TraceShelf
+from studio.settings import ServeSettings
+
+CREDIT_MS = 2000.0
+LEAD_S = 0.6  # from the second voice's opening to the first key: the listener's player is ready by then
+PACKET_SAMPLES = 600
+_TAKE = {"trial": wire.text(64), "slot": wire.whole(TYPED, AGAIN), "utterance": wire.whole(0, wire.MAX_U32)}
+
+log = logging.getLogger("studio.serve")
+
+
+class Mute(StudioError):
+    """A voice of the test cannot speak; a rater is not told which, nor why."""
+
+    code = "mute"
+
+
+@dataclass
+class LiveTake:
+    """One slot of one screen while it is spoken. Times are of the event loop's clock, in s."""
+
+    trial: str
+    slot: int
+    part: Part
+    gain: float
+    strokes: list[Stroke] = field(default_factory=list[Stroke])
+    began_s: float | None = None
+    end_ms: float | None = None
+    late_ms: float = 0.0
+    chars: int = 0
+    samples: int = 0
+    rate_hz: int = 0
+    is_cancelled: bool = False
+    is_whole: bool = False
+    replay: asyncio.Task[None] | None = None
+
+
+class LiveSession(Session):
+    """One rater's socket; at most one voice speaks at a time."""
+
+    def __init__(
+        self,
+        websocket: WebSocket,
+        engine: Engine,
+        shelf: TraceShelf,
+        settings: ServeSettings,
+        listening: Listening,
+        door: Door,
+    ) -> None:
+        super().__init__(websocket, engine, shelf, replace(settings, max_utterances_per_socket=1))
+        self._listening, self._door = listening, door
+        self._rater: int | None = None
+        self._takes: dict[int, LiveTake] = {}
+
+    async def _greet(self) -> None:
+        """Nothing: who it is comes first, and the voices are nobody's business here."""
+
+    async def _leave(self) -> None:
+        for take in self._takes.values():
+            if take.replay is not None:
+                take.replay.cancel()
+        await super()._leave()
+
+    # --- from the rater ------------------------------------------------------------------------------
+
+    async def _obey(self, data: dict[str, Any]) -> None:
+        kind = data.get("type")
+        if kind == "enter":
+            self._rater = self._door.rater(self._websocket, str(data.get("token"))[:400])
+            await self._send(json.dumps({"type": "entered"}))
+        elif self._rater is None:
+            raise BadMessage("nobody has entered", "send 'enter' with the rater's token first")
+        elif kind == "take":
+            await self._begin_take(data, self._rater)
+        elif kind in ("edit", "end", "cancel", "played"):
+            await self._typed(wire.parse(data))
+        else:
+            raise BadMessage(f"no message is of type {str(kind)[:40]!r}", "known are take, edit, end, cancel, played")
+
+    async def _begin_take(self, data: dict[str, Any], rater: int) -> None:
+        for name, check in _TAKE.items():
+            if allowed := check(data.get(name)):
+                raise BadMessage(f"{name!r} of 'take' is not allowed", f"give {allowed}")
+        trial, slot, number = str(data["trial"]), int(data["slot"]), int(data["utterance"])
+        if self._streams or number in self._takes:
+            raise Busy("a voice is speaking", "let it finish, or cancel it")
+        part = await asyncio.to_thread(self._listening.part, rater, trial, slot)
+        take = LiveTake(trial, slot, part, 10.0 ** (part.gain_db / 20.0))
+        said, cards = part.said_by, self._engine.cards()
+        self._takes[number] = take
+        try:
+            address = voice_address(said.voice, said.speaker, cards)
+            take.rate_hz = parse_voice(address, {card.name: card for card in cards})[0].sample_rate_hz
+            await self._open(
+                wire.Open(
+                    utterance=number,
+                    voice=address,
+                    seed=said.seed,
+                    temperature=said.temperature,
+                    options=said.options,
+                    source="keyboard",
+                    credit_ms=CREDIT_MS,
+                )
+            )
+        except (BadVoice, BadOption) as error:
+            del self._takes[number]
+            log.warning("a voice of a listening test cannot speak: %s", error)
+            raise Mute("this voice cannot speak now", "tell the people who run this test") from error
+        except StudioError:
+            del self._takes[number]
+            raise
+        if part.typing is not None:
+            take.replay = asyncio.create_task(self._type_again(number, take, part.typing))
+
+    async def _typed(self, message: wire.Message) -> None:
+        take = self._takes.get(message.utterance)
+        if take is not None and isinstance(message, wire.Edit | wire.End):
+            if take.part.typing is not None:
+                raise BadMessage("this voice hears what was typed before", "listen")
+            self._note(take, message)
+        elif take is not None and isinstance(message, wire.Cancel) and take.replay is not None:
+            take.replay.cancel()
+        await self._dispatch(message)
+
+    def _note(self, take: LiveTake, message: wire.Edit | wire.End) -> None:
+        """Write a key down with its time. Raises BadText where there are too many."""
+        now_s = asyncio.get_running_loop().time()
+        take.began_s = now_s if take.began_s is None else take.began_s
+        at_ms = 1000.0 * (now_s - take.began_s)
+        if isinstance(message, wire.End):
+            take.end_ms = at_ms if take.end_ms is None else take.end_ms
+            return
+        take.chars += len(message.insert)
+        if take.chars > MAX_CHARS or len(take.strokes) >= MAX_STROKES:
+            raise BadText(f"a screen takes at most {MAX_CHARS} characters", "finish the text")
+        take.strokes.append(Stroke(at_ms, message.at, message.remove, message.insert))
+
+    async def _type_again(self, number: int, take: LiveTake, typing: Typing) -> None:
+        """Give the second voice every key at its time, and show it to the rater."""
+        loop = asyncio.get_running_loop()
+        began_s = loop.time() + LEAD_S
+        for stroke in typing.strokes:
+            await self._until(take, began_s + stroke.at_ms / 1000.0)
+            message = wire.Edit(utterance=number, at=stroke.at, remove=stroke.remove, insert=stroke.insert)
+            await self._dispatch(message)
+            shown = {"at": stroke.at, "remove": stroke.remove, "insert": stroke.insert}
+            await self._send(json.dumps({"type": "typed", "utterance": number} | shown, ensure_ascii=False))
+        await self._until(take, began_s + typing.end_ms / 1000.0)
+        await self._dispatch(wire.End(utterance=number))
+
+    async def _until(self, take: LiveTake, due_s: float) -> None:
+        loop = asyncio.get_running_loop()
+        await asyncio.sleep(due_s - loop.time())
+        take.late_ms = max(take.late_ms, 1000.0 * (loop.time() - due_s))
+
+    # --- to the rater --------------------------------------------------------------------------------
+
+    def _encoded(self, stream: Stream, item: Outgoing) -> list[str | bytes]:
+        take = self._takes[stream.number]
+        match item:
+            case ev.Ready():
+                return [json.dumps({"type": "opened", "utterance": stream.number, "rate_hz": take.rate_hz})]
+            case ev.Audio():
+                take.samples = item.sample + len(item.pcm)
+                return [stream.packet(part) for part in _level(item, take.gain)]
+            case ev.Cancelled():
+                take.is_cancelled = True
+                return []
+            case ev.Ended():
+                take.is_whole = take.samples > 0 and not take.is_cancelled
+                return [json.dumps({"type": "ended", "utterance": stream.number, "samples": take.samples})]
+            case ev.Failed():
+                return [wire.error_message(Mute("the voice broke off", "begin again"), stream.number)]
+            case ev.Event():
+                return []
+            case StudioError():
+                return [wire.error_message(item, stream.number)]
+        raise AssertionError(item)
+
+    async def _farewell(self, stream: Stream, token: str | None) -> str:
+        """Keep the take, where it is whole; the rater's page is told what became of it."""
+        take = self._takes.pop(stream.number)
+        if take.replay is not None:
+            take.replay.cancel()
+        trace = b"" if token is None else await asyncio.to_thread(self._shelf.take, token)
+        if not (take.is_whole and trace and self._rater is not None) or self._gone.is_set():
+            return json.dumps({"type": "dropped", "utterance": stream.number})
+        typing = take.part.typing or Typing(take.strokes, take.end_ms or 0.0)
+        first = self._listening.clips.trace_path(take.part.trace) if take.part.trace else None
+        latency_ms, apart_ms = await asyncio.to_thread(_measured, trace, first)
+        late_ms = max(take.late_ms, apart_ms)
+        made = Made(take.trial, take.slot, typing, take.rate_hz, take.samples, latency_ms, late_ms)
+        if late_ms > MAX_LATE_MS:
+            log.warning("the keys came %.0f ms late to the second voice; it is heard again", late_ms)
+            return json.dumps({"type": "again", "utterance": stream.number})
+        try:
+            kept = await asyncio.to_thread(self._listening.keep_take, self._rater, made, trace)
+            await asyncio.wrap_future(kept)
+        except StudioError as error:
+            return wire.error_message(error, stream.number)
+        return json.dumps({"type": "kept", "utterance": stream.number, "samples": take.samples})
+
+
+def add_live(
+    app: FastAPI, listening: Listening, door: Door, engine: Engine, shelf: TraceShelf, settings: ServeSettings
+) -> None:
+    """Put the raters' socket into an app."""
+    sockets: set[Session] = set()
+
+    @app.websocket("/mos/live")
+    async def live(websocket: WebSocket) -> None:
+        session = LiveSession(websocket, engine, shelf, settings, listening, door)
+        await admit(websocket, sockets, settings, session)
+
+
+def _level(audio: ev.Audio, gain: float) -> list[ev.Audio]:
+    """The same sound at the level of all voices, in pieces of one size."""
+    pcm = np.clip(np.rint(audio.pcm * gain), -32768, 32767).astype(np.int16)
+    starts = range(0, len(pcm), PACKET_SAMPLES)
+    return [replace(audio, sample=audio.sample + at, pcm=pcm[at : at + PACKET_SAMPLES]) for at in starts]
+
+
+def _measured(trace: bytes, first: Path | None) -> tuple[float | None, float]:
+    """t5 - t0 of a trace, in ms; and by how much a text came at another time than in the first voice's trace."""
+    with tempfile.TemporaryDirectory() as scratch:
+        path = Path(scratch) / "take.trace"
+        path.write_bytes(trace)
+        opened = open_trace(path)
+    latency_ms = ladder(opened).since("t5", "t0")
+    if first is None:
+        return latency_ms, 0.0
+    here, there = (_arrivals_ms(one) for one in (opened, open_trace(first)))
+    return latency_ms, float(np.abs(here - there).max()) if here.shape == there.shape and len(here) else np.inf
+
+
+def _arrivals_ms(trace: Trace) -> np.ndarray:
+    """When each text came to the voice, in ms since the first."""
+    times_ms = np.array([event.t_ms for event in trace.events if isinstance(event, ev.Text)])
+    return times_ms - times_ms[:1]

@@ -1,0 +1,37 @@
+// What a lost connection cut off: from the first word whose sound had not come to its end.
+
+/** A function that says the rest of an utterance, or null where nothing is left that can be said. */
+export function restOf(session, u) {
+  return (RESTS[u.mode] ?? (() => null))(session, u);
+}
+
+const RESTS = {
+  /** The field goes back to where the voice was: what is typed next follows the rest. */
+  keyboard(session, u) {
+    const { keyboard } = session;
+    const from = u.base + sameWords(u.sentText, u.saidChars, u.typed.text());
+    const end = u.base + u.typed.length;
+    if (keyboard.field.text(u.base, end) !== u.typed.text() || !keyboard.field.text(from, end).trim()) return null;
+    keyboard.base = from;
+    return () => {
+      session.endsNext = u.ending;
+      keyboard.open();
+    };
+  },
+  llm(session, u) {
+    const rest = Array.from(u.wanted).slice(u.saidChars).join("");
+    return rest.trim() ? () => u.again(rest) : null;
+  },
+};
+
+/**
+ * Where in the field the word stands that stands at `at` in the text as sent, in code points. Words said may have been
+ * corrected in the field meanwhile, so words are counted.
+ */
+export function sameWords(sent, at, field) {
+  const before = Array.from(sent).slice(0, at).join("").match(/\S+(?=\s)/g)?.length ?? 0;
+  const word = /\s*\S+\s+/gy;
+  let end = 0;
+  for (let k = 0; k < before && word.test(field); k++) end = word.lastIndex;
+  return Array.from(field.slice(0, end)).length;
+}

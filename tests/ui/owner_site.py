@@ -1,0 +1,54 @@
+"""The owner's server as a process of its own, and what can be asked of it without a browser."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from ui.conftest import START_S, TESTS, _free_port
+
+
+class Site:
+    """The owner's server as a process of its own."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        self.folder, self.port = folder, _free_port()
+        self.url = f"http://127.0.0.1:{self.port}/"
+        command = [sys.executable, str(TESTS / "ui" / "owner_server.py"), str(folder), "--port", str(self.port)]
+        self.process = subprocess.Popen(
+            [*command, *arguments], cwd=TESTS.parent, env=os.environ | {"HOME": str(folder)}
+        )
+        until_s = time.monotonic() + START_S
+        while not self._answers():
+            assert self.process.poll() is None and time.monotonic() < until_s, "the server does not start"
+            time.sleep(0.1)
+        self.token = (folder / "token.txt").read_text(encoding="utf-8")
+
+    def _answers(self) -> bool:
+        try:
+            return bool(self.get("health"))
+        except OSError:
+            return False
+
+    def get(self, path: str, **headers: str) -> str:
+        request = urllib.request.Request(self.url + path, headers=headers)
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return answer.read().decode("utf-8")
+
+    def post(self, path: str, body: dict[str, Any]) -> str:
+        data = json.dumps(body).encode()
+        request = urllib.request.Request(self.url + path, data, {"Content-Type": "application/json"})
+        try:
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                return answer.read().decode("utf-8")
+        except urllib.error.HTTPError as error:
+            return error.read().decode("utf-8")
+
+    def states(self) -> dict[str, str]:
+        rows = json.loads(self.get("mos/owner/campaigns", Authorization=f"Bearer {self.token}"))
+        return {row["name"]: row["state"] for row in rows}

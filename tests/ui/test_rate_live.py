@@ -1,0 +1,122 @@
+"""The live screen in a browser: typing to one voice, the other hearing the same keys, the vote, and what goes wrong."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from ui.rate_page import RatePage
+from ui.rate_server import SYSTEMS
+
+Rate = Callable[..., RatePage]
+TEXT = "hello good friend "
+VOICE = '.voice[data-slot="{slot}"]'
+
+
+class Live:
+    """A rater at a live screen."""
+
+    def __init__(self, page: RatePage) -> None:
+        self.page = page
+        self.trial = page.begin()
+
+    def field(self, slot: int) -> Any:
+        return self.page.page.locator(f"{VOICE.format(slot=slot)} textarea")
+
+    def state(self, slot: int) -> str:
+        return self.page.page.locator(f"{VOICE.format(slot=slot)} .state").get_attribute("data-state")
+
+    def wait(self, slot: int, state: str) -> None:
+        self.page.page.wait_for_selector(f'{VOICE.format(slot=slot)} .state[data-state="{state}"]', timeout=60_000)
+
+    def type(self, text: str = TEXT) -> None:
+        self.page.press("Begin with voice A")
+        self.page.page.wait_for_selector(f"{VOICE.format(slot=0)} textarea:not([readonly])")
+        self.page.page.keyboard.type(text, delay=40)
+        self.page.press("I have finished typing")
+        self.wait(0, "heard")
+
+    def send_too_early(self, why: str) -> None:
+        """Press the button that says why it does not send yet."""
+        self.page.page.get_by_role("button", name="Send and go on").click(force=True)
+        self.page.wait_text(why, ".missing")
+
+    def hear(self) -> None:
+        self.page.press("Hear voice B")
+        self.wait(1, "heard")
+
+
+@pytest.fixture
+def live(rate: Rate) -> Live:
+    return Live(rate("live"))
+
+
+def takes(live: Live) -> list[tuple[int, int, float, float]]:
+    sql = "select slot, samples, late_ms, latency_ms from take where trial_id = ? order by slot, number"
+    return live.page.ratings.ask(sql, live.trial)
+
+
+def test_type_hear_and_choose(live: Live) -> None:
+    page = live.page
+    assert "Text of" in page.text("blockquote")
+    page.key("a")
+    live.send_too_early("Type to voice A first")
+    live.type()
+    assert live.field(0).input_value() == TEXT and not live.field(1).input_value()
+    live.send_too_early("Now hear voice B")
+    live.hear()
+    assert live.field(1).input_value() == TEXT, "the same keys come again"
+    assert live.field(1).get_attribute("readonly") is not None
+    page.key("b", "Enter")
+    page.trial(after=live.trial)
+    first, second = takes(live)[0], takes(live)[-1]
+    assert first[1] > 0 and second[1] > 0 and 0 <= second[2] <= 20 and second[3] is not None
+    assert page.ratings.outcome(live.trial) == "b"
+    heard = page.ratings.ask(
+        "select slot, heard_ms from play join answer on answer.id = answer_id where trial_id = ? order by slot",
+        live.trial,
+    )
+    assert [ms for _, ms in heard] == pytest.approx([first[1] / 24, second[1] / 24], abs=1)
+    assert not page.errors and not page.foreign
+
+
+def test_nothing_in_the_browser_names_the_voices(live: Live) -> None:
+    live.type()
+    live.hear()
+    said = live.page.page.content() + live.page.page.evaluate("() => JSON.stringify(localStorage)")
+    for response in live.page.responses:
+        if "/mos/" in response.url:
+            said += response.url + response.text()
+    assert not [name for name in (*SYSTEMS, '"tone"', '"low"', '"high"') if name in said]
+
+
+def test_typing_anew_asks_for_the_second_voice_anew(live: Live) -> None:
+    live.type()
+    live.hear()
+    live.page.press("Type anew")
+    live.page.page.wait_for_selector(f"{VOICE.format(slot=0)} textarea:not([readonly])")
+    live.page.page.keyboard.type("something else ", delay=20)
+    live.page.page.keyboard.press("Control+Enter")
+    live.wait(0, "heard")
+    assert live.state(1) == ""
+    live.send_too_early("Now hear voice B")
+
+
+def test_a_reload_goes_on_with_the_second_voice(live: Live) -> None:
+    live.type()
+    live.page.open()
+    assert live.page.trial() == live.trial
+    live.wait(0, "heard")
+    assert live.field(0).input_value() == TEXT
+    live.hear()
+    assert live.field(1).input_value() == TEXT
+    live.page.key("t", "Enter")
+    live.page.trial(after=live.trial)
+    assert live.page.ratings.outcome(live.trial) == "tie"
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_it_fits(live: Live, width: int) -> None:
+    live.page.page.set_viewport_size({"width": width, "height": 900})
+    live.type()
+    wide = "() => document.documentElement.scrollWidth <= document.documentElement.clientWidth"
+    assert live.page.page.evaluate(wide)
