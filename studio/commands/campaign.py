@@ -192,6 +192,22 @@ def export(
     typer.echo(f"{out}: {count} rows")
 
 
+@campaign.command("traces")
+def traces(
+    name: Name,
+    out: Annotated[Path, typer.Option(help="A folder, made where it is not there.")],
+    database: Database = "",
+    data: Data = DEFAULT_DATA,
+) -> None:
+    """Write out the traces: SYSTEM/ITEM of what was synthesised, SCREEN-a and SCREEN-b of what raters typed."""
+    from studio.mos.campaigns import find
+    from studio.mos.export import write_traces
+
+    with opened(database, data) as listening, listening.store.read() as session:
+        count = write_traces(session, find(session, name), listening.clips, out)
+    typer.echo(f"{out}: {count} traces")
+
+
 @campaign.command("report")
 def report(
     name: Name,
@@ -240,7 +256,7 @@ def settle_raters(
 @campaign.command("delete-rater")
 def delete_rater(name: Name, pseudonym: str, database: Database = "", data: Data = DEFAULT_DATA) -> None:
     """Forget a rater and everything they answered; how many answers went is kept."""
-    from studio.mos.export import forget_rater
+    from studio.mos.forgetting import forget_rater
 
     with opened(database, data) as listening:
         gone, empty = forget_rater(listening.store, listening.clips, name, pseudonym)

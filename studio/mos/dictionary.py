@@ -49,6 +49,11 @@ DICTIONARY: tuple[Column, ...] = (
         "number",
         "how much of the sound was heard, in milliseconds; both together for a choice or a comparison",
     ),
+    Column("latency_a_ms", "number", "live: first audible sound of a after the words it needed, in milliseconds"),
+    Column("latency_b_ms", "number", "live: the same of b, which heard a's typing again"),
+    Column("late_ms", "number", "live: the farthest that a key came to b from the time at which a had it"),
+    Column("trace_a", "text", "live: address of a's trace in the clip folder"),
+    Column("trace_b", "text", "live: address of b's trace"),
     Column("received_at", "text", "when the answer was kept, UTC, ISO 8601"),
     Column("comment", "text", "what the rater wrote beside the answer, as typed"),
 )

@@ -1,4 +1,4 @@
-"""Every answer in long form, one row a score or a choice, raters by pseudonym; and forgetting a rater.
+"""Every answer in long form, one row a score or a choice, raters by pseudonym; and the traces of what was heard.
 
 Who a rater is elsewhere (a panel's id, a device) never enters an export. Previews are no data and stay out.
 """
@@ -10,7 +10,6 @@ Who a rater is elsewhere (a panel's id, a device) never enters an export. Previe
 import csv
 import io
 import json
-import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
@@ -18,10 +17,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from sqlmodel import Session, col, delete, func, select
+from sqlmodel import Session, col, select
 
 from studio.core.errors import BadFile, BadOption, NeedsPackage
-from studio.mos.campaigns import find, running
+from studio.mos.campaigns import running
 from studio.mos.cells import safe
 from studio.mos.clips import ClipFolder
 from studio.mos.config import to_json
@@ -31,7 +30,6 @@ from studio.mos.kinds.base import Kind
 from studio.mos.kinds.registry import kind_of
 from studio.mos.quality import judge
 from studio.mos.stats.repeats import consistency
-from studio.mos.store import Store
 from studio.mos.tables import (
     Answer,
     Campaign,
@@ -45,10 +43,9 @@ from studio.mos.tables import (
     Slot,
     Stimulus,
     System,
-    Take,
     Trial,
 )
-from studio.mos.takes import takes_of
+from studio.mos.takes import AGAIN, TYPED, latest
 
 _AT_ONCE = 500  # answers looked up together
 
@@ -107,6 +104,7 @@ class _Marks:
         self.plays: defaultdict[int, dict[int, Play]] = defaultdict(dict)
         for play in session.exec(select(Play).where(col(Play.answer_id).in_(answers))):
             self.plays[play.answer_id][play.slot] = play
+        self.takes = latest(session, trials) if kind.spoken else {}
         self.systems: defaultdict[str, dict[int, str]] = defaultdict(dict)
         self.references: dict[str, str] = {}
         for trial, slot, place, name in session.exec(
@@ -143,8 +141,16 @@ class _Marks:
                 "system_b": systems[1],
                 "outcome": choice.outcome,
                 **reference,
+                **self._spoken(trial),
                 **self._heard(answer, [0, 1]),
             }
+
+    def _spoken(self, trial: str) -> dict[str, Any]:
+        a, b = (self.takes.get((trial, slot)) for slot in (TYPED, AGAIN))
+        if a is None or b is None:
+            return {}
+        sounds = {"latency_a_ms": a.latency_ms, "latency_b_ms": b.latency_ms, "trace_a": a.trace, "trace_b": b.trace}
+        return sounds | {"late_ms": b.late_ms}
 
     def _heard(self, answer: int, slots: Sequence[int]) -> dict[str, Any]:
         plays = [self.plays[answer][s] for s in slots if s in self.plays[answer]]
@@ -208,49 +214,32 @@ def json_text(session: Session, campaign: Campaign, rows: Sequence[dict[str, Any
     return json.dumps(whole, ensure_ascii=False, indent=1)
 
 
-def delete_rater(session: Session, campaign: Campaign, pseudonym: str) -> tuple[int, list[str]]:
-    """Forget a rater: everything they answered, did and were known by; answers how many counted answers went, and the
-    traces of what they typed, which are to be dropped when this is on disk.
-
-    Their screens become open to others again. What stays is a ``Removal``, so that counts stay honest.
-
-    Raises:
-        BadOption: nobody has this pseudonym.
-    """
-    rater = session.exec(
-        select(Rater.id, Rater.role).where(Rater.campaign_id == campaign.id, Rater.pseudonym == pseudonym)
-    ).first()
-    if rater is None or campaign.id is None:
-        raise BadOption(f"nobody in {campaign.name!r} is called {pseudonym[:80]!r}", "pseudonyms stand in the export")
-    who, role = rater
-    trials = select(Trial.id).where(Trial.rater_id == who)
-    answers = select(Answer.id).where(col(Answer.trial_id).in_(trials))
-    counted = session.exec(
-        select(func.count()).select_from(Answer).where(col(Answer.trial_id).in_(trials), Answer.counted == 1)
-    ).one()
-    typed = [take.trace for take in takes_of(session, who)] if who is not None else []
-    for marks in (Score, Choice, Play):
-        session.exec(delete(marks).where(col(marks.answer_id).in_(answers)))
-    for rows in (Answer, Take, Slot):
-        session.exec(delete(rows).where(col(rows.trial_id).in_(trials)))
-    for rows in (Trial, Passage):
-        session.exec(delete(rows).where(col(rows.rater_id) == who))
-    session.exec(delete(Rater).where(col(Rater.id) == who))
-    if role == "panel":
-        session.add(Removal(campaign_id=campaign.id, pseudonym=pseudonym, answers=counted, at=time.time()))
-    return counted, typed
-
-
-def forget_rater(store: Store, clips: ClipFolder, campaign: str, pseudonym: str) -> tuple[int, bool]:
-    """``delete_rater`` for good: how many counted answers went, and whether nothing of them is left in SQLite's files.
-
-    Raises:
-        BadOption: there is no such campaign, or nobody in it has this pseudonym.
-    """
-    gone, typed = store.write_now(lambda session: delete_rater(session, find(session, campaign), pseudonym))
-    for trace in typed:
-        clips.drop_trace(trace)
-    return gone, store.empty_log()
+def write_traces(session: Session, campaign: Campaign, clips: ClipFolder, out: Path) -> int:
+    """Copy a campaign's traces into a folder; answers how many. Raises BadFile where one cannot be written."""
+    wanted = {
+        f"{system}/{item}": trace
+        for system, item, trace in session.exec(
+            select(System.name, Item.name, Stimulus.trace)
+            .join(Stimulus, col(Stimulus.system_id) == col(System.id))
+            .join(Item, col(Item.id) == col(Stimulus.item_id))
+            .where(Stimulus.campaign_id == campaign.id)
+        )
+    }
+    trials = session.exec(
+        select(Trial.id)
+        .join(Rater, col(Rater.id) == col(Trial.rater_id))
+        .where(Trial.campaign_id == campaign.id, Rater.role == "panel")
+    ).all()
+    wanted |= {f"{trial}-{'ab'[slot]}": take.trace for (trial, slot), take in latest(session, trials).items()}
+    there = {name: clips.trace_path(sha) for name, sha in wanted.items() if sha and clips.trace_path(sha).is_file()}
+    try:
+        for name, source in there.items():
+            target = out / f"{name}.trace"
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(source.read_bytes())
+    except OSError as error:
+        raise BadFile(f"{out} cannot be written: {error}", "choose another folder") from error
+    return len(there)
 
 
 def _comments(session: Session, campaign: Campaign) -> list[dict[str, str]]:

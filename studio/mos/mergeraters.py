@@ -7,7 +7,7 @@ from typing import Any
 from sqlmodel import Session, col, select
 
 from studio.core.errors import BadFile
-from studio.mos.export import delete_rater
+from studio.mos.forgetting import delete_rater
 from studio.mos.tables import Answer, Campaign, Choice, Passage, Play, Rater, Removal, Score, Slot, Take, Trial
 
 _MARKS = (Score, Choice, Play)

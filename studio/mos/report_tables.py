@@ -21,6 +21,7 @@ from studio.mos.report_cells import (
     plus_minus,
 )
 from studio.mos.report_pairs import comparison_tables, identity_tables, pair_intervals, screened_table
+from studio.mos.report_raters import consistency_tables, take_table
 from studio.mos.stopping_rule import widths
 
 
@@ -60,7 +61,8 @@ def detail_tables(results: Mapping[str, Any]) -> list[Table]:
     choices = results["tables"].get("choices", {"n": 0})
     if choices["n"]:
         found.append(_shares(choices))
-    found += _consistency(results["consistency"])
+    found += [take_table(results["takes"])]
+    found += consistency_tables(results["consistency"])
     return [table for table in found if table.rows]
 
 
@@ -247,20 +249,3 @@ def _shares(choices: Mapping[str, Any]) -> Table:
     ]
     note = "Exact (Clopper & Pearson) and Wilson take votes as independent, which votes of one rater are not."
     return Table("Preference: intervals side by side", ["Pair", "by rater", "exact", "Wilson"], rows, [note])
-
-
-def _consistency(found: Mapping[str, Any]) -> list[Table]:
-    """Repeated screens: how alike the answers are, by question and by rater."""
-
-    def cells(row: Mapping[str, Any]) -> list[str]:
-        shown = [percent(row["exact"]), number(row["steps"], 2), percent(row["apart"]), number(row["r"], 2)]
-        return [*shown, str(row["n"])]
-
-    columns = ["the same", "mean difference, steps", "of the scale", "correlation", "marks given twice"]
-    note = "The same screen, shown twice to the same rater. Of the scale: 100% for another choice."
-    questions = [[name, *cells(row)] for name, row in found["questions"].items()]
-    raters = [[row["rater"], *cells(row)] for row in found["raters"]]
-    return [
-        Table("Self-consistency of raters", ["Question", *columns], questions, [note]),
-        Table("Self-consistency of each rater", ["Rater", *columns], raters, [note]),
-    ]

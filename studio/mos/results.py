@@ -8,6 +8,7 @@ from typing import Any
 from sqlmodel import Session, col, func, select
 
 from studio.core.errors import BadFile, BadOption
+from studio.mos import takes
 from studio.mos.answers import counted_answers
 from studio.mos.campaigns import running
 from studio.mos.config import CampaignConfig, from_json
@@ -115,6 +116,7 @@ def results(session: Session, campaign: Campaign, *, everyone: bool = False) -> 
         "funnel": funnel(session, campaign),
         "gates": gates(session, campaign),
         "effort": _effort(session, run.id),
+        "takes": takes.figures(session, run.id) if run.kind.spoken else [],
         "loudness": _loudness(session, run.id),
         "consistency": consistency_tables(twice(session, run.id), left_out),
         "tables": run.kind.analyse(run.config, answers, seed=campaign.seed),

@@ -6,10 +6,13 @@ that both are judged by the same typing. A vote needs a take of each, of one and
 
 import json
 import time
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from statistics import fmean
+from typing import Any
 
+import numpy as np
 from sqlmodel import Session, col, func, select
 
 from studio.core.errors import BadMessage
@@ -160,6 +163,42 @@ def takes_of(session: Session, rater_id: int) -> list[Take]:
     """Every take of a rater."""
     wanted = select(Take).join(Trial, col(Trial.id) == col(Take.trial_id)).where(Trial.rater_id == rater_id)
     return list(session.exec(wanted))
+
+
+def figures(session: Session, campaign_id: int) -> list[dict[str, Any]]:
+    """What raters heard of each voice in the takes that they voted on: how many, and t5 - t0 in ms (median, p95)."""
+    voted = session.exec(
+        select(Answer.trial_id)
+        .join(Trial, col(Trial.id) == col(Answer.trial_id))
+        .join(Rater, col(Rater.id) == col(Trial.rater_id))
+        .where(Trial.campaign_id == campaign_id, Answer.counted == 1, Rater.role == "panel", Trial.role == "test")
+    ).all()
+    names = {
+        (trial, slot): name
+        for trial, slot, name in session.exec(
+            select(Slot.trial_id, Slot.slot, System.name)
+            .join(Stimulus, col(Stimulus.id) == col(Slot.stimulus_id))
+            .join(System, col(System.id) == col(Stimulus.system_id))
+            .where(Stimulus.campaign_id == campaign_id)
+        )
+    }
+    by_system: defaultdict[str, list[Take]] = defaultdict(list)
+    for key, take in latest(session, voted).items():
+        by_system[names[key]].append(take)
+    return [_figures(name, found) for name, found in sorted(by_system.items())]
+
+
+def _figures(name: str, found: Sequence[Take]) -> dict[str, Any]:
+    ms = [take.latency_ms for take in found if take.latency_ms is not None]
+    median, p95 = (float(x) for x in np.percentile(ms, (50, 95))) if ms else (None, None)
+    again = [take.late_ms for take in found if take.slot == AGAIN]
+    return {
+        "system": name,
+        "takes": len(found),
+        "latency_ms": median,
+        "latency_p95_ms": p95,
+        "late_ms": max(again, default=None),
+    }
 
 
 def _mine(session: Session, rater: Rater, trial_id: str) -> Trial:

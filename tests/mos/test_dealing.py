@@ -11,7 +11,7 @@ from studio.core.errors import BadFile, BadOption
 from studio.mos.campaigns import NotOpen, find, running
 from studio.mos.config import CampaignConfig
 from studio.mos.dealing import give_trials, known_load, load_of
-from studio.mos.export import forget_rater
+from studio.mos.forgetting import forget_rater
 from studio.mos.store import Store
 from studio.mos.tables import Passage, Rater, Trial
 

@@ -23,7 +23,8 @@ from studio.mos.access import Forbidden
 from studio.mos.campaigns import find
 from studio.mos.cells import plain, safe
 from studio.mos.dictionary import DICTIONARY
-from studio.mos.export import csv_text, delete_rater, export_rows, write_export
+from studio.mos.export import csv_text, export_rows, write_export
+from studio.mos.forgetting import delete_rater
 from studio.mos.results import overview, results
 from studio.mos.tables import Answer, Choice, Play, Removal, Score, Trial
 
@@ -199,7 +200,7 @@ def test_a_forgotten_rater_leaves_no_trace(world: World, tmp_path: Path) -> None
     gone = sitting.row()
     trials = {t.id for t in world.all(Trial) if t.rater_id == gone.id}
     before = overview_of(world)["answers"]
-    removed = world.store.write_now(lambda session: delete_rater(session, find(session, "first"), gone.pseudonym))
+    removed, _ = world.store.write_now(lambda session: delete_rater(session, find(session, "first"), gone.pseudonym))
     assert removed == len(trials) == 9
     assert [(r.pseudonym, r.answers) for r in world.all(Removal)] == [(gone.pseudonym, 9)]
     left = json.dumps([row.model_dump() for table in every_table() if table is not Removal for row in world.all(table)])

@@ -7,7 +7,7 @@ from mos.rated import MOS, a_world, campaign, rate
 from mos.world import World
 
 from studio.core.errors import BadOption
-from studio.mos.export import forget_rater
+from studio.mos.forgetting import forget_rater
 from studio.mos.tables import Rater, Removal
 
 SAID = "a sentence that only this rater ever wrote"

@@ -15,7 +15,8 @@ from sqlmodel import Session, col, select
 from studio.core.errors import BadFile, BadOption
 from studio.mos.campaigns import find, running
 from studio.mos.elsewhere import merge_from
-from studio.mos.export import delete_rater, export_rows
+from studio.mos.export import export_rows
+from studio.mos.forgetting import delete_rater
 from studio.mos.merge import Merged
 from studio.mos.store import Store, tables_of
 from studio.mos.tables import (

@@ -12,7 +12,8 @@ from mos.world import World
 
 from studio.mos.campaigns import find, set_state
 from studio.mos.config import Gates, Screen, StopRule
-from studio.mos.export import delete_rater, export_rows
+from studio.mos.export import export_rows
+from studio.mos.forgetting import delete_rater
 from studio.mos.results import funnel, last_answered_first, overview, results
 from studio.mos.snapshots import Snapshots
 from studio.mos.tables import Answer

@@ -47,3 +47,22 @@ def test_nothing_but_the_sound_tells_which_two_are_the_same(world: World, tmp_pa
                 send(world, sitting, shown, *marks, {slot: longest_ms - 251.0})
         send(world, sitting, shown, *marks)
     assert len({str(f) for f in first}) > 1
+
+
+@LITE
+def test_a_null_pair_looks_like_any_other(world: World, tmp_path: Path) -> None:
+    """DCR: the reference against itself; neither its length nor its bytes tell it from a sound that was degraded."""
+    campaign(world, tmp_path, "dcr", trials_per_sitting=12)
+    sitting = begin(world, "curious", "dcr")
+    apart: dict[bool, list[int]] = {True: [], False: []}
+    for shown in screens(sitting):
+        trial, slots = shown["trial"]["trial"], shown["trial"]["slots"]
+        by_slot, beside = systems_of(world, trial)
+        keys = [slot["url"].rsplit("/", 1)[1] for slot in slots]
+        judged, reference = (world.listening.clip(sitting.rater_id, trial, k, key) for k, key in enumerate(keys))
+        assert isinstance(judged, bytes) and isinstance(reference, bytes)
+        assert len(judged) == len(reference) and judged != reference
+        difference = np.abs(samples(tmp_path, judged) - samples(tmp_path, reference)).max()
+        apart[by_slot[0] == beside].append(int(difference))
+        send(world, sitting, shown, {0: 3}, None)
+    assert apart[True] == [1] * 4 and len(apart[False]) == 8 and min(apart[False]) > 100

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mos.world import AB, items_of
+from mos.world import AB, World, items_of
 from serve.mos_serving import Browser, ServedTests
 from serve.serving import eventually
 from websockets.exceptions import InvalidStatus
@@ -20,8 +20,14 @@ from websockets.sync.client import ClientConnection, connect
 
 from studio.core import events as ev
 from studio.core.trace import open_trace
+from studio.mos.campaigns import find
 from studio.mos.draft import SystemSpec
-from studio.mos.export import forget_rater
+from studio.mos.elsewhere import merge_from
+from studio.mos.export import export_rows, write_traces
+from studio.mos.forgetting import forget_rater
+from studio.mos.report import markdown
+from studio.mos.results import results
+from studio.mos.store import Store
 from studio.mos.tables import Choice, Rater, Slot, Stimulus, Take
 from studio.mos.takes import Typing
 from studio.serve.protocol import Packet, unpack_packet
@@ -188,7 +194,7 @@ def test_a_vote_needs_both_voices_of_one_typing(live: Any) -> None:
     assert vote(rater, trial, other, short).status_code == 422, "and it was not heard out"
     assert vote(rater, trial, other, second).status_code == 200
     assert typist.take(trial, 0)["code"] == "not_this_stage", "what was voted on is not typed anew"
-    assert [(t.slot, t.number) for t in served.world.all(Take)] == [(0, 1), (0, 2), (1, 1), (1, 2)]
+    assert sorted((t.slot, t.number) for t in served.world.all(Take)) == [(0, 1), (0, 2), (1, 1), (1, 2)]
 
 
 def test_sound_comes_at_the_level_of_all(live: Any) -> None:
@@ -288,3 +294,38 @@ def test_a_voice_that_cannot_speak_is_not_named(tests_served: ServedTests) -> No
     refused = typist.take(rater.to_trials()["trial"]["trial"], 0)
     assert refused["code"] == "mute" and "nightingale" not in json.dumps(refused)
     typist.ws.close()
+
+
+def test_what_was_typed_and_heard_is_in_the_results_and_the_export(live: Any, tmp_path: Path) -> None:
+    served, rater, typist, trial = live
+    first = typist.type(trial, "hello good friend ")
+    second, _ = typist.again(trial)
+    assert vote(rater, trial, first, second, outcome="a").status_code == 200
+    takes = {take.slot: take for take in served.world.all(Take)}
+    with served.world.store.read() as session:
+        campaign = find(session, "typing")
+        [row] = list(export_rows(session, campaign))
+        found = results(session, campaign)
+        text = markdown(found)
+        assert write_traces(session, campaign, served.world.listening.clips, tmp_path / "out") == 2
+    assert (row["latency_a_ms"], row["latency_b_ms"]) == (takes[0].latency_ms, takes[1].latency_ms)
+    assert (row["trace_a"], row["late_ms"]) == (takes[0].trace, takes[1].late_ms)
+    by_system = {one["system"]: one for one in found["takes"]}
+    assert by_system[row["system_a"]]["latency_ms"] == takes[0].latency_ms
+    assert by_system[row["system_b"]]["late_ms"] == takes[1].late_ms
+    assert "First sound while typing" in text
+    heard = open_trace(tmp_path / "out" / f"{trial}-a.trace")
+    assert "".join(e.text for e in heard.events if isinstance(e, ev.Text)) == "hello good friend "
+
+
+def test_a_merge_brings_the_takes_and_their_traces(live: Any, tmp_path: Path) -> None:
+    served, rater, typist, trial = live
+    first = typist.type(trial, "hello good friend ")
+    second, _ = typist.again(trial)
+    assert vote(rater, trial, first, second).status_code == 200
+    here = World(Store(f"sqlite:///{tmp_path / 'here.sqlite'}"), tmp_path / "here")
+    for _ in range(2):
+        merge_from(here.listening, str(tmp_path / "studio.sqlite"), only="typing")
+        assert [t.typed for t in here.all(Take)] == [t.typed for t in served.world.all(Take)]
+        assert all(here.listening.clips.trace_path(t.trace).is_file() for t in here.all(Take))
+    here.listening.close()

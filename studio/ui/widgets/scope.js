@@ -190,7 +190,7 @@ export class Scope {
     for (let s = Math.ceil(view.startS); s < view.startS + viewS; s++) {
       const x = (s - view.startS) * this.perSecond;
       paint.fillRect(Math.round(x), view.bottom + 15, 1, 11);
-      paint.fillText(`${s} s`, x + 4, view.bottom + 21);
+      if (x + 4 + paint.measureText(`${s} s`).width <= this.width) paint.fillText(`${s} s`, x + 4, view.bottom + 21);
     }
     if (this.columns === 0) return;
     paint.strokeStyle = this.ground; // so that it can be read on any sound

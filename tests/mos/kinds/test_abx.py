@@ -14,6 +14,7 @@ from studio.mos.report import html, latex, markdown
 def test_x_is_one_of_the_two_and_the_table_says_who_found_it(world: World, tmp_path: Path) -> None:
     campaign(world, tmp_path, "abx", pairs="baseline", baseline="reference", raters_per_stimulus=1)
     seen: Counter[tuple[str, bool]] = Counter()
+    told = {"a": 0, "b": 0}
     rng = Random(2)
     right = 0
     for who in range(4):
@@ -25,6 +26,7 @@ def test_x_is_one_of_the_two_and_the_table_says_who_found_it(world: World, tmp_p
             # osprey is told from the reference every time, teal by tossing a coin
             truth = "a" if by_slot[0] == x else "b"
             said = truth if other == "osprey" else rng.choice("ab")
+            told[said] += 1
             right += said == truth and other == "teal"
             send(world, sitting, shown, {}, said)
     assert seen == {("osprey", True): 4, ("osprey", False): 4, ("teal", True): 4, ("teal", False): 4}
@@ -34,6 +36,7 @@ def test_x_is_one_of_the_two_and_the_table_says_who_found_it(world: World, tmp_p
         ("osprey", "reference", 8, 8),
         ("reference", "teal", right, 8),
     ]
+    assert table["said"] == told and told["a"] != told["b"]
     assert table["pairs"][0]["p"] == pytest.approx(1 / 256)
     assert (table["all"]["right"], table["all"]["n"]) == (8 + right, 16)
     for row in rows_of(world, "abx"):

@@ -1,0 +1,57 @@
+"""Forgetting a rater: everything they answered, did and were known by; what stays is that somebody was forgotten."""
+
+import time
+
+from sqlmodel import Session, col, delete, func, select
+
+from studio.core.errors import BadOption
+from studio.mos.campaigns import find
+from studio.mos.clips import ClipFolder
+from studio.mos.store import Store
+from studio.mos.tables import Answer, Campaign, Choice, Passage, Play, Rater, Removal, Score, Slot, Take, Trial
+from studio.mos.takes import takes_of
+
+
+def delete_rater(session: Session, campaign: Campaign, pseudonym: str) -> tuple[int, list[str]]:
+    """Forget a rater: everything they answered, did and were known by; answers how many counted answers went, and the
+    traces of what they typed, which are to be dropped when this is on disk.
+
+    Their screens become open to others again. What stays is a ``Removal``, so that counts stay honest.
+
+    Raises:
+        BadOption: nobody has this pseudonym.
+    """
+    rater = session.exec(
+        select(Rater.id, Rater.role).where(Rater.campaign_id == campaign.id, Rater.pseudonym == pseudonym)
+    ).first()
+    if rater is None or campaign.id is None:
+        raise BadOption(f"nobody in {campaign.name!r} is called {pseudonym[:80]!r}", "pseudonyms stand in the export")
+    who, role = rater
+    trials = select(Trial.id).where(Trial.rater_id == who)
+    answers = select(Answer.id).where(col(Answer.trial_id).in_(trials))
+    counted = session.exec(
+        select(func.count()).select_from(Answer).where(col(Answer.trial_id).in_(trials), Answer.counted == 1)
+    ).one()
+    typed = [take.trace for take in takes_of(session, who)] if who is not None else []
+    for marks in (Score, Choice, Play):
+        session.exec(delete(marks).where(col(marks.answer_id).in_(answers)))
+    for rows in (Answer, Take, Slot):
+        session.exec(delete(rows).where(col(rows.trial_id).in_(trials)))
+    for rows in (Trial, Passage):
+        session.exec(delete(rows).where(col(rows.rater_id) == who))
+    session.exec(delete(Rater).where(col(Rater.id) == who))
+    if role == "panel":
+        session.add(Removal(campaign_id=campaign.id, pseudonym=pseudonym, answers=counted, at=time.time()))
+    return counted, typed
+
+
+def forget_rater(store: Store, clips: ClipFolder, campaign: str, pseudonym: str) -> tuple[int, bool]:
+    """``delete_rater`` for good: how many counted answers went, and whether nothing of them is left in SQLite's files.
+
+    Raises:
+        BadOption: there is no such campaign, or nobody in it has this pseudonym.
+    """
+    gone, typed = store.write_now(lambda session: delete_rater(session, find(session, campaign), pseudonym))
+    for trace in typed:
+        clips.drop_trace(trace)
+    return gone, store.empty_log()
