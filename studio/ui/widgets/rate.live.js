@@ -67,7 +67,7 @@ export class LiveTrial {
     const text = trial.text ? [h("p", { class: "prompt", text: words.say("live_text") }), h("blockquote", { text: trial.text })] : [h("p", { class: "prompt", text: words.say("live_own") })];
     return h(
       "div",
-      { class: "trial live" },
+      { class: "trial typing" },
       h("div", { class: "card" }, place, ...text, ...[0, 1].map((slot) => this.voice(slot))),
       h("div", { class: "card answers" }, this.mark.element),
       h("div", { class: "send-row" }, h("div", {}, this.missing, h("p", { class: "keys", text: words.say("keys_live") })), this.sender),
@@ -94,9 +94,8 @@ export class LiveTrial {
     this.heardMs[slot] = 0;
     if (!slot) this.heardMs[1] = 0; // what the other voice heard was another text
     this.plays[slot] += 1;
-    this.editor.forget();
-    if (slot) this.fields[1].value = "";
-    else for (const field of this.fields) field.value = "";
+    this.fields[1].value = "";
+    if (!slot) this.editor.forget();
     this.line.post({ type: "begin", trial: this.trial.trial, slot, rateHz: this.screen.rate_hz });
     this.update();
   }
