@@ -40,6 +40,8 @@ class Gates:
         min_variance: of a rater's scores; 0 judges nobody.
         max_repeat_distance: mean distance between the answers to a screen that was shown twice, as a share of the
             scale (another choice is 1); 0 judges nobody.
+        pace: raters who cannot have heard what they say they heard, because their answers came sooner after the screen
+            than the sounds last, are not analysed.
     """
 
     headphones: Literal["none", "woods", "huggins"] = "none"
@@ -51,6 +53,7 @@ class Gates:
     golds: int = 0
     min_variance: float = 0.0
     max_repeat_distance: float = 0.0
+    pace: bool = False
 
     def __post_init__(self) -> None:
         """Raises BadOption on a number outside its range."""

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlmodel import Session, col, select
+from sqlmodel import Session, col, func, select
 
 from studio.mos.campaigns import running
 from studio.mos.cells import safe
@@ -23,10 +23,12 @@ from studio.mos.consistency import by_rater, twice
 from studio.mos.kinds.analysis import MATCH
 from studio.mos.kinds.registry import kind_of
 from studio.mos.stats.repeats import Twice, consistency
-from studio.mos.tables import Answer, Campaign, Choice, Item, Passage, Rater, Score, Slot, Stimulus, System, Trial
+from studio.mos.tables import Answer, Campaign, Choice, Item, Passage, Play, Rater, Score, Slot, Stimulus, System, Trial
 
 Verdict = Literal["ok", "fail", "unknown"]
-GATES = ("traps", "golds", "variance", "repeats", "headphones")
+GATES = ("traps", "golds", "variance", "repeats", "pace", "headphones")
+_TOO_SOON = 0.1  # of a rater's answers: a clock that was set, a page that came back, are no fraud
+_PACE_SLACK_MS = 250.0
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,7 @@ def judge(session: Session, campaign: Campaign) -> list[Judgement]:
     checks = _checks(session, campaign)
     scores = _scores(session, campaign)
     repeated = by_rater(twice(session, campaign.id or 0)) if config.repeats else {}
+    hurried = _hurried(session, campaign)
     heard: dict[int, Verdict] = {}
     for passage in session.exec(
         select(Passage)
@@ -78,6 +81,7 @@ def judge(session: Session, campaign: Campaign) -> list[Judgement]:
             "golds": _all_right(checks[rater.id, "gold"]),
             "variance": _varies(config, scores[rater.id], rater.finished_at is not None),
             "repeats": _steady(config, repeated.get(rater.pseudonym, ()), rater.finished_at is not None),
+            "pace": _mostly(hurried[rater.id]) if config.gates.pace else "unknown",
             "headphones": heard.get(rater.id, "unknown"),
         }
         if not config.gates.headphones_required and verdicts["headphones"] == "fail":
@@ -178,6 +182,26 @@ def _scores(session: Session, campaign: Campaign) -> defaultdict[int, list[int]]
     ):
         found[rater].append(value)
     return found
+
+
+def _hurried(session: Session, campaign: Campaign) -> defaultdict[int, list[bool]]:
+    """Whether each answer came sooner after its screen was first shown than what it says was heard can be played."""
+    found: defaultdict[int, list[bool]] = defaultdict(list)
+    for rater, issued_at, received_at, heard_ms in session.exec(
+        select(Trial.rater_id, Trial.issued_at, Answer.received_at, func.sum(Play.heard_ms))
+        .join(Answer, col(Answer.trial_id) == col(Trial.id))
+        .join(Play, col(Play.answer_id) == col(Answer.id))
+        .where(Trial.campaign_id == campaign.id, Answer.counted == 1, col(Trial.issued_at).is_not(None))
+        .group_by(col(Trial.rater_id), col(Trial.issued_at), col(Answer.received_at), col(Answer.id))
+    ):
+        found[rater].append(1000.0 * (received_at - issued_at) < heard_ms - _PACE_SLACK_MS)
+    return found
+
+
+def _mostly(hurried: Sequence[bool]) -> Verdict:
+    if not hurried:
+        return "unknown"
+    return "fail" if sum(hurried) > _TOO_SOON * len(hurried) else "ok"
 
 
 def _all_right(answers: Sequence[bool]) -> Verdict:

@@ -36,6 +36,7 @@ GATES = {
     "golds": "golds within one step",
     "variance": "ratings vary",
     "repeats": "repeated screens answered alike",
+    "pace": "time enough to hear the sounds",
     "headphones": "headphone check",
     "accept": "accept: pay them",
     "use": "use: analyse them",

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import time
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -63,6 +64,21 @@ def test_ratings_that_never_vary_are_not_used_and_yet_paid(world: World, tmp_pat
     found, busy = judged(world)
     assert (found.verdicts["variance"], found.accept, found.use) == ("fail", "ok", "fail")
     assert busy.verdicts["variance"] == "unknown"  # not before all their ratings are there
+
+
+@pytest.mark.parametrize(("waits_s", "verdict"), [(0.0, "fail"), (0.5, "ok")])
+def test_who_answers_sooner_than_the_sounds_last_is_not_analysed(
+    world: World, tmp_path: Path, waits_s: float, verdict: str
+) -> None:
+    campaign(world, tmp_path, replace(MOS, gates=Gates(level=False, pace=True)))
+    rater = world.join("quick")
+    rater.to_trials()
+    for _ in range(2):
+        shown = rater.next()
+        time.sleep(waits_s)
+        rater.answer(shown)  # and says that half a second of sound was heard
+    [found] = judged(world)
+    assert (found.verdicts["pace"], found.use) == (verdict, verdict)
 
 
 @LITE
