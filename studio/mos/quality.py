@@ -10,7 +10,7 @@ import json
 import statistics
 import time
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -187,13 +187,15 @@ def _scores(session: Session, campaign: Campaign) -> defaultdict[int, list[int]]
 def _hurried(session: Session, campaign: Campaign) -> defaultdict[int, list[bool]]:
     """Whether each answer came sooner after its screen was first shown than what it says was heard can be played."""
     found: defaultdict[int, list[bool]] = defaultdict(list)
-    for rater, issued_at, received_at, heard_ms in session.exec(
+    wanted = (
         select(Trial.rater_id, Trial.issued_at, Answer.received_at, func.sum(Play.heard_ms))
         .join(Answer, col(Answer.trial_id) == col(Trial.id))
         .join(Play, col(Play.answer_id) == col(Answer.id))
         .where(Trial.campaign_id == campaign.id, Answer.counted == 1, col(Trial.issued_at).is_not(None))
         .group_by(col(Trial.rater_id), col(Trial.issued_at), col(Answer.received_at), col(Answer.id))
-    ):
+    )
+    rows: Iterable[tuple[int, float, float, float]] = session.execute(wanted).tuples()  # type: ignore[assignment]
+    for rater, issued_at, received_at, heard_ms in rows:
         found[rater].append(1000.0 * (received_at - issued_at) < heard_ms - _PACE_SLACK_MS)
     return found
 
