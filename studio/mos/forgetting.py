@@ -1,6 +1,8 @@
 """Forgetting a rater: everything they answered, did and were known by; what stays is that somebody was forgotten."""
 
+import shutil
 import time
+from pathlib import Path
 
 from sqlmodel import Session, col, delete, func, select
 
@@ -10,6 +12,21 @@ from studio.mos.clips import ClipFolder
 from studio.mos.store import Store
 from studio.mos.tables import Answer, Campaign, Choice, Passage, Play, Rater, Removal, Score, Slot, Take, Trial
 from studio.mos.takes import takes_of
+
+_RUNNING_S = 120.0  # a take that is being spoken was written to since
+
+
+def takes_folder(clips: ClipFolder) -> Path:
+    """Where the traces of takes are written while raters type."""
+    return clips.root.parent / "takes"
+
+
+def sweep_takes(clips: ClipFolder) -> None:
+    """Remove what a crash left of takes: it holds what raters typed, and belongs to nobody that could be told."""
+    folder = takes_folder(clips)
+    for left in folder.iterdir() if folder.is_dir() else ():
+        if max(path.stat().st_mtime for path in (left, *left.rglob("*"))) < time.time() - _RUNNING_S:
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
 
 
 def delete_rater(session: Session, campaign: Campaign, pseudonym: str) -> tuple[int, list[str]]:
@@ -54,4 +71,5 @@ def forget_rater(store: Store, clips: ClipFolder, campaign: str, pseudonym: str)
     gone, typed = store.write_now(lambda session: delete_rater(session, find(session, campaign), pseudonym))
     for trace in typed:
         clips.drop_trace(trace)
+    sweep_takes(clips)
     return gone, store.empty_log()

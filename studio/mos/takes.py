@@ -24,6 +24,7 @@ from studio.mos.voices import Said, read_voice
 TYPED, AGAIN = 0, 1  # the slot that the rater types to, and the one that hears it again
 MAX_LATE_MS = 20.0  # a key that came later than this to the second voice would make the two unequal
 MAX_STROKES, MAX_CHARS = 5000, 2000
+MAX_TAKES = 20  # of one slot of one screen
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,9 @@ def part(session: Session, rater: Rater, trial_id: str, slot: int) -> Part:
     ).first()
     if system is None:
         raise Forbidden("there is no such voice on this screen", "reload the page")
+    spoken = session.exec(select(func.count()).select_from(Take).where(Take.trial_id == trial.id, Take.slot == slot))
+    if spoken.one() >= MAX_TAKES:
+        raise BadMessage(f"this voice was heard {MAX_TAKES} times", "make your choice")
     first = latest(session, [trial.id]).get((trial.id, TYPED))
     if slot == AGAIN and first is None:
         raise BadMessage("nothing was typed yet", "type to the first voice, and let it finish")

@@ -51,7 +51,7 @@ def create_app(
     _add_traces(app, shelf)
     if listening is not None:
         door = add_listening(app, listening, shelf)
-        add_live(app, listening, door, engine, shelf, settings)
+        add_live(app, listening, door, engine, settings, provenance)
     return app
 
 

@@ -7,7 +7,9 @@ no voice, no option, no event of the engine's, and no message whose size or kind
 import asyncio
 import json
 import logging
+import re
 import tempfile
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,10 +20,11 @@ from starlette.websockets import WebSocket
 
 from studio.core import events as ev
 from studio.core.cards import parse_voice, voice_address
-from studio.core.errors import BadMessage, BadOption, BadText, BadVoice, Busy, StudioError
+from studio.core.errors import BadMessage, BadOption, BadText, BadVoice, Busy, Closed, StudioError
 from studio.core.ports import Engine
 from studio.core.trace import Trace, open_trace
 from studio.measure.latency import ladder
+from studio.mos.forgetting import sweep_takes, takes_folder
 from studio.mos.service import Listening
 from studio.mos.takes import AGAIN, MAX_CHARS, MAX_LATE_MS, MAX_STROKES, TYPED, Made, Part, Stroke, Typing
 from studio.serve import protocol as wire
@@ -34,7 +37,9 @@ from studio.settings import ServeSettings
 CREDIT_MS = 2000.0
 LEAD_S = 0.6  # from the second voice's opening to the first key: the listener's player is ready by then
 PACKET_SAMPLES = 600
-_TAKE = {"trial": wire.text(64), "slot": wire.whole(TYPED, AGAIN), "utterance": wire.whole(0, wire.MAX_U32)}
+QUIET_MS = 60_000.0  # a rater who neither types nor listens gives the place back
+_TRIAL = re.compile("[0-9a-f]{8,64}")
+_TAKE = {"slot": wire.whole(TYPED, AGAIN), "utterance": wire.whole(0, wire.MAX_U32)}
 
 log = logging.getLogger("studio.serve")
 
@@ -57,7 +62,7 @@ class LiveTake:
     began_s: float | None = None
     end_ms: float | None = None
     late_ms: float = 0.0
-    chars: int = 0
+    chars: int = 0  # in the field
     samples: int = 0
     rate_hz: int = 0
     is_cancelled: bool = False
@@ -76,10 +81,14 @@ class LiveSession(Session):
         settings: ServeSettings,
         listening: Listening,
         door: Door,
+        others: Collection["LiveSession"],
     ) -> None:
-        super().__init__(websocket, engine, shelf, replace(settings, max_utterances_per_socket=1))
-        self._listening, self._door = listening, door
-        self._rater: int | None = None
+        quiet_ms = min(QUIET_MS, settings.quiet_close_ms)
+        super().__init__(
+            websocket, engine, shelf, replace(settings, max_utterances_per_socket=1, quiet_close_ms=quiet_ms)
+        )
+        self._listening, self._door, self._others = listening, door, others
+        self.rater: int | None = None
         self._takes: dict[int, LiveTake] = {}
 
     async def _greet(self) -> None:
@@ -96,12 +105,12 @@ class LiveSession(Session):
     async def _obey(self, data: dict[str, Any]) -> None:
         kind = data.get("type")
         if kind == "enter":
-            self._rater = self._door.rater(self._websocket, str(data.get("token"))[:400])
+            self.rater = self._door.rater(self._websocket, str(data.get("token"))[:400])
             await self._send(json.dumps({"type": "entered"}))
-        elif self._rater is None:
+        elif self.rater is None:
             raise BadMessage("nobody has entered", "send 'enter' with the rater's token first")
         elif kind == "take":
-            await self._begin_take(data, self._rater)
+            await self._begin_take(data, self.rater)
         elif kind in ("edit", "end", "cancel", "played"):
             await self._typed(wire.parse(data))
         else:
@@ -111,9 +120,14 @@ class LiveSession(Session):
         for name, check in _TAKE.items():
             if allowed := check(data.get(name)):
                 raise BadMessage(f"{name!r} of 'take' is not allowed", f"give {allowed}")
-        trial, slot, number = str(data["trial"]), int(data["slot"]), int(data["utterance"])
+        trial, slot, number = data.get("trial"), int(data["slot"]), int(data["utterance"])
+        if not isinstance(trial, str) or not _TRIAL.fullmatch(trial):
+            raise BadMessage("'trial' of 'take' is not allowed", "give the id of a screen")
         if self._streams or number in self._takes:
             raise Busy("a voice is speaking", "let it finish, or cancel it")
+        for other in self._others:  # whoever types in two tabs holds one place
+            if other is not self and other.rater == rater:
+                await other.hush()
         part = await asyncio.to_thread(self._listening.part, rater, trial, slot)
         take = LiveTake(trial, slot, part, 10.0 ** (part.gain_db / 20.0))
         said, cards = part.said_by, self._engine.cards()
@@ -142,41 +156,62 @@ class LiveSession(Session):
         if part.typing is not None:
             take.replay = asyncio.create_task(self._type_again(number, take, part.typing))
 
+    async def hush(self) -> None:
+        """Break off what speaks here."""
+        for stream in list(self._streams.values()):
+            await asyncio.to_thread(stream.cancel)
+
     async def _typed(self, message: wire.Message) -> None:
         take = self._takes.get(message.utterance)
         if take is not None and isinstance(message, wire.Edit | wire.End):
             if take.part.typing is not None:
                 raise BadMessage("this voice hears what was typed before", "listen")
-            self._note(take, message)
+            try:
+                self._note(take, message)
+            except BadText:
+                await self.hush()  # the voice would be out of step with the field from here on
+                raise
         elif take is not None and isinstance(message, wire.Cancel) and take.replay is not None:
             take.replay.cancel()
         await self._dispatch(message)
 
     def _note(self, take: LiveTake, message: wire.Edit | wire.End) -> None:
-        """Write a key down with its time. Raises BadText where there are too many."""
+        """Write a key down with its time.
+
+        Raises:
+            Closed, BadMessage: the voice would not take it either, so the other one must not get it.
+            BadText: there are too many.
+        """
+        if take.end_ms is not None:
+            raise Closed("the text has ended", "type anew")
         now_s = asyncio.get_running_loop().time()
         take.began_s = now_s if take.began_s is None else take.began_s
         at_ms = 1000.0 * (now_s - take.began_s)
         if isinstance(message, wire.End):
-            take.end_ms = at_ms if take.end_ms is None else take.end_ms
+            take.end_ms = at_ms
             return
-        take.chars += len(message.insert)
-        if take.chars > MAX_CHARS or len(take.strokes) >= MAX_STROKES:
-            raise BadText(f"a screen takes at most {MAX_CHARS} characters", "finish the text")
+        if message.at + message.remove > take.chars:
+            raise BadMessage(f"the edit is outside the field's {take.chars} characters", "send every change in order")
+        chars = take.chars - message.remove + len(message.insert)
+        if chars > MAX_CHARS or len(take.strokes) >= MAX_STROKES:
+            raise BadText(f"a screen takes at most {MAX_CHARS} characters", "type a shorter text")
+        take.chars = chars
         take.strokes.append(Stroke(at_ms, message.at, message.remove, message.insert))
 
     async def _type_again(self, number: int, take: LiveTake, typing: Typing) -> None:
         """Give the second voice every key at its time, and show it to the rater."""
-        loop = asyncio.get_running_loop()
-        began_s = loop.time() + LEAD_S
-        for stroke in typing.strokes:
-            await self._until(take, began_s + stroke.at_ms / 1000.0)
-            message = wire.Edit(utterance=number, at=stroke.at, remove=stroke.remove, insert=stroke.insert)
-            await self._dispatch(message)
-            shown = {"at": stroke.at, "remove": stroke.remove, "insert": stroke.insert}
-            await self._send(json.dumps({"type": "typed", "utterance": number} | shown, ensure_ascii=False))
-        await self._until(take, began_s + typing.end_ms / 1000.0)
-        await self._dispatch(wire.End(utterance=number))
+        began_s = asyncio.get_running_loop().time() + LEAD_S
+        try:
+            for stroke in typing.strokes:
+                await self._until(take, began_s + stroke.at_ms / 1000.0)
+                shown = {"at": stroke.at, "remove": stroke.remove, "insert": stroke.insert}
+                await self._dispatch(wire.Edit(utterance=number, **shown))
+                await self._send(json.dumps({"type": "typed", "utterance": number} | shown, ensure_ascii=False))
+            await self._until(take, began_s + typing.end_ms / 1000.0)
+            await self._dispatch(wire.End(utterance=number))
+        except StudioError as error:  # the voice ended by itself: its last word says so
+            log.warning("the second voice could not be given every key: %s", error)
+            await self.hush()
 
     async def _until(self, take: LiveTake, due_s: float) -> None:
         loop = asyncio.get_running_loop()
@@ -212,9 +247,17 @@ class LiveSession(Session):
         take = self._takes.pop(stream.number)
         if take.replay is not None:
             take.replay.cancel()
-        trace = b"" if token is None else await asyncio.to_thread(self._shelf.take, token)
-        if not (take.is_whole and trace and self._rater is not None) or self._gone.is_set():
-            return json.dumps({"type": "dropped", "utterance": stream.number})
+        try:
+            trace = b"" if token is None else await asyncio.to_thread(self._shelf.take, token)
+            if take.is_whole and trace and self.rater is not None and not self._gone.is_set():
+                return await self._kept(stream, take, trace, self.rater)
+        except StudioError as error:
+            return wire.error_message(error, stream.number)
+        except (OSError, ValueError):
+            log.exception("a take of a listening test could not be kept")
+        return json.dumps({"type": "dropped", "utterance": stream.number})
+
+    async def _kept(self, stream: Stream, take: LiveTake, trace: bytes, rater: int) -> str:
         typing = take.part.typing or Typing(take.strokes, take.end_ms or 0.0)
         first = self._listening.clips.trace_path(take.part.trace) if take.part.trace else None
         latency_ms, apart_ms = await asyncio.to_thread(_measured, trace, first)
@@ -223,23 +266,30 @@ class LiveSession(Session):
         if late_ms > MAX_LATE_MS:
             log.warning("the keys came %.0f ms late to the second voice; it is heard again", late_ms)
             return json.dumps({"type": "again", "utterance": stream.number})
-        try:
-            kept = await asyncio.to_thread(self._listening.keep_take, self._rater, made, trace)
-            await asyncio.wrap_future(kept)
-        except StudioError as error:
-            return wire.error_message(error, stream.number)
+        await asyncio.wrap_future(await asyncio.to_thread(self._listening.keep_take, rater, made, trace))
         return json.dumps({"type": "kept", "utterance": stream.number, "samples": take.samples})
 
 
 def add_live(
-    app: FastAPI, listening: Listening, door: Door, engine: Engine, shelf: TraceShelf, settings: ServeSettings
+    app: FastAPI,
+    listening: Listening,
+    door: Door,
+    engine: Engine,
+    settings: ServeSettings,
+    provenance: Mapping[str, Any] | None = None,
 ) -> None:
-    """Put the raters' socket into an app."""
-    sockets: set[Session] = set()
+    """Put the raters' socket into an app; ``provenance`` is what the traces of takes say about where they come from.
+
+    Raises:
+        BadFile: the folder of takes cannot be made.
+    """
+    sweep_takes(listening.clips)  # what a crash left
+    shelf = TraceShelf(takes_folder(listening.clips), settings.max_traces, settings.max_traces_bytes, provenance)
+    sockets: set[LiveSession] = set()
 
     @app.websocket("/mos/live")
     async def live(websocket: WebSocket) -> None:
-        session = LiveSession(websocket, engine, shelf, settings, listening, door)
+        session = LiveSession(websocket, engine, shelf, settings, listening, door, sockets)
         await admit(websocket, sockets, settings, session)
 
 

@@ -5,7 +5,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from starlette.responses import Response
 from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -22,6 +22,9 @@ from studio.settings import ServeSettings
 RETRY_MS = 1000
 POLICY_VIOLATION = 1008
 REMEMBERED = 64  # utterances that have ended, whose player may still report
+
+
+AnySession = TypeVar("AnySession", bound="Session")
 
 
 class TooFast(StudioError):
@@ -226,7 +229,7 @@ class Session:
         return (time.monotonic() - began_s) * 1000.0
 
 
-async def admit(websocket: WebSocket, sockets: set[Session], settings: ServeSettings, session: Session) -> None:
+async def admit(websocket: WebSocket, sockets: set[AnySession], settings: ServeSettings, session: AnySession) -> None:
     """Serve a socket to its end, unless there are as many as there may be."""
     if len(sockets) >= settings.max_sockets:
         refusal = Response(f"full: try again in {RETRY_MS} ms", 503, {"Retry-After": str(-(-RETRY_MS // 1000))})

@@ -1,6 +1,7 @@
 """Typing to a voice that nobody names: what its socket lets through, what comes again when, what the vote stores."""
 
 import json
+import os
 import time
 import zipfile
 from collections import Counter
@@ -24,7 +25,7 @@ from studio.mos.campaigns import find
 from studio.mos.draft import SystemSpec
 from studio.mos.elsewhere import merge_from
 from studio.mos.export import export_rows, write_traces
-from studio.mos.forgetting import forget_rater
+from studio.mos.forgetting import forget_rater, sweep_takes, takes_folder
 from studio.mos.report import markdown
 from studio.mos.results import results
 from studio.mos.store import Store
@@ -259,8 +260,8 @@ def test_a_page_that_goes_leaves_a_free_place_and_no_take(live: Any) -> None:
     typist.ws.socket.close()
     eventually(lambda: served.engine.places_free() == served.engine.places, "the place of a page that went")
     assert served.world.all(Take) == []
-    folder = served.world.listening.clips.root.parent / "traces"
-    eventually(lambda: not list(folder.glob("*.trace")), "what was typed is kept nowhere")
+    folder = takes_folder(served.world.listening.clips)
+    eventually(lambda: not list(folder.iterdir()), "what was typed is kept nowhere")
 
 
 def test_a_forgotten_rater_leaves_no_typing(live: Any) -> None:
@@ -329,3 +330,58 @@ def test_a_merge_brings_the_takes_and_their_traces(live: Any, tmp_path: Path) ->
         assert [t.typed for t in here.all(Take)] == [t.typed for t in served.world.all(Take)]
         assert all(here.listening.clips.trace_path(t.trace).is_file() for t in here.all(Take))
     here.listening.close()
+
+
+def test_only_what_the_first_voice_took_reaches_the_second(live: Any) -> None:
+    _, _, typist, trial = live
+    typist.take(trial, 0)
+    typist.say("edit", utterance=1, at=0, insert="hello good friend ")
+    typist.say("edit", utterance=1, at=4_000_000_000, remove=1, insert="nowhere ")
+    assert typist.until("error")[-1]["code"] == "bad_message"
+    typist.say("end", utterance=1)
+    typist.say("edit", utterance=1, at=18, insert="too late ")
+    heard = typist.until("kept")
+    assert [one["code"] for one in heard if one["type"] == "error"] == ["closed"]
+    assert [one["insert"] for one in typist.again(trial)[1]] == ["hello good friend "]
+
+
+def test_the_field_and_not_the_keys_is_bounded(live: Any) -> None:
+    _, _, typist, trial = live
+    typist.take(trial, 0)
+    typist.say("edit", utterance=1, at=0, insert="x" * 1990)
+    typist.say("edit", utterance=1, at=0, remove=1990)
+    typist.say("edit", utterance=1, at=0, insert="hello there " * 50)
+    typist.say("end", utterance=1)
+    assert not [one for one in typist.until("kept") if one["type"] == "error"]
+
+
+def test_one_rater_holds_one_place(live: Any) -> None:
+    served, rater, typist, trial = live
+    tabs = [typist, *(Typist(served, rater) for _ in range(3))]
+    for tab in tabs:
+        assert tab.take(trial, 0)["type"] == "opened"
+    for tab in tabs[:-1]:
+        assert tab.until("dropped")[-1]["type"] == "dropped"
+    assert served.engine.places_free() == served.engine.places - 1
+    for tab in tabs[1:]:
+        tab.ws.close()
+
+
+def test_what_is_no_screen_is_refused(live: Any) -> None:
+    _, _, typist, _ = live
+    for trial in ("\ud800", "a\0b", "ab" * 40, 7, None):
+        typist.say("take", trial=trial, slot=0, utterance=9)
+        assert typist.hear()["code"] == "bad_message"
+
+
+def test_a_crash_leaves_no_typing_for_long(tests_served: ServedTests) -> None:
+    clips = tests_served.world.listening.clips
+    old, new = takes_folder(clips) / ("x" * 22), takes_folder(clips) / ("y" * 22)
+    for left in (old, new):
+        left.mkdir(parents=True)
+        (left / "events.jsonl").write_text("secret")
+    long_ago = time.time() - 3600
+    for path in (old / "events.jsonl", old):
+        os.utime(path, (long_ago, long_ago))
+    sweep_takes(clips)
+    assert not old.exists() and new.exists(), "what is being spoken stays"
