@@ -22,6 +22,7 @@ from studio.commands.common import (
     Device,
     Json,
     Threads,
+    Vocoder,
     VoiceName,
     Voices,
     provenance,
@@ -60,6 +61,7 @@ def app(
     settings: Annotated[Path | None, typer.Option(help="A TOML file with a table named serve.")] = None,
     voices: Voices = VOICES,
     device: Device = "auto",
+    vocoder: Vocoder = "",
     places: Annotated[int, typer.Option(min=1, max=64, help="Utterances spoken at once.")] = 4,
     threads: Threads = 1,
     demo: Annotated[
@@ -85,7 +87,7 @@ def app(
     chosen = replace(chosen, host=host or chosen.host, port=chosen.port if port is None else port)
     taken = take_port(chosen)
     chosen = replace(chosen, port=taken.getsockname()[1])
-    engine = open_engine(voices, best(), device, places=places, threads=threads)
+    engine = open_engine(voices, best(), device, places=places, threads=threads, vocoder=vocoder)
     listening = open_listening(database, data)
     if listening.access.first_token:
         typer.echo(f"The owner's token of the listening tests, shown this once: {listening.access.first_token}")
@@ -118,6 +120,7 @@ def say(
     as_heard: Annotated[bool, typer.Option("--as-heard", help="Put the pauses for text into the WAV.")] = False,
     voices: Voices = VOICES,
     device: Device = "auto",
+    vocoder: Vocoder = "",
     threads: Threads = 1,
 ) -> None:
     """Speak a text into a WAV file."""
@@ -141,7 +144,7 @@ def say(
     else:
         source = list(saying.at_once(text) if typing_wpm is None else saying.typed(text, typing_wpm))
     options = {"scheme": scheme, "m": window, "n": hop}
-    engine = open_engine(voices, best(), device, threads=threads)
+    engine = open_engine(voices, best(), device, threads=threads, vocoder=vocoder)
     try:
         request = SpeakRequest(voice=voice, seed=seed, temperature=temperature, options=options)
         folder = trace.with_suffix("") if trace else None

@@ -63,6 +63,20 @@ def test_typed_and_recorded_arrivals_make_the_same_samples_later(voices, tmp_pat
     assert np.array_equal(read_wav(at_once)[0], read_wav(replayed)[0])
 
 
+def test_the_shipped_voice_speaks_by_either_vocoder(tmp_path):
+    """The same frames, other samples of about the same level."""
+    shipped = Path(__file__).parents[1] / "assets" / "voices"
+    heard = {}
+    for vocoder in ("sourcefilter", "vocstream"):
+        wav = tmp_path / f"{vocoder}.wav"
+        done = say(shipped, "the rain has stopped", "-o", wav, "--vocoder", vocoder)
+        assert done.returncode == 0, done.stderr
+        heard[vocoder] = read_wav(wav)[0].astype(float)
+    ours, papers = heard.values()
+    assert len(ours) == len(papers) and np.abs(ours - papers).max() > 1000
+    assert 20 * abs(np.log10(ours.std() / papers.std())) < 6
+
+
 def test_a_pipe_is_spoken_as_it_comes(voices, tmp_path):
     trace = tmp_path / "p.trace"
     command = [sys.executable, "-m", "studio", "say", "-", "-o", str(tmp_path / "p.wav"), "--trace", str(trace)]
@@ -86,6 +100,7 @@ def test_a_pipe_is_spoken_as_it_comes(voices, tmp_path):
         (["hello", "-o", "nowhere/at/all/x.wav"], "cannot be written"),
         (["hello", "-o", "x.wav", "--window", "2", "--hop", "3"], "1 <= n <= m <= 6"),
         (["hello", "-o", "x.wav", "--voice", "nobody"], "no voice 'nobody'"),
+        (["hello", "-o", "x.wav", "--vocoder", "griffin"], "no vocoder 'griffin'"),
         (["hello", "-o", "x.wav", "--trace", "x.zip"], "does not end in .trace"),
         (["hello", "-o", "x.wav", "--typing-wpm", "0"], "nobody types 0.0"),
         (["--arrivals", "absent.jsonl", "-o", "x.wav"], "cannot be read"),

@@ -3,13 +3,14 @@
 import logging
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 
 from studio.core import events as ev
 from studio.core.cards import Card, parse_voice
-from studio.core.errors import BadOption, Busy, StudioError
+from studio.core.errors import BadOption, BadVoice, Busy, StudioError
 from studio.core.ports import MAX_TEMPERATURE, Normaliser, SpeakRequest
 from studio.core.time import Clock, MonotonicClock
 from studio.engine.utterance import LocalUtterance
@@ -139,6 +140,7 @@ def open_engine(
     places: int = PLACES,
     threads: int = 1,
     clock: Clock | None = None,
+    vocoder: str = "",
 ) -> LocalEngine:
     """An engine over a folder of voices; the first one is loaded at once, the others when first spoken.
 
@@ -147,6 +149,7 @@ def open_engine(
         voice_names: which voices, in this order; None for all.
         threads: of arithmetic on a CPU. One is fastest for the shipped voice: its products are too small to share, and
             threads that wait for each other stall whenever something else wants a core.
+        vocoder: speak by this one of a voice's vocoders, those voices that have it; empty for each card's own.
 
     Raises:
         BadVoice, BadOption, NeedsPackage.
@@ -157,6 +160,13 @@ def open_engine(
         for name in voice_names:
             parse_voice(name, {n: card for n, (card, _) in found.items()})
         found = {name: found[name] for name in voice_names}
+    if vocoder:
+        first = next(iter(found.values()))[0]
+        if vocoder not in first.vocoders:
+            raise BadVoice(f"voice {first.name!r} has no vocoder {vocoder!r}", f"it has {', '.join(first.vocoders)}")
+        for name, (card, folder) in found.items():
+            if vocoder in card.vocoders:
+                found[name] = (replace(card, vocoder=vocoder), folder)
     engine = LocalEngine(found, pick_device(device), places, normalise, clock or MonotonicClock())
     try:
         engine.voice(next(iter(found)))
