@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from scipy.optimize import isotonic_regression  # pyright: ignore[reportMissingTypeStubs]
 
 from studio.core.errors import BadOption
 from studio.mos.stats.columns import F8
@@ -150,14 +152,9 @@ def _fewest(half_width: float, found: Callable[[int], F8], otherwise: str, show:
 
 
 def evened(widths: Sequence[float]) -> list[float]:
-    """The widths that never rise and are nearest to these in squares (isotonic regression, pool adjacent violators)."""
-    pools: list[tuple[float, int]] = []  # mean and how many
-    for width in widths:
-        pools.append((width, 1))
-        while len(pools) > 1 and pools[-2][0] < pools[-1][0]:
-            (last, n), (before, m) = pools.pop(), pools.pop()
-            pools.append(((before * m + last * n) / (m + n), m + n))
-    return [mean for mean, n in pools for _ in range(n)]
+    """The widths that never rise and are nearest to these in squares (isotonic regression)."""
+    found: Any = isotonic_regression(np.array(widths), increasing=False)  # scipy comes without types
+    return [float(width) for width in found.x]
 
 
 def half_widths(who: Listeners, raters: int, items: int, share: float, runs: int, seed: int, level: float = 0.95) -> F8:
