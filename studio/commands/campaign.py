@@ -99,6 +99,11 @@ def new(
     )
     for role, path in links.items():
         typer.echo(f"{role:8} {base.rstrip('/')}{path}")
+    if database or data != DEFAULT_DATA:  # the app looks where it is told, and nowhere else
+        same = " and ".join(
+            option for option, given in (("--database", database), ("--data", data != DEFAULT_DATA)) if given
+        )
+        typer.secho(f"note: `studio app` serves it when it is given the same {same}", err=True, fg="yellow")
 
 
 def _spoken(name: str, texts: Path, systems: list[str], reference: str, data: Path, voices: Path, device: str) -> Path:
