@@ -100,9 +100,8 @@ def new(
     for role, path in links.items():
         typer.echo(f"{role:8} {base.rstrip('/')}{path}")
     if database or data != DEFAULT_DATA:  # the app looks where it is told, and nowhere else
-        same = " and ".join(
-            option for option, given in (("--database", database), ("--data", data != DEFAULT_DATA)) if given
-        )
+        given = {"--database": bool(database), "--data": data != DEFAULT_DATA}
+        same = " and ".join(option for option, is_given in given.items() if is_given)
         typer.secho(f"note: `studio app` serves it when it is given the same {same}", err=True, fg="yellow")
 
 
