@@ -169,7 +169,7 @@ def test_rounding_moves_no_harmonic_in_or_out() -> None:
         f0, phase = torch.full((1, 8), f0_hz, dtype=torch.float64), torch.zeros(1, dtype=torch.float64)
         rests = torch.zeros(1, 8, dtype=torch.bool)
         sounds.append(excitation.pulse_train(f0, f0[:, 0], phase, rests, hop_samples=150, sample_rate_hz=24_000)[0])
-    assert (sounds[0] - sounds[1]).abs().max() < 1e-5
+    assert (sounds[0] - sounds[1]).abs().max() < 1e-3, "one harmonic more would be 0.16"
 
 
 def test_pulses_are_band_limited_of_unit_power_and_at_their_pitch() -> None:
