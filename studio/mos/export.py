@@ -225,11 +225,11 @@ def write_traces(session: Session, campaign: Campaign, clips: ClipFolder, out: P
             .where(Stimulus.campaign_id == campaign.id)
         )
     }
-    trials = session.exec(
+    trials = (
         select(Trial.id)
         .join(Rater, col(Rater.id) == col(Trial.rater_id))
         .where(Trial.campaign_id == campaign.id, Rater.role == "panel")
-    ).all()
+    )
     wanted |= {f"{trial}-{'ab'[slot]}": take.trace for (trial, slot), take in latest(session, trials).items()}
     there = {name: clips.trace_path(sha) for name, sha in wanted.items() if sha and clips.trace_path(sha).is_file()}
     try:

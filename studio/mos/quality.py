@@ -64,7 +64,7 @@ def judge(session: Session, campaign: Campaign) -> list[Judgement]:
     checks = _checks(session, campaign)
     scores = _scores(session, campaign)
     repeated = by_rater(twice(session, campaign.id or 0)) if config.repeats else {}
-    hurried = _hurried(session, campaign)
+    hurried = _hurried(session, campaign) if config.gates.pace else defaultdict[int, list[bool]](list)
     heard: dict[int, Verdict] = {}
     for passage in session.exec(
         select(Passage)
@@ -81,7 +81,7 @@ def judge(session: Session, campaign: Campaign) -> list[Judgement]:
             "golds": _all_right(checks[rater.id, "gold"]),
             "variance": _varies(config, scores[rater.id], rater.finished_at is not None),
             "repeats": _steady(config, repeated.get(rater.pseudonym, ()), rater.finished_at is not None),
-            "pace": _mostly(hurried[rater.id]) if config.gates.pace else "unknown",
+            "pace": _mostly(hurried[rater.id]),
             "headphones": heard.get(rater.id, "unknown"),
         }
         if not config.gates.headphones_required and verdicts["headphones"] == "fail":

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from sqlmodel import Session, col, func, select
+from sqlmodel.sql.expression import SelectOfScalar
 
 from studio.core.errors import BadMessage
 from studio.mos.access import Forbidden
@@ -99,9 +100,7 @@ def part(session: Session, rater: Rater, trial_id: str, slot: int) -> Part:
         NotThisStage: it was answered, or the rater has left.
         BadMessage: nothing was typed yet that the second voice could hear.
     """
-    trial = _mine(session, rater, trial_id)
-    if rater.stage != "trials" or session.exec(select(Answer.id).where(Answer.trial_id == trial.id)).first():
-        raise NotThisStage("this screen was answered", "go on with the next one")
+    trial = _open_screen(session, rater, trial_id)
     system = session.exec(
         select(System)
         .join(Stimulus, col(Stimulus.system_id) == col(System.id))
@@ -125,9 +124,7 @@ def part(session: Session, rater: Rater, trial_id: str, slot: int) -> Part:
 
 def keep_take(session: Session, rater: Rater, made: Made, trace: str) -> None:
     """Keep what was said. Raises Forbidden, NotThisStage; BadMessage where it is empty, or a key came too late."""
-    trial = _mine(session, rater, made.trial)
-    if rater.stage != "trials" or session.exec(select(Answer.id).where(Answer.trial_id == trial.id)).first():
-        raise NotThisStage("this screen was answered", "go on with the next one")
+    trial = _open_screen(session, rater, made.trial)
     if made.late_ms > MAX_LATE_MS or not made.samples:
         raise BadMessage("the voice was not given what was typed", "listen to it again")
     most = select(func.max(Take.number)).where(Take.trial_id == trial.id, Take.slot == made.slot)
@@ -147,8 +144,12 @@ def keep_take(session: Session, rater: Rater, made: Made, trace: str) -> None:
     )
 
 
-def latest(session: Session, trials: Sequence[str]) -> dict[tuple[str, int], Take]:
-    """The last take of each (screen, slot); one of another typing than the first slot's is none."""
+def latest(session: Session, trials: Sequence[str] | SelectOfScalar[str]) -> dict[tuple[str, int], Take]:
+    """The last take of each (screen, slot); one of another typing than the first slot's is none.
+
+    Args:
+        trials: the screens, or what selects them where they may be more than a statement holds.
+    """
     rows = session.exec(select(Take).where(col(Take.trial_id).in_(trials)).order_by(col(Take.number))).all()
     found = {(take.trial_id, take.slot): take for take in rows}
     first = {trial: take.typed for (trial, slot), take in found.items() if slot == TYPED}
@@ -158,7 +159,7 @@ def latest(session: Session, trials: Sequence[str]) -> dict[tuple[str, int], Tak
 def lasting_ms(session: Session, trial_id: str) -> Mapping[int, float]:
     """How long each slot of a live screen spoke. Raises BadMessage where one did not yet."""
     found = latest(session, [trial_id])
-    if len(found) < len((TYPED, AGAIN)):
+    if len(found) < 2:
         raise BadMessage("both voices have to be heard first", "type to the first, then listen to the second")
     return {slot: 1000.0 * take.samples / take.rate_hz for (_, slot), take in found.items()}
 
@@ -171,12 +172,12 @@ def takes_of(session: Session, rater_id: int) -> list[Take]:
 
 def figures(session: Session, campaign_id: int) -> list[dict[str, Any]]:
     """What raters heard of each voice in the takes that they voted on: how many, and t5 - t0 in ms (median, p95)."""
-    voted = session.exec(
+    voted = (
         select(Answer.trial_id)
         .join(Trial, col(Trial.id) == col(Answer.trial_id))
         .join(Rater, col(Rater.id) == col(Trial.rater_id))
         .where(Trial.campaign_id == campaign_id, Answer.counted == 1, Rater.role == "panel", Trial.role == "test")
-    ).all()
+    )
     names = {
         (trial, slot): name
         for trial, slot, name in session.exec(
@@ -205,8 +206,11 @@ def _figures(name: str, found: Sequence[Take]) -> dict[str, Any]:
     }
 
 
-def _mine(session: Session, rater: Rater, trial_id: str) -> Trial:
+def _open_screen(session: Session, rater: Rater, trial_id: str) -> Trial:
+    """The rater's screen, which waits for an answer. Raises Forbidden, NotThisStage."""
     trial = session.get(Trial, trial_id)
     if trial is None or trial.rater_id != rater.id:
         raise Forbidden("this screen is not yours", "reload the page")
+    if rater.stage != "trials" or session.exec(select(Answer.id).where(Answer.trial_id == trial.id)).first():
+        raise NotThisStage("this screen was answered", "go on with the next one")
     return trial

@@ -8,10 +8,8 @@ import asyncio
 import json
 import logging
 import re
-import tempfile
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -248,19 +246,32 @@ class LiveSession(Session):
         if take.replay is not None:
             take.replay.cancel()
         try:
-            trace = b"" if token is None else await asyncio.to_thread(self._shelf.take, token)
-            if take.is_whole and trace and self.rater is not None and not self._gone.is_set():
-                return await self._kept(stream, take, trace, self.rater)
+            if token is not None:
+                is_wanted = take.is_whole and not self._gone.is_set()
+                measured = await asyncio.to_thread(self._measured, take, token) if is_wanted else None
+                trace = await asyncio.to_thread(self._shelf.take, token)
+                if measured is not None and self.rater is not None:
+                    return await self._kept(stream, take, trace, self.rater, *measured)
         except StudioError as error:
             return wire.error_message(error, stream.number)
         except (OSError, ValueError):
             log.exception("a take of a listening test could not be kept")
         return json.dumps({"type": "dropped", "utterance": stream.number})
 
-    async def _kept(self, stream: Stream, take: LiveTake, trace: bytes, rater: int) -> str:
+    def _measured(self, take: LiveTake, token: str) -> tuple[float | None, float]:
+        """t5 - t0 of a take, in ms; and by how much a text came at another time than to the first voice."""
+        trace = open_trace(self._shelf.path(token))
+        latency_ms = ladder(trace).since("t5", "t0")
+        if not take.part.trace:
+            return latency_ms, 0.0
+        first = open_trace(self._listening.clips.trace_path(take.part.trace))
+        here, there = _arrivals_ms(trace), _arrivals_ms(first)
+        return latency_ms, float(np.abs(here - there).max()) if here.shape == there.shape and len(here) else np.inf
+
+    async def _kept(
+        self, stream: Stream, take: LiveTake, trace: bytes, rater: int, latency_ms: float | None, apart_ms: float
+    ) -> str:
         typing = take.part.typing or Typing(take.strokes, take.end_ms or 0.0)
-        first = self._listening.clips.trace_path(take.part.trace) if take.part.trace else None
-        latency_ms, apart_ms = await asyncio.to_thread(_measured, trace, first)
         late_ms = max(take.late_ms, apart_ms)
         made = Made(take.trial, take.slot, typing, take.rate_hz, take.samples, latency_ms, late_ms)
         if late_ms > MAX_LATE_MS:
@@ -298,19 +309,6 @@ def _level(audio: ev.Audio, gain: float) -> list[ev.Audio]:
     pcm = np.clip(np.rint(audio.pcm * gain), -32768, 32767).astype(np.int16)
     starts = range(0, len(pcm), PACKET_SAMPLES)
     return [replace(audio, sample=audio.sample + at, pcm=pcm[at : at + PACKET_SAMPLES]) for at in starts]
-
-
-def _measured(trace: bytes, first: Path | None) -> tuple[float | None, float]:
-    """t5 - t0 of a trace, in ms; and by how much a text came at another time than in the first voice's trace."""
-    with tempfile.TemporaryDirectory() as scratch:
-        path = Path(scratch) / "take.trace"
-        path.write_bytes(trace)
-        opened = open_trace(path)
-    latency_ms = ladder(opened).since("t5", "t0")
-    if first is None:
-        return latency_ms, 0.0
-    here, there = (_arrivals_ms(one) for one in (opened, open_trace(first)))
-    return latency_ms, float(np.abs(here - there).max()) if here.shape == there.shape and len(here) else np.inf
 
 
 def _arrivals_ms(trace: Trace) -> np.ndarray:
