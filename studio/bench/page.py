@@ -49,7 +49,7 @@ class PageSetting:
     n: int = 20
     warm: int = 1
     wpm: float = 60.0
-    long_words: int = 80
+    long_words: int = 120
     window: int | None = None
     quiet: bool = False
 

@@ -33,7 +33,7 @@ def page(
     count: Annotated[int, typer.Option(min=1, help="Texts typed for first audio.")] = 20,
     wpm: Annotated[float, typer.Option(help="Typing speed, words a minute.")] = 60.0,
     window: Annotated[int | None, typer.Option("-m", help="Words seen; the page's own unless given.")] = None,
-    long_words: Annotated[int, typer.Option(help="Words of the text typed for stalls; 0 leaves it out.")] = 80,
+    long_words: Annotated[int, typer.Option(help="Words of the text typed for stalls; 0 leaves it out.")] = 120,
     as_json: Json = False,
     save: Save = False,
 ) -> None:

@@ -13,8 +13,9 @@ from sqlmodel import Session
 from studio.core.errors import BadFile, BadOption
 from studio.mos.clips import ClipFolder
 from studio.mos.merge import Merged, clips_of, copy_clips, copy_traces, merge
+from studio.mos.migrations import MIGRATIONS
 from studio.mos.service import Listening
-from studio.mos.store import Store, tables_of
+from studio.mos.store import Store, schema_of
 
 
 def merge_from(
@@ -65,7 +66,7 @@ class _Enough(Exception):
 def opened_elsewhere(other: str) -> Generator[tuple[Store, Path | None]]:
     """A database of another studio, and the clips beside it.
 
-    A SQLite file is copied first, so that it stays as it is; one on a server is brought to this studio's schema.
+    Neither is changed: a SQLite file is copied first, and one on a server must have this studio's schema.
 
     Raises:
         BadFile, BadOption: it is absent, or no database of a studio.
@@ -75,7 +76,7 @@ def opened_elsewhere(other: str) -> Generator[tuple[Store, Path | None]]:
     except ArgumentError as error:
         raise BadOption(f"{other!r} is not a database address", "give a file, or postgresql://...") from error
     if url is not None and url.get_backend_name() != "sqlite":
-        _check_studio(tables_of(other), url.render_as_string(hide_password=True), "check its name and its schema")
+        _check_schema(schema_of(other), url.render_as_string(hide_password=True))
         store = Store(other)
         try:
             yield store, None
@@ -95,10 +96,15 @@ def opened_elsewhere(other: str) -> Generator[tuple[Store, Path | None]]:
             store.close()
 
 
-def _check_studio(tables: set[str], name: str, do: str) -> None:
-    """Before it is opened as ours, which would make tables in it. Raises BadFile."""
-    if not {"schema_version", "campaign"} <= tables:
-        raise BadFile(f"{name} holds no listening tests", do)
+def _check_schema(schema: int | None, name: str) -> None:
+    """Before it is opened as ours, which would make or change tables in it. Raises BadFile."""
+    if schema is None:
+        raise BadFile(f"{name} holds no listening tests", "check its name and its schema")
+    if schema < len(MIGRATIONS):
+        raise BadFile(
+            f"{name} has schema {schema}, this studio reads {len(MIGRATIONS)}; another's database is not changed",
+            "let its owner open it once with a studio of this version",
+        )
 
 
 def _copy(file: Path, copy: Path) -> None:
@@ -107,7 +113,8 @@ def _copy(file: Path, copy: Path) -> None:
         source, target = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True), sqlite3.connect(copy)
         try:
             tables = {row[0] for row in source.execute("SELECT name FROM sqlite_master")}
-            _check_studio(tables, str(file), "give the file studio.sqlite of the other data folder")
+            if not {"schema_version", "campaign"} <= tables:
+                raise BadFile(f"{file} holds no listening tests", "give the file studio.sqlite of the other data folder")
             source.backup(target)
         finally:
             source.close()

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, create_engine, event, inspect
+from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlmodel import Session
@@ -164,11 +164,14 @@ class Store:
         _resolve(jobs)
 
 
-def tables_of(url: str) -> set[str]:
-    """The tables that a database has, looked at before anything is made in it. Raises BadOption, BadFile."""
+def schema_of(url: str) -> int | None:
+    """The schema of a database, None where no studio's tables are; nothing is made in it. Raises BadOption, BadFile."""
     engine = _engine(url, Faults(), writes=False)
     try:
-        return set(inspect(engine).get_table_names())
+        with engine.connect() as connection:
+            if not {"schema_version", "campaign"} <= set(inspect(connection).get_table_names()):
+                return None
+            return connection.execute(text("SELECT max(version) FROM schema_version")).scalar_one()
     except SQLAlchemyError as error:
         raise BadFile(f"the database {_shown(url)} cannot be opened: {_cause(error)}", "check the address") from error
     finally:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from mos.world import AB, ACR, ItemSpec, SystemSpec, World, items_of
-from sqlalchemy import create_engine, update
+from sqlalchemy import create_engine, inspect, update
 from sqlmodel import Session, col, select
 
 from studio.core.errors import BadFile, BadOption
@@ -18,7 +18,7 @@ from studio.mos.elsewhere import merge_from
 from studio.mos.export import export_rows
 from studio.mos.forgetting import delete_rater
 from studio.mos.merge import Merged
-from studio.mos.store import Store, tables_of
+from studio.mos.store import Store
 from studio.mos.tables import (
     Answer,
     Campaign,
@@ -241,9 +241,24 @@ def test_a_servers_database_of_something_else_is_refused_and_stays_empty(world: 
     stranger = other.store.url.rpartition("%3D")[0] + "%3Dstranger"
     with pytest.raises(BadFile, match=r"holds no listening tests.*check its name and its schema"):
         merge_from(world.listening, stranger)
-    assert tables_of(stranger) == set()
+    with other.store.read() as session:
+        assert inspect(session.connection()).get_table_names(schema="stranger") == []
     with pytest.raises(BadFile, match="cannot be opened"):
         merge_from(world.listening, other.store.url.replace("@/postgres?", "@/none?"))
+
+
+@ONLY_SERVERS
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+def test_an_older_servers_database_is_left_at_its_schema(world: World, other: World) -> None:
+    """Also of a dry run: another's database is not ours to bring up to date."""
+    version = "SELECT max(version) FROM schema_version"
+    with other.store.read() as session:
+        session.connection().exec_driver_sql("DELETE FROM schema_version WHERE version > 3")
+        session.commit()
+    with pytest.raises(BadFile, match=r"has schema 3.*let its owner open it once"):
+        merge_from(world.listening, other.store.url, dry=True)
+    with other.store.read() as session:
+        assert session.connection().exec_driver_sql(version).scalar_one() == 3
 
 
 def test_a_database_merged_into_itself_adds_nothing(world: World) -> None:

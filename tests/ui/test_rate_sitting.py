@@ -72,6 +72,7 @@ def test_a_sitting_outlives_a_reload_and_a_crash(
     rating.wait("headphones")
     _check_headphones(rating)
     rating.wait("level")
+    rating.wait_text("Press the play button first", ".actions ~ .hint")
     rating.page.locator(".play").click()
     rating.page.get_by_role("button", name="The level is comfortable").click()  # waits until it is enabled
     rating.wait("trials")

@@ -58,19 +58,22 @@ function headphones(rater, shown) {
 function level(rater) {
   const { words } = rater;
   const go = button(words.say("level_done"), () => rater.pass("level", {}), { class: "primary", disabled: true });
+  const first = h("p", { class: "hint", text: words.say("level_first") });
   const deck = new Deck(rater.context, [speechNoise(rater.context)], {
     loop: true,
     on: {
       silent: () => rater.notify("warn", words.say("silent")),
       changed: () => {
         player.draw();
-        if (deck.isHeard(0, HEARD_SHARE)) go.disabled = false;
+        if (!deck.isHeard(0, HEARD_SHARE)) return;
+        go.disabled = false;
+        first.textContent = "";
       },
     },
   });
   const player = new Player(deck, 0, words.say("level_sound"), words, 0);
   rater.running = deck;
-  return card(words.say("level_title"), prose(words.say("level_text")), h("div", { class: "sounds" }, player.element), actions(go));
+  return card(words.say("level_title"), prose(words.say("level_text")), h("div", { class: "sounds" }, player.element), actions(go), first);
 }
 
 function comments(rater) {
