@@ -114,7 +114,9 @@ def _copy(file: Path, copy: Path) -> None:
         try:
             tables = {row[0] for row in source.execute("SELECT name FROM sqlite_master")}
             if not {"schema_version", "campaign"} <= tables:
-                raise BadFile(f"{file} holds no listening tests", "give the file studio.sqlite of the other data folder")
+                raise BadFile(
+                    f"{file} holds no listening tests", "give the file studio.sqlite of the other data folder"
+                )
             source.backup(target)
         finally:
             source.close()

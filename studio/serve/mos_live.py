@@ -9,23 +9,23 @@ import json
 import logging
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
 from fastapi import FastAPI
 from starlette.websockets import WebSocket
 
 from studio.core import events as ev
 from studio.core.cards import parse_voice, voice_address
-from studio.core.errors import BadMessage, BadOption, BadText, BadVoice, Busy, Closed, StudioError
+from studio.core.errors import BadMessage, BadOption, BadText, BadVoice, Busy, StudioError
 from studio.core.ports import Engine
-from studio.core.trace import Trace, open_trace
+from studio.core.trace import open_trace
 from studio.measure.latency import ladder
 from studio.mos.forgetting import sweep_takes, takes_folder
 from studio.mos.service import Listening
-from studio.mos.takes import AGAIN, MAX_CHARS, MAX_LATE_MS, MAX_STROKES, TYPED, Made, Part, Stroke, Typing
+from studio.mos.takes import AGAIN, MAX_LATE_MS, TYPED, Made, Typing
 from studio.serve import protocol as wire
+from studio.serve.live_take import LiveTake, apart_ms, level
 from studio.serve.mos_door import Door
 from studio.serve.socket import Session, admit
 from studio.serve.stream import Outgoing, Stream
@@ -34,7 +34,6 @@ from studio.settings import ServeSettings
 
 CREDIT_MS = 2000.0
 LEAD_S = 0.6  # from the second voice's opening to the first key: the listener's player is ready by then
-PACKET_SAMPLES = 600
 QUIET_MS = 60_000.0  # a rater who neither types nor listens gives the place back
 _TRIAL = re.compile("[0-9a-f]{8,64}")
 _TAKE = {"slot": wire.whole(TYPED, AGAIN), "utterance": wire.whole(0, wire.MAX_U32)}
@@ -46,26 +45,6 @@ class Mute(StudioError):
     """A voice of the test cannot speak; a rater is not told which, nor why."""
 
     code = "mute"
-
-
-@dataclass
-class LiveTake:
-    """One slot of one screen while it is spoken. Times are of the event loop's clock, in s."""
-
-    trial: str
-    slot: int
-    part: Part
-    gain: float
-    strokes: list[Stroke] = field(default_factory=list[Stroke])
-    began_s: float | None = None
-    end_ms: float | None = None
-    late_ms: float = 0.0
-    chars: int = 0  # in the field
-    samples: int = 0
-    rate_hz: int = 0
-    is_cancelled: bool = False
-    is_whole: bool = False
-    replay: asyncio.Task[None] | None = None
 
 
 class LiveSession(Session):
@@ -165,36 +144,13 @@ class LiveSession(Session):
             if take.part.typing is not None:
                 raise BadMessage("this voice hears what was typed before", "listen")
             try:
-                self._note(take, message)
+                take.note(message, asyncio.get_running_loop().time())
             except BadText:
                 await self.hush()  # the voice would be out of step with the field from here on
                 raise
         elif take is not None and isinstance(message, wire.Cancel) and take.replay is not None:
             take.replay.cancel()
         await self._dispatch(message)
-
-    def _note(self, take: LiveTake, message: wire.Edit | wire.End) -> None:
-        """Write a key down with its time.
-
-        Raises:
-            Closed, BadMessage: the voice would not take it either, so the other one must not get it.
-            BadText: there are too many.
-        """
-        if take.end_ms is not None:
-            raise Closed("the text has ended", "type anew")
-        now_s = asyncio.get_running_loop().time()
-        take.began_s = now_s if take.began_s is None else take.began_s
-        at_ms = 1000.0 * (now_s - take.began_s)
-        if isinstance(message, wire.End):
-            take.end_ms = at_ms
-            return
-        if message.at + message.remove > take.chars:
-            raise BadMessage(f"the edit is outside the field's {take.chars} characters", "send every change in order")
-        chars = take.chars - message.remove + len(message.insert)
-        if chars > MAX_CHARS or len(take.strokes) >= MAX_STROKES:
-            raise BadText(f"a screen takes at most {MAX_CHARS} characters", "type a shorter text")
-        take.chars = chars
-        take.strokes.append(Stroke(at_ms, message.at, message.remove, message.insert))
 
     async def _type_again(self, number: int, take: LiveTake, typing: Typing) -> None:
         """Give the second voice every key at its time, and show it to the rater."""
@@ -225,7 +181,7 @@ class LiveSession(Session):
                 return [json.dumps({"type": "opened", "utterance": stream.number, "rate_hz": take.rate_hz})]
             case ev.Audio():
                 take.samples = item.sample + len(item.pcm)
-                return [stream.packet(part) for part in _level(item, take.gain)]
+                return [stream.packet(part) for part in level(item, take.gain)]
             case ev.Cancelled():
                 take.is_cancelled = True
                 return []
@@ -264,9 +220,7 @@ class LiveSession(Session):
         latency_ms = ladder(trace).since("t5", "t0")
         if not take.part.trace:
             return latency_ms, 0.0
-        first = open_trace(self._listening.clips.trace_path(take.part.trace))
-        here, there = _arrivals_ms(trace), _arrivals_ms(first)
-        return latency_ms, float(np.abs(here - there).max()) if here.shape == there.shape and len(here) else np.inf
+        return latency_ms, apart_ms(trace, open_trace(self._listening.clips.trace_path(take.part.trace)))
 
     async def _kept(
         self, stream: Stream, take: LiveTake, trace: bytes, rater: int, latency_ms: float | None, apart_ms: float
@@ -302,16 +256,3 @@ def add_live(
     async def live(websocket: WebSocket) -> None:
         session = LiveSession(websocket, engine, shelf, settings, listening, door, sockets)
         await admit(websocket, sockets, settings, session)
-
-
-def _level(audio: ev.Audio, gain: float) -> list[ev.Audio]:
-    """The same sound at the level of all voices, in pieces of one size."""
-    pcm = np.clip(np.rint(audio.pcm * gain), -32768, 32767).astype(np.int16)
-    starts = range(0, len(pcm), PACKET_SAMPLES)
-    return [replace(audio, sample=audio.sample + at, pcm=pcm[at : at + PACKET_SAMPLES]) for at in starts]
-
-
-def _arrivals_ms(trace: Trace) -> np.ndarray:
-    """When each text came to the voice, in ms since the first."""
-    times_ms = np.array([event.t_ms for event in trace.events if isinstance(event, ev.Text)])
-    return times_ms - times_ms[:1]
