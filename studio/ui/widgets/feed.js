@@ -2,7 +2,9 @@
 
 const REPLAY_AHEAD_S = 2;
 const FIRST_PREBUFFER_S = 0.03; // a frame and a little: a server at twice real time or more has sent the next by then
-const LONGEST_PREBUFFER_S = 0.12;
+const REBUFFER_S = 0.06; // after a wait nobody counts the milliseconds, and a second gap at once would be heard
+const LONGEST_HOLD_S = 0.12;
+const MORE_S = 0.02;
 
 export class Feed {
   /** `on` has report(state), resumed(sample, gap), audible(state), done(state), stopped(state), begun(play), fault(message). */
@@ -13,6 +15,7 @@ export class Feed {
     this.play = 0;
     this.replaying = null;
     this.prebufferS = FIRST_PREBUFFER_S;
+    this.rebufferS = REBUFFER_S;
     this.read = 0;
   }
 
@@ -34,7 +37,7 @@ export class Feed {
     this.read = 0;
     this.replaying = null;
     this.queue = [];
-    this.post({ type: "begin", gaps, prebuffer: Math.round(this.prebufferS * (this.rateHz ?? 24000)) });
+    this.post({ type: "begin", gaps, prebuffer: this.samples(this.prebufferS), rebuffer: this.samples(this.rebufferS) });
     this.on.begun(this.play);
   }
 
@@ -91,7 +94,12 @@ export class Feed {
 
   /** An underrun that was nobody's wait for text: hold a little more back before the next start. */
   holdMore() {
-    this.prebufferS = Math.min(LONGEST_PREBUFFER_S, this.prebufferS + 0.02);
-    this.post({ type: "prebuffer", samples: Math.round(this.prebufferS * this.rateHz) });
+    this.prebufferS = Math.min(LONGEST_HOLD_S, this.prebufferS + MORE_S);
+    this.rebufferS = Math.min(LONGEST_HOLD_S, this.rebufferS + MORE_S);
+    this.post({ type: "rebuffer", samples: this.samples(this.rebufferS) });
+  }
+
+  samples(seconds) {
+    return Math.round(seconds * (this.rateHz ?? 24000));
   }
 }

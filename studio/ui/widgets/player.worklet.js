@@ -16,14 +16,14 @@ class Player extends AudioWorkletProcessor {
     this.fade = Math.round(FADE_S * sampleRate);
     this.tap = tap ? { pcm: new Float32Array(2048), used: 0, runs: [] } : null;
     this.worker = null;
-    this.reset(0, [], 0);
+    this.reset({ play: 0 });
     this.port.onmessage = ({ data }) => {
       this.worker = data.port;
       this.worker.onmessage = (message) => this.receive(message.data);
     };
   }
 
-  reset(play, gaps, prebuffer) {
+  reset({ play, gaps = [], prebuffer = 0, rebuffer = 0 }) {
     this.play = play;
     this.read = this.write = 0;
     this.playing = this.final = this.over = this.stopping = false;
@@ -35,6 +35,7 @@ class Player extends AudioWorkletProcessor {
     this.gapFrom = this.since = 0;
     this.underruns = 0;
     this.prebuffer = prebuffer;
+    this.rebuffer = rebuffer;
     this.mark = -1;
     this.nextReport = this.nextConfirm = 0;
   }
@@ -42,7 +43,7 @@ class Player extends AudioWorkletProcessor {
   receive(m) {
     if (m.type === "begin") {
       if (this.tap) this.flushTap();
-      this.reset(m.play, m.gaps ?? [], m.prebuffer ?? 0);
+      this.reset(m);
       this.turn(currentFrame);
     } else if (m.play !== this.play) return;
     else if (m.type === "pcm") this.put(m);
@@ -51,7 +52,7 @@ class Player extends AudioWorkletProcessor {
     else if (m.type === "stop") {
       if (this.playing && !m.atOnce) this.stopping = true;
       else this.finish("stopped", currentFrame);
-    } else if (m.type === "prebuffer") this.prebuffer = m.samples;
+    } else if (m.type === "rebuffer") this.rebuffer = m.samples;
   }
 
   put(m) {
@@ -101,7 +102,8 @@ class Player extends AudioWorkletProcessor {
     const ready = this.write - this.read;
     if (this.over || frame < this.resumeAt || ready === 0) return false;
     // A little is held back so that the second frame is there when the first has gone, but never for longer than it lasts.
-    if (ready < this.prebuffer && !this.final && frame - this.since < this.prebuffer) return false;
+    const held = this.begun ? this.rebuffer : this.prebuffer;
+    if (ready < held && !this.final && frame - this.since < held) return false;
     const gap = this.begun ? frame - this.gapFrom : 0;
     if (this.begun) {
       this.gain = 0;
