@@ -42,7 +42,7 @@ class LiveText:
         self._field = ""
         self._said = 0
         self._origin = array("l")
-        self._sent_chars = 0
+        self._sent: list[str] = []  # the characters of the text as sent
         self._word_ends: list[int] = []  # of the committed words, in the text as sent, by word index
         self._word_starts: list[int] = []
         self._late: list[tuple[int, int, str]] = []  # edits of sent text whose words are not committed yet
@@ -146,8 +146,13 @@ class LiveText:
             old_end = min(_right(before, stop), self._said)
             new_end = old_end - remove + len(insert)
             follows = self._origin[stop:]
-        self._note(before, left, old_end, new_end)
-        stand = self._origin[at - 1 if at > left else left]  # a correction stands where what it corrects does
+        gone = self._gone(left) if not before[left:old_end].strip(WHITE) else None
+        if gone is None:
+            self._note(before, left, old_end, new_end)
+        elif text := self._field[left:new_end].strip(WHITE):
+            self._touch(gone, self._sent_word_end(gone), text)
+        # A correction stands where what it corrects does.
+        stand = self._origin[at - 1 if at > left else left] if gone is None else gone
         self._said = new_end if not follows else self._said - remove + len(insert)
         corrected = self._said - at - len(follows)
         self._origin = self._origin[: min(at, self._said)] + array("l", [stand]) * corrected + follows
@@ -157,6 +162,17 @@ class LiveText:
         if not before[start : self._said].strip(WHITE):
             return False
         return start == 0 or self._origin[self._said - 1] > self._origin[start - 1]
+
+    def _gone(self, at: int) -> int | None:
+        """Where the first word stands, in the text as sent, that was deleted at ``at``; None if none was."""
+        first = self._sent_word_end(self._origin[at - 1]) if at > 0 else 0  # the word before is still there
+        end = self._origin[at] if at < self._said else len(self._sent)
+        return next((k for k in range(first, end) if self._sent[k] not in WHITE), None)
+
+    def _sent_word_end(self, at: int) -> int:
+        while at < len(self._sent) and self._sent[at] not in WHITE:
+            at += 1
+        return at
 
     def _note(self, before: str, left: int, old_end: int, new_end: int) -> None:
         """Tell the listener which said words the edit changed, and what is written there now."""
@@ -178,7 +194,8 @@ class LiveText:
         last = bisect_left(self._word_starts, end_char) - 1
         if first <= last:
             self._utterance.note(Edited(first=first, last=last, text=text))
-        self._late = [late for late in self._late if late[1] <= first_char or late[0] >= end_char]
+        after = [(end_char, late[1], "") for late in self._late if not late[2] and late[0] < end_char < late[1]]
+        self._late = [late for late in self._late if late[1] <= first_char or late[0] >= end_char] + after
         if not self._word_ends or self._word_ends[-1] < end_char:
             self._late.append((first_char, end_char, text))
 
@@ -187,9 +204,9 @@ class LiveText:
         text = self._field[self._said : until]
         if not text:
             return
-        self._origin.extend(range(self._sent_chars, self._sent_chars + len(text)))
+        self._origin.extend(range(len(self._sent), len(self._sent) + len(text)))
         self._said = until
-        self._sent_chars += len(text)
+        self._sent.extend(text)
         self._unspoken = self._unspoken or bool(text.strip(WHITE))
         self._utterance.push_text(text)
 

@@ -13,6 +13,7 @@ from studio.serve.protocol import MAX_MESSAGE_BYTES
 from studio.settings import ServeSettings
 
 LINGER_S = 5.0
+CLOSING = "closing"  # of an app's state: functions that end the answers which would go on for ever
 
 
 class Socket(WebSocketsSansIOProtocol):
@@ -29,6 +30,15 @@ class Socket(WebSocketsSansIOProtocol):
     async def run_asgi(self) -> None:
         await super().run_asgi()
         self.loop.call_later(LINGER_S, self.transport.abort)
+
+
+class Server(uvicorn.Server):
+    """uvicorn's server, which would wait at its end for answers that never end, and log how it broke them off."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for end in getattr(getattr(self.config.app, "state", None), CLOSING, ()):
+            end()
+        await super().shutdown(sockets)
 
 
 def server(app: ASGIApp, settings: ServeSettings) -> uvicorn.Server:
@@ -51,7 +61,7 @@ def server(app: ASGIApp, settings: ServeSettings) -> uvicorn.Server:
         ws_ping_timeout=10.0,
         timeout_graceful_shutdown=3,
     )
-    return uvicorn.Server(config)
+    return Server(config)
 
 
 def take_port(settings: ServeSettings) -> socket.socket:

@@ -14,6 +14,8 @@ import gradio as gr
 from fastapi import FastAPI
 from fastapi.responses import Response
 from gradio import themes
+from gradio.routes import App as GradioApp
+from starlette.routing import Mount
 
 from studio.core.ports import Engine
 from studio.mos.service import Listening
@@ -129,7 +131,7 @@ def mount(app: FastAPI, engine: Engine, settings: ServeSettings, listening: List
     blocks = build(engine, settings, listening)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="SSR mode is not supported")  # said although it is off
-        return gr.mount_gradio_app(
+        gr.mount_gradio_app(
             app,
             blocks,
             path="/",
@@ -143,6 +145,10 @@ def mount(app: FastAPI, engine: Engine, settings: ServeSettings, listening: List
             enable_monitoring=False,
             root_path=settings.root_path or None,
         )
+    mounted = app.routes[-1]
+    assert isinstance(mounted, Mount) and isinstance(mounted.app, GradioApp), "the pages are mounted last"
+    app.state.closing = [mounted.app.stop_event.set]  # each open page holds a heartbeat that would not end by itself
+    return app
 
 
 def _shut_side_doors(app: FastAPI) -> None:

@@ -136,6 +136,33 @@ def test_edits_of_what_was_sent(
     assert desk.live.text == start[: edit[0]] + edit[2] + start[edit[0] + edit[1] :] + then
 
 
+@pytest.mark.parametrize("places", [[4, 4, 4], [6, 5, 4]], ids=["delete", "backspace"])
+def test_what_is_typed_where_a_word_was_deleted_corrects_that_word(places: list[int]) -> None:
+    desk = Desk()
+    desk.type("the cat sat ")
+    for at in places:
+        desk.edit(at, 1, "")
+    assert desk.out.edited[-1] == (1, 1, "")
+    desk.out.edited.clear()
+    for at, letter in enumerate("dog", start=4):
+        desk.edit(at, 0, letter)
+    assert desk.out.edited == [(1, 1, "d"), (1, 1, "do"), (1, 1, "dog")]
+    desk.edit(0, 3, "a")
+    assert desk.out.edited[-1] == (0, 0, "a")
+    desk.type("down ")
+    assert desk.out.words == ["the", "cat", "sat", "down"]
+
+
+def test_several_deleted_words_are_corrected_at_the_first() -> None:
+    desk = Desk(auto=False)
+    desk.type("the cat sat on it ")
+    desk.edit(4, 10, "")
+    desk.edit(4, 0, "dog")
+    desk.edit(7, 0, "s")
+    desk.deliver()
+    assert sorted(desk.out.edited) == [(1, 1, "dogs"), (2, 2, ""), (3, 3, "")]
+
+
 def test_a_sent_word_that_is_taken_up_again_is_not_said_in_pieces() -> None:
     desk = Desk()
     desk.type("two cat ")
@@ -252,7 +279,7 @@ def test_any_edits_keep_the_field_and_lose_no_new_text(edits: list[tuple[float, 
         assert live.text == model
         assert len(live._origin) == live._said <= len(model)
         assert not set(model[live._said :]) & set(" \n"), "a complete word stayed unsent"
-        assert all(0 <= origin < live._sent_chars for origin in live._origin)
+        assert all(0 <= origin < len(live._sent) for origin in live._origin)
         assert list(live._origin) == sorted(live._origin)
         assert all(0 <= first <= last < len(desk.out.words) for first, last, _ in desk.out.edited)
     before = len(desk.out.words)

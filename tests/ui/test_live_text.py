@@ -63,6 +63,20 @@ def test_an_autocorrected_word_is_struck_through(live: LivePage) -> None:
     live.wait_status("given to the voice already")
 
 
+def test_a_word_deleted_letter_by_letter_is_struck_and_the_new_one_stands_beside_it(live: LivePage) -> None:
+    live.type("a cat sat on ")
+    live.wait_lit(2)
+    live.page.locator("#live-text").evaluate("field => field.setSelectionRange(2, 2)")
+    for key in ("Delete", "Delete", "Delete"):
+        live.page.keyboard.press(key)
+    live.page.wait_for_selector(".words .edited")
+    live.page.wait_for_function("document.querySelectorAll('.words ins').length === 0")
+    live.page.keyboard.type("dog", delay=60)
+    live.page.wait_for_function("document.querySelector('.words ins')?.textContent === 'dog'")
+    assert live.classes("edited") == ["cat"]
+    assert live.page.locator(".words ins").count() == 1
+
+
 def test_emoji_are_shown_as_left_out_with_the_reason(live: LivePage) -> None:
     live.type("so \U0001f600 happy today ")
     live.finish()

@@ -181,11 +181,11 @@ const EVENTS = {
       c.mark(i);
     }
     const node = c.byWord[e.last]?.node;
+    if (node?.nextElementSibling?.tagName === "INS") node.nextElementSibling.remove();
     if (!node || !e.text?.trim()) return;
     const added = document.createElement("ins");
     added.textContent = e.text.trim();
     added.title = "Changed after it was given to the voice; what was said stays as it was.";
-    if (node.nextElementSibling?.tagName === "INS") node.nextElementSibling.remove();
     node.after(" ", added);
   },
   revised(c, e) {

@@ -77,6 +77,7 @@ export class Live {
 
   typed(change) {
     this.gesture(); // a menu or a voice can type as well as keys
+    this.status.drop("empty");
     if (!this.text.value && this.phase === "open") return void this.clear();
     this.tell({ type: "edit", ...change });
     if (this.text.value.length >= this.text.maxLength) this.status.note("full");
@@ -258,7 +259,7 @@ const ACTIONS = {
   speak(page) {
     if (page.phase !== "idle") return page.pause();
     if (!page.text.value.trim()) {
-      page.status.say("info", "There is nothing to say yet: type something, or choose an example.");
+      page.status.say("info", "There is nothing to say yet: type something, or choose an example.", "empty");
       return page.text.focus();
     }
     page.status.clear();
