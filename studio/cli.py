@@ -133,10 +133,8 @@ def say(
 
     if arrivals and (text or typing_wpm is not None):
         raise BadOption("--arrivals brings its own text and times", "leave out the text and --typing-wpm")
-    if trace and trace.suffix != ".trace":
-        raise BadOption(f"{trace} does not end in .trace", "name it like out.trace")
-    for place, option in ((out, "-o"), (trace, "--trace")):
-        saying.check_place(place, option)
+    saying.check_place(out, "-o", ".wav")
+    saying.check_place(trace, "--trace", ".trace")
     if arrivals:
         source = saying.recorded(arrivals)
     elif text == "-":
@@ -148,16 +146,23 @@ def say(
     try:
         request = SpeakRequest(voice=voice, seed=seed, temperature=temperature, options=options)
         folder = trace.with_suffix("") if trace else None
-        made = saying.speak(engine, request, source, MonotonicClock(), provenance(device), folder)
+        with saying.progress() as told:
+            spoken = saying.speak(engine, request, source, MonotonicClock(), provenance(device), folder, told)
     finally:
         engine.close()
+    made, broken_by = spoken.trace, spoken.broken_by
+    if broken_by and not len(made.pcm):
+        raise broken_by
     for left_out in saying.unspoken(made):
         typer.echo(f"left out: {left_out}", err=True)
     if out:
         saying.save(made, out, as_heard=as_heard)
-        typer.echo(f"{out}: {len(made.pcm) / made.rate_hz:.2f} s", err=True)
-    else:
+        so_far = ", all that was spoken when it broke off" if broken_by else ""
+        typer.echo(f"{out}: {len(made.pcm) / made.rate_hz:.2f} s{so_far}", err=True)
+    elif not broken_by:
         saying.play(made)
+    if broken_by:
+        raise broken_by
 
 
 @cli.command("voices")

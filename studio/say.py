@@ -4,14 +4,17 @@ import codecs
 import json
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+
 from studio.core.clips import write_wav
-from studio.core.errors import BadFile, BadOption, BadText, StudioError
-from studio.core.events import Event, Failed, Text, Unsupported
+from studio.core.errors import BadFile, BadOption, BadText, Full, StudioError
+from studio.core.events import Audio, Event, Failed, Text, Unsupported
 from studio.core.ports import Engine, SpeakRequest, Utterance
 from studio.core.time import Clock
 from studio.core.trace import Trace, TraceWriter, collect
@@ -19,6 +22,8 @@ from studio.core.trace import Trace, TraceWriter, collect
 MAX_ARRIVALS_BYTES = 16_000_000
 MAX_ARRIVAL_MS = 86_400_000.0  # a day
 _CHARACTERS_PER_WORD = 6  # five letters and a space: how typing speed is counted
+_PUSHED_CHARS = 65_536
+_FULL_MS = 250.0  # until a text that was too much is tried again
 
 
 @dataclass(frozen=True)
@@ -27,6 +32,14 @@ class Arrival:
 
     t_ms: float | None
     text: str
+
+
+@dataclass(frozen=True)
+class Spoken:
+    """What was made, and what broke it off before its end."""
+
+    trace: Trace
+    broken_by: BaseException | None = None
 
 
 def at_once(text: str) -> Iterator[Arrival]:
@@ -51,8 +64,12 @@ def recorded(path: Path) -> list[Arrival]:
         if path.stat().st_size > MAX_ARRIVALS_BYTES:
             raise BadFile(f"{path} is larger than {MAX_ARRIVALS_BYTES:,} bytes", "split it")
         lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadFile(f"the arrivals {path} cannot be read: {error}", shape) from error
+    except OSError as error:
+        raise BadFile(
+            f"the arrivals {path} cannot be read: {error.strerror}", "give a file of lines with --arrivals"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise BadFile(f"the arrivals {path} are no text in UTF-8", shape) from error
     arrivals: list[Arrival] = []
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -73,13 +90,22 @@ def recorded(path: Path) -> list[Arrival]:
 
 
 def piped(descriptor: int) -> Iterator[Arrival]:
-    """Text of a pipe as it comes, decoded as UTF-8 across its chunks."""
-    decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    while chunk := os.read(descriptor, 65_536):
-        if text := decoder.decode(chunk):
+    """Text of a pipe as it comes, decoded across its chunks. Raises BadText where it is not UTF-8."""
+    decoder, read_bytes = codecs.getincrementaldecoder("utf-8")(), 0
+    chunk = b"-"
+    while chunk:
+        chunk = os.read(descriptor, _PUSHED_CHARS)
+        try:
+            text = decoder.decode(chunk, final=not chunk)
+        except UnicodeDecodeError as error:
+            at = max(0, read_bytes + error.start)
+            raise BadText(
+                f"what comes through the pipe is no text in UTF-8 near byte {at:,}",
+                "pipe text, or convert it first: iconv -f latin1 -t utf-8",
+            ) from error
+        read_bytes += len(chunk)
+        if text:
             yield Arrival(None, text)
-    if rest := decoder.decode(b"", final=True):
-        yield Arrival(None, rest)
 
 
 def speak(
@@ -89,63 +115,97 @@ def speak(
     clock: Clock,
     meta: Mapping[str, Any],
     trace_folder: Path | None = None,
-) -> Trace:
-    """Speak arrivals at their times; answers the trace, and writes it live where a folder is given.
+    told: Callable[[float], None] | None = None,
+) -> Spoken:
+    """Speak arrivals at their times, and write the trace live where a folder is given.
+
+    What was made stays when the text breaks off, the voice fails, or somebody presses Ctrl+C.
 
     Args:
         meta: provenance for the trace.
-
-    Raises:
-        StudioError: the utterance failed, or there was no text.
+        told: hears how many seconds of sound there are, after each piece.
     """
     utterance = engine.open(request)
     about = {"sha256": dict(utterance.card.sha256), **meta}
     writer = TraceWriter(trace_folder, about) if trace_folder else None
-    failure: list[Exception] = []
-    sender = threading.Thread(target=_send, args=(utterance, arrivals, clock, failure), daemon=True)
+    broken: list[BaseException] = []
+    sender = threading.Thread(target=_send, args=(utterance, arrivals, clock, broken), daemon=True)
     sender.start()
 
+    def noted(event: Event) -> Event:
+        if writer:
+            writer.write(event)
+        if told and isinstance(event, Audio):
+            told((event.sample + len(event.pcm)) / utterance.card.sample_rate_hz)
+        return event
+
     def watched() -> Iterator[Event]:
-        for event in utterance.events():
-            if writer:
-                writer.write(event)
-            yield event
+        try:
+            yield from map(noted, utterance.events())
+        except KeyboardInterrupt as interrupt:
+            broken.append(interrupt)
+            utterance.cancel()
+            yield from map(noted, utterance.events())
 
     trace = collect(about, watched())
     sender.join(timeout=1.0)
     if writer:
         writer.close()
     last = trace.events[-1]
-    if failure:
-        raise failure[0]
-    if isinstance(last, Failed):
-        raise StudioError(last.message)
-    return trace
+    if not broken and isinstance(last, Failed):
+        broken.append(StudioError(last.message))
+    return Spoken(trace, broken[0] if broken else None)
 
 
-def _send(utterance: Utterance, arrivals: Iterable[Arrival], clock: Clock, failure: list[Exception]) -> None:
+def _send(utterance: Utterance, arrivals: Iterable[Arrival], clock: Clock, broken: list[BaseException]) -> None:
     start = clock.now_ms()
     try:
         some = False
         for arrival in arrivals:
             if arrival.t_ms is not None:
                 clock.sleep_ms(start + arrival.t_ms - clock.now_ms())
-            utterance.push_text(arrival.text)
+            for at in range(0, len(arrival.text), _PUSHED_CHARS):
+                _push(utterance, arrival.text[at : at + _PUSHED_CHARS], clock)
             some = some or bool(arrival.text.strip())
         if not some:
             raise BadText("no text came", "pipe some into it")
         utterance.end()
     except Exception as error:  # noqa: BLE001 - whatever it is, nobody else would end the utterance
-        failure.append(error)
+        broken.append(error)
         utterance.cancel()
 
 
-def check_place(path: Path | None, option: str) -> None:
+def _push(utterance: Utterance, text: str, clock: Clock) -> None:
+    """Push, as soon as there is room: a pipe is read no faster than the voice speaks."""
+    while True:
+        try:
+            return utterance.push_text(text)
+        except Full:
+            clock.sleep_ms(_FULL_MS)
+
+
+@contextmanager
+def progress() -> Generator[Callable[[float], None]]:
+    """A line on a terminal that says how many seconds have been spoken; nothing elsewhere."""
+    with Console(stderr=True).status("waiting for text") as status:
+        yield lambda seconds: status.update(f"{seconds:.1f} s spoken")
+
+
+def check_place(path: Path | None, option: str, suffix: str) -> None:
     """Whether a file can be written there, before anything is spoken. Raises BadFile."""
-    if path is None:
+    if path is None or (path.exists() and not path.is_file() and not path.is_dir()):  # a device or a pipe knows best
         return
-    if not path.parent.is_dir() or path.is_dir() or not os.access(path.parent, os.W_OK):
-        raise BadFile(f"{path} cannot be written", f"give a file in a folder that exists with {option}")
+    problem = ""
+    if path.is_dir():
+        problem = "it is a folder"
+    elif not path.parent.is_dir():
+        problem = f"there is no folder {path.parent}"
+    elif not os.access(path if path.exists() else path.parent, os.W_OK):
+        problem = "you may not write there"
+    elif path.suffix.lower() != suffix:
+        problem = f"it does not end in {suffix}"
+    if problem:
+        raise BadFile(f"{path} cannot be written: {problem}", f"give a file like {option} out{suffix}")
 
 
 def unspoken(trace: Trace) -> list[str]:
@@ -164,9 +224,7 @@ def save(trace: Trace, wav: Path, *, as_heard: bool) -> None:
     try:
         write_wav(wav, pcm, trace.rate_hz)
     except OSError as error:
-        raise BadFile(
-            f"{wav} cannot be written: {error.strerror}", "give a file in a folder that exists with -o"
-        ) from error
+        raise BadFile(f"{wav} cannot be written: {error.strerror}", "give another place with -o") from error
 
 
 def play(trace: Trace) -> None:
@@ -175,7 +233,8 @@ def play(trace: Trace) -> None:
         import sounddevice
     except (ImportError, OSError) as error:
         raise BadOption(
-            "there is no -o, and sound cannot be played here", "name a file with -o, or install the desktop group"
+            "there is no -o, and sound cannot be played here",
+            "name a file with -o, or install sounddevice (.venv/bin/pip install sounddevice)",
         ) from error
     try:
         sounddevice.play(trace.pcm, trace.rate_hz, blocking=True)

@@ -1,6 +1,7 @@
 """`studio say` and its kin, as a user calls them, on a tiny voice."""
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -12,11 +13,12 @@ from tinyvoice import write_tiny_voice
 
 import studio
 from studio.core.clips import read_wav
-from studio.core.errors import BadFile, BadText
+from studio.core.errors import BadFile, BadText, Full
+from studio.core.events import Ended
 from studio.core.ports import SpeakRequest
 from studio.core.time import MonotonicClock
 from studio.engine.loop import open_engine
-from studio.say import Arrival, recorded, speak, typed
+from studio.say import Arrival, _push, piped, recorded, speak, typed
 from studio.text.normalise import best
 
 TEXT = "one two three four five six"
@@ -27,6 +29,13 @@ def voices(tmp_path_factory):
     root = tmp_path_factory.mktemp("voices")
     write_tiny_voice(root)
     return root
+
+
+@pytest.fixture
+def engine(voices):
+    opened = open_engine(voices, best(), "cpu")
+    yield opened
+    opened.close()
 
 
 def say(voices, *args, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
@@ -97,13 +106,15 @@ def test_a_pipe_is_spoken_as_it_comes(voices, tmp_path):
     ("args", "message"),
     [
         (["", "-o", "x.wav"], "the text is empty"),
-        (["hello", "-o", "nowhere/at/all/x.wav"], "cannot be written"),
+        (["hello", "-o", "nowhere/at/all/x.wav"], "there is no folder nowhere/at/all"),
+        (["hello", "-o", "."], "it is a folder"),
+        (["hello", "-o", "x.mp3"], "does not end in .wav"),
         (["hello", "-o", "x.wav", "--window", "2", "--hop", "3"], "1 <= n <= m <= 6"),
         (["hello", "-o", "x.wav", "--voice", "nobody"], "no voice 'nobody'"),
         (["hello", "-o", "x.wav", "--vocoder", "griffin"], "no vocoder 'griffin'"),
         (["hello", "-o", "x.wav", "--trace", "x.zip"], "does not end in .trace"),
         (["hello", "-o", "x.wav", "--typing-wpm", "0"], "nobody types 0.0"),
-        (["--arrivals", "absent.jsonl", "-o", "x.wav"], "cannot be read"),
+        (["--arrivals", "absent.jsonl", "-o", "x.wav"], "cannot be read: No such file"),
         (["hello", "--arrivals", "a.jsonl", "-o", "x.wav"], "brings its own text"),
     ],
 )
@@ -116,6 +127,42 @@ def test_mistakes_are_answered_in_words(voices, args, message, tmp_path, monkeyp
 def test_an_empty_pipe_says_so(voices, tmp_path):
     done = say(voices, "-", "-o", tmp_path / "x.wav", stdin="")
     assert done.returncode == 2 and "no text came" in done.stderr
+
+
+def test_bytes_that_are_no_text_are_refused_in_words(voices, tmp_path):
+    command = [sys.executable, "-m", "studio", "say", "-", "-o", str(tmp_path / "x.wav"), "--voices", str(voices)]
+    done = subprocess.run(command, capture_output=True, input=b"caf\xe9 au lait", timeout=60)
+    assert done.returncode == 2 and b"no text in UTF-8 near byte 3" in done.stderr and b"iconv" in done.stderr
+
+
+def test_what_was_spoken_stays_when_the_pipe_breaks(engine):
+    reading, writing = os.pipe()
+    os.write(writing, TEXT.encode() + b" ")
+
+    def told(seconds: float) -> None:
+        if seconds and not broken:
+            broken.append(os.write(writing, b"caf\xe9 "))
+            os.close(writing)
+
+    broken: list[int] = []
+    spoken = speak(engine, SpeakRequest(), piped(reading), MonotonicClock(), {}, told=told)
+    os.close(reading)
+    assert isinstance(spoken.broken_by, BadText) and "near byte" in spoken.broken_by.what
+    assert len(spoken.trace.pcm) > 0
+    assert isinstance(spoken.trace.events[-1], Ended)
+
+
+def test_what_was_spoken_stays_when_somebody_interrupts(engine):
+    def told(seconds: float) -> None:
+        pieces.append(seconds)
+        if len(pieces) == 3:
+            raise KeyboardInterrupt  # as Ctrl+C does, wherever the main thread happens to be
+
+    pieces: list[float] = []
+    spoken = speak(engine, SpeakRequest(), typed(TEXT * 9, 120), MonotonicClock(), {}, told=told)
+    assert isinstance(spoken.broken_by, KeyboardInterrupt)
+    assert len(spoken.trace.pcm) > 0
+    assert isinstance(spoken.trace.events[-1], Ended)
 
 
 @pytest.mark.parametrize(
@@ -157,15 +204,29 @@ def test_what_cannot_be_spoken_is_told(voices, tmp_path):
     assert not (tmp_path / "b.wav").exists()
 
 
-def test_a_source_that_breaks_ends_the_utterance(voices):
+def test_a_source_that_breaks_ends_the_utterance(engine):
     def breaking():
         yield Arrival(0.0, "one ")
         raise RuntimeError("the pipe burst")
 
-    engine = open_engine(voices, best(), "cpu")
-    try:
-        with pytest.raises(RuntimeError, match="burst"):
-            speak(engine, SpeakRequest(), breaking(), MonotonicClock(), {})
-        assert engine.places_free() > 0
-    finally:
-        engine.close()
+    spoken = speak(engine, SpeakRequest(), breaking(), MonotonicClock(), {})
+    assert isinstance(spoken.broken_by, RuntimeError)
+    assert engine.places_free() > 0
+
+
+def test_a_pipe_is_read_no_faster_than_the_voice_has_room(voices):
+    class Narrow:
+        """An utterance that takes a text only at the third try."""
+
+        tries, taken = 0, ""
+
+        def push_text(self, text: str) -> None:
+            self.tries += 1
+            if self.tries % 3:
+                raise Full("it is full", "wait")
+            self.taken += text
+
+    utterance = Narrow()
+    _push(utterance, "one ", MonotonicClock())
+    _push(utterance, "two ", MonotonicClock())
+    assert (utterance.taken, utterance.tries) == ("one two ", 6)

@@ -29,6 +29,10 @@ class BadText(StudioError):
     code = "bad_text"
 
 
+class Full(BadText):
+    """More text waits than is kept; it may be sent again when some of it has been spoken."""
+
+
 class BadVoice(StudioError):
     """A voice is missing, or its files do not match its card."""
 

@@ -13,7 +13,7 @@ import torch
 
 from studio.core import events as ev
 from studio.core.cards import Card
-from studio.core.errors import BadText, Closed
+from studio.core.errors import Closed, Full
 from studio.core.ports import Normaliser
 from studio.core.time import Clock
 from studio.core.words import WordChanges, WordStream
@@ -84,14 +84,14 @@ class LocalUtterance:
     # ------------------------------------------------------------ what callers do
 
     def push_text(self, text: str) -> None:
-        """Append text. Raises Closed, BadText."""
+        """Append text. Raises Closed, Full."""
         if not text:
             return
         text = text.encode("utf-8", "replace").decode("utf-8") if not text.isascii() else text  # lone surrogates
         with self._wake:
             self._check_open()
             if self._pending_chars + len(text) > MAX_PENDING_CHARS:
-                raise BadText(
+                raise Full(
                     f"{MAX_PENDING_CHARS:,} characters wait to be spoken already",
                     "send more when some of it has been spoken",
                 )
