@@ -168,7 +168,7 @@ def say(
 @cli.command("voices")
 def list_voices(voices: Voices = VOICES, as_json: Json = False) -> None:
     """List the voices and what they are."""
-    from studio.engine.voices import read_cards
+    from studio.core.cards import read_cards
 
     cards = {name: card for name, (card, _) in read_cards(voices).items()}
     if as_json:

@@ -24,7 +24,7 @@ def synthesize(
 
     Args:
         voice: ``name`` or ``name:speaker``; empty for the first voice.
-        seed: repeats an utterance.
+        seed: repeats an utterance; 0 to 2**53 - 1.
         temperature: None for the card's own; 0 is greedy.
         device: auto, cpu or cuda.
         voices: folder of voices.

@@ -20,7 +20,7 @@ import torch
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress
 
-from studio.core.cards import Card, find_cards, parse_voice, read_card
+from studio.core.cards import Card, parse_voice, read_cards
 from studio.core.clips import clip_id, read_wav, to_float, to_int16, write_wav
 from studio.core.errors import BadFile
 from studio.core.ports import SpeakRequest
@@ -65,7 +65,7 @@ class Desk:
 
     def __init__(self, setting: Setting, folder: Path, progress: Progress) -> None:
         self.setting, self.folder, self.progress = setting, folder, progress
-        cards = {name: read_card(path) for name, path in find_cards(setting.voices).items()}
+        cards = {name: card for name, (card, _) in read_cards(setting.voices).items()}
         self.card: Card = parse_voice(setting.voice, cards)[0]
         for speaker in setting.speakers:
             parse_voice(f"{self.card.name}:{speaker}", cards)

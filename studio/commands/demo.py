@@ -39,7 +39,7 @@ def make_demo(
         BadVoice, NeedsPackage: the voice or a teacher cannot be had; nothing was changed.
         BadFile: it became too large to ship.
     """
-    from studio.engine.voices import read_cards
+    from studio.core.cards import read_cards
 
     references = [name for name in SYSTEMS if name.startswith(TEACHER)]
     specs, said = [read_spec(name) for name in SYSTEMS], read_texts(texts)

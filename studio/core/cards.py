@@ -119,9 +119,24 @@ def sha256_of(path: Path) -> str:
     return digest.hexdigest()
 
 
-def find_cards(root: Path) -> dict[str, Path]:
-    """Voice folders under ``root`` by voice name, in the order of their names."""
-    return {path.parent.name: path.parent for path in sorted(root.glob("*/card.json"))}
+def read_cards(root: Path) -> dict[str, tuple[Card, Path]]:
+    """Cards and folders under ``root`` by voice name, in the order of the names.
+
+    Raises:
+        BadVoice: there is none, one is damaged, or one names another voice than its folder does.
+    """
+    found: dict[str, tuple[Card, Path]] = {}
+    for path in sorted(root.glob("*/card.json")):
+        folder, card = path.parent, read_card(path.parent)
+        if card.name != folder.name:
+            raise BadVoice(
+                f"the card in {folder} is of a voice {card.name!r}",
+                f"call the folder {card.name}, or write the folder's name into card.json",
+            )
+        found[card.name] = (card, folder)
+    if not found:
+        raise BadVoice(f"there are no voices in {root}", "point --voices at a folder such as assets/voices")
+    return found
 
 
 def parse_voice(address: str, cards: Mapping[str, Card]) -> tuple[Card, str]:

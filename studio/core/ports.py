@@ -11,6 +11,7 @@ from studio.core.cards import Card
 from studio.core.events import Event
 
 MAX_TEMPERATURE = 2.0
+MAX_SEED = 2**53 - 1  # what a browser's number holds exactly
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,7 @@ class SpeakRequest:
 
     Attributes:
         voice: ``name`` or ``name:speaker``; empty for the engine's first voice.
-        seed: the noise is a function of (seed, frame, channel), so a seed repeats an utterance.
+        seed: the noise is a function of (seed, frame, channel), so a seed repeats an utterance; 0 to MAX_SEED.
         temperature: None for the card's own; 0 is greedy.
         options: the family's options by name (SpeakStream: scheme, m, n); absent ones take their defaults.
         credit_samples: how far ahead of 0 the voice may run before ``grant`` is called; None for no limit.

@@ -102,6 +102,8 @@ def split_mark(text: str) -> tuple[str, str]:
 @lru_cache(maxsize=4096)
 def fold(char: str) -> str | None:
     """A character as plain ones: itself, its base letter, nothing (invisible), or None (cannot be said)."""
+    if char == _BREAK:  # stands for a break here, and is a control character in a text
+        return None
     if char in _TYPOGRAPHIC:
         return _TYPOGRAPHIC[char]
     if " " < char < "\x7f" or char in SYMBOLS:

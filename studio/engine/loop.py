@@ -9,12 +9,12 @@ from pathlib import Path
 import torch
 
 from studio.core import events as ev
-from studio.core.cards import Card, parse_voice
+from studio.core.cards import Card, parse_voice, read_cards
 from studio.core.errors import BadOption, BadVoice, Busy, StudioError
-from studio.core.ports import MAX_TEMPERATURE, Normaliser, SpeakRequest
+from studio.core.ports import MAX_SEED, MAX_TEMPERATURE, Normaliser, SpeakRequest
 from studio.core.time import Clock, MonotonicClock
 from studio.engine.utterance import LocalUtterance
-from studio.engine.voices import Voice, load_voice, pick_device, read_cards
+from studio.engine.voices import Voice, load_voice, pick_device
 
 PLACES = 4
 _log = logging.getLogger(__name__)
@@ -58,8 +58,8 @@ class LocalEngine:
         card, speaker = parse_voice(request.voice, self._cards)
         temperature = card.temperature if request.temperature is None else request.temperature
         check_temperature(temperature)
-        if not 0 <= request.seed < 2**63:
-            raise BadOption(f"the seed {request.seed} is out of range", "it is a whole number from 0 to 2**63 - 1")
+        if not 0 <= request.seed <= MAX_SEED:
+            raise BadOption(f"the seed {request.seed} is out of range", f"it is a whole number from 0 to {MAX_SEED}")
         voice = self.voice(card.name)
         with self._wake:
             if self._closed:

@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from studio.core.cards import Card, find_cards, read_card
+from studio.core.cards import Card
 from studio.core.errors import BadOption, BadVoice, NeedsPackage
 from studio.engine import dmel
 from studio.engine.families.base import Family, family_info
@@ -51,14 +51,6 @@ def pick_device(name: str) -> torch.device:
     if name == "cuda" and not torch.cuda.is_available():
         raise NeedsPackage("this machine has no GPU that torch can use", "--device cpu works everywhere")
     return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
-
-
-def read_cards(voices: Path) -> dict[str, tuple[Card, Path]]:
-    """Cards and folders under ``voices`` by name. Raises BadVoice when there is none, or one is damaged."""
-    folders = find_cards(voices)
-    if not folders:
-        raise BadVoice(f"there are no voices in {voices}", "point --voices at a folder such as assets/voices")
-    return {name: (read_card(folder), folder) for name, folder in folders.items()}
 
 
 def load_vocoder(card: Card, folder: Path, device: torch.device, name: str = "") -> Vocoder:

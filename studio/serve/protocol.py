@@ -16,14 +16,13 @@ import numpy as np
 from studio.core.cards import Card
 from studio.core.errors import BadMessage, StudioError
 from studio.core.events import Event
-from studio.core.ports import MAX_TEMPERATURE
+from studio.core.ports import MAX_SEED, MAX_TEMPERATURE
 
 PROTOCOL = 1
 MAX_MESSAGE_CHARS = 256 * 1024
 MAX_MESSAGE_BYTES = 4 * MAX_MESSAGE_CHARS  # a character takes at most four bytes of UTF-8
 MAX_U32 = 2**32 - 1
 MAX_SAMPLE = 2**63 - 1
-MAX_SEED = 2**53 - 1  # what a browser's number holds exactly
 HEADER = struct.Struct("<BBHIIIQ")  # version, kind, flags, utterance, take, seq, first_sample
 PCM_S16LE = 1
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
@@ -101,7 +100,7 @@ class Open(Message):
     temperature: float | None = _field(number(0, MAX_TEMPERATURE, or_null=True), default=None)
     options: Mapping[str, Any] = _field(family_options, default_factory=dict)
     source: Literal["keyboard", "stream"] = _field(one_of("keyboard", "stream"), default="stream")
-    credit_ms: float | None = _field(number(50, 3_600_000, or_null=True), default=None)
+    credit_ms: float | None = _field(number(50, 1e9, or_null=True), default=None)
 
 
 @dataclass(frozen=True, kw_only=True)

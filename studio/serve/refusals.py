@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from sqlalchemy.exc import DBAPIError
 
@@ -68,6 +69,7 @@ def add_refusals(app: FastAPI) -> None:
     """Answer errors instead of failing with them."""
     app.add_exception_handler(StudioError, _refused)
     app.add_exception_handler(DBAPIError, _not_stored)
+    app.add_exception_handler(RequestValidationError, _misread)
 
 
 async def _refused(_: Request, error: Exception) -> JSONResponse:
@@ -77,6 +79,12 @@ async def _refused(_: Request, error: Exception) -> JSONResponse:
     if status == 503:
         retry = {"Retry-After": str(STORE_RETRY_S)}
     return private_json({"code": error.code, "message": str(error)}, status, **retry)
+
+
+async def _misread(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError), "registered for these alone"
+    places = ", ".join(sorted({str(wrong["loc"][-1]) for wrong in error.errors()}))
+    return private_json({"code": "bad_message", "message": f"{places} is not what it should be"}, 422)
 
 
 async def _not_stored(_: Request, error: Exception) -> JSONResponse:

@@ -178,9 +178,7 @@ class Session:
     def _credit_samples(self, message: wire.Open, card: Card) -> int:
         credit_ms = self._settings.credit_ms if message.credit_ms is None else message.credit_ms
         if credit_ms > self._settings.credit_cap_ms:
-            raise BadMessage(
-                f"'credit_ms' of 'open' is {credit_ms:g}", f"ask for {self._settings.credit_cap_ms} at most"
-            )
+            raise BadMessage(f"'credit_ms' of 'open' is {credit_ms:g}", f"ask for 50 to {self._settings.credit_cap_ms}")
         return max(card.frame_samples, round(credit_ms * card.sample_rate_hz / 1000))
 
     # --- to the client -------------------------------------------------------------------------------

@@ -136,6 +136,7 @@ def test_typographic_characters(text: str, spoken: str) -> None:
         ("say привет, now", (4, 10), "English letters only"),
         ("say 日本語 now", (4, 7), "English letters only"),
         ("a\x07b", (1, 2), "control character"),
+        ("a\0b", (1, 2), "control character"),
         ("a \x1c b", (2, 3), "control character"),
         ("a \ud83d b", (2, 3), "lone surrogate"),
         ("a \ue000 b", (2, 3), "not an assigned character"),

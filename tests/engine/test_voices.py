@@ -1,6 +1,7 @@
 """Voice folders that are missing, damaged or of another kind: each says what failed and what to do."""
 
 import json
+import shutil
 
 import pytest
 from tinyvoice import write_tiny_voice
@@ -66,6 +67,13 @@ def test_a_card_that_is_no_json(folder):
         opened(folder)
 
 
+def test_a_card_in_another_voices_folder_is_no_voice(folder):
+    """It would be found by one name and loaded by the other."""
+    shutil.copytree(folder, folder.parent / "copy")
+    with pytest.raises(BadVoice, match=r"copy is of a voice .tiny.*call the folder tiny"):
+        opened(folder)
+
+
 def test_an_empty_folder_says_where_voices_are(tmp_path):
     with pytest.raises(BadVoice, match="no voices"):
         open_engine(tmp_path, best())
@@ -80,6 +88,9 @@ def test_requests_that_cannot_be_met(folder):
             engine.open(SpeakRequest(voice="tiny:three"))
         with pytest.raises(BadOption, match="1 <= n <= m"):
             engine.open(SpeakRequest(options={"m": 1, "n": 2}))
+        for wrong in (0, 7, 1.5, "3", True):
+            with pytest.raises(BadOption, match=r"window m = .* whole number from 1 to 6"):
+                engine.open(SpeakRequest(options={"m": wrong}))
         with pytest.raises(BadOption, match="no option speed"):
             engine.open(SpeakRequest(options={"speed": 2}))
         with pytest.raises(BadOption, match="temperature"):
@@ -88,6 +99,8 @@ def test_requests_that_cannot_be_met(folder):
             engine.open(SpeakRequest(temperature=float("nan")))
         with pytest.raises(BadOption, match="seed"):
             engine.open(SpeakRequest(seed=-1))
+        with pytest.raises(BadOption, match="seed"):
+            engine.open(SpeakRequest(seed=2**53))
         first = engine.open(SpeakRequest())
         assert engine.places_free() == 0
         with pytest.raises(Busy, match="places are taken"):

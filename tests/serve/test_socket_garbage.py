@@ -37,7 +37,7 @@ GARBAGE: list[tuple[Any, str]] = [
     ({"type": "open", "utterance": 1, "temperature": "hot"}, "a number from 0 to 2 or null"),
     ('{"type": "open", "utterance": 1, "temperature": NaN}', "a number from 0 to 2 or null"),
     ('{"type": "open", "utterance": 1, "temperature": 1e999}', "a number from 0 to 2 or null"),
-    ({"type": "open", "utterance": 1, "credit_ms": 120_000}, "ask for 60000 at most"),
+    ({"type": "open", "utterance": 1, "credit_ms": 120_000}, "ask for 50 to 60000"),
     ({"type": "open", "utterance": 1, "seed": 1.5}, "a whole number from 0"),
     ({"type": "text", "utterance": 1}, "lacks the field 'text'"),
     ({"type": "text", "utterance": 5, "text": "x"}, "send 'open' first"),

@@ -60,6 +60,8 @@ def test_a_trace_and_its_wav_come_back(serving: Serving, tmp_path: Path) -> None
     as_heard, _ = wav_frames(httpx.get(f"{server.url}/{message['wav_url']}?as_heard=1").content)
     assert as_heard >= frames + 24_000 // 2, "a pause of 1.5 s after 0.55 s of speech is heard"
     assert as_heard == len(trace.as_heard())
+    wrong = httpx.get(f"{server.url}/{message['wav_url']}?as_heard=zz")
+    assert (wrong.status_code, wrong.json()["code"]) == (422, "bad_message") and "as_heard" in wrong.json()["message"]
 
 
 def test_names_cannot_leave_the_folder(serving: Serving, tmp_path: Path) -> None:

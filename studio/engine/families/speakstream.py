@@ -35,10 +35,15 @@ class Options:
     def __post_init__(self) -> None:
         if self.scheme not in SCHEMES:
             raise BadOption(f"there is no scheme {self.scheme!r}", f"it is one of {', '.join(SCHEMES)}")
-        if not (isinstance(self.m, int) and isinstance(self.n, int) and 1 <= self.n <= self.m <= LARGEST_WINDOW):
+        for name, value in (("window m", self.m), ("hop n", self.n)):
+            if type(value) is not int or not 1 <= value <= LARGEST_WINDOW:  # True is an int, and no number of words
+                raise BadOption(
+                    f"{name} = {value!r} is not allowed", f"it is a whole number from 1 to {LARGEST_WINDOW}"
+                )
+        if self.n > self.m:
             raise BadOption(
-                f"window m = {self.m} and hop n = {self.n} do not fit together",
-                f"whole numbers with 1 <= n <= m <= {LARGEST_WINDOW}: a segment cannot speak more words than it sees",
+                f"hop n = {self.n} is more than window m = {self.m}",
+                f"1 <= n <= m <= {LARGEST_WINDOW}: a segment cannot speak more words than it sees",
             )
 
     @property
