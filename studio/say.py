@@ -41,6 +41,12 @@ class Spoken:
     trace: Trace
     broken_by: BaseException | None = None
 
+    def whole(self) -> Trace:
+        """The trace; raises what broke it off, if anything did."""
+        if self.broken_by:
+            raise self.broken_by
+        return self.trace
+
 
 def at_once(text: str) -> Iterator[Arrival]:
     """The whole text at the start. Raises BadText when there is none."""

@@ -139,7 +139,7 @@ def _by_voice(
         for item, text in texts.items():
             request = SpeakRequest(voice=voice, seed=spec.seed, temperature=spec.temperature, options=spec.options)
             made = say.speak(engine, request, say.at_once(text), MonotonicClock(), provenance, folder / item)
-            say.save(made, folder / f"{item}.wav", as_heard=False)
+            say.save(made.whole(), folder / f"{item}.wav", as_heard=False)
             spoken()
     finally:
         engine.close()

@@ -1,7 +1,7 @@
 // The figures in plain sight.
 
 const ms = (value) => (value === null || value === undefined ? "–" : `${Math.round(value)} ms`);
-const seconds = (value) => (value < 9950 ? `${(value / 1000).toFixed(1)} s` : `${Math.round(value / 1000)} s`);
+const seconds = (value) => (value < 95 ? ms(value) : value < 9950 ? `${(value / 1000).toFixed(1)} s` : `${Math.round(value / 1000)} s`);
 
 const CAUSES = {
   pause: "after a pause in the typing",

@@ -139,10 +139,8 @@ export class Live {
     this.status.drop("stopped");
     this.status.drop("queued");
     this.scope.rateHz = m.rateHz;
-    if (m.mode === "replay") {
-      this.caption.rewind();
-      return;
-    }
+    if (m.mode === "replay") return void this.caption.rewind();
+    this.settings.begun();
     this.caption.clear();
     this.scope.clear();
     this.figures.clear();
