@@ -1,5 +1,6 @@
 """What the owner's pages share: the token, which every call checks, and text that stays text."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
@@ -42,12 +43,17 @@ class Owner:
             self.listening.access.check_owner(token.strip())
             return "", work()
         except StudioError as error:
-            return notice(plain(str(error)), "error"), None
+            return notice(_sentence(str(error)), "error"), None
 
 
 def plain(text: object) -> str:
     """Text as HTML that shows it; also harmless in a template."""
     return escape(str(text)).translate({ord(c): f"&#{ord(c)};" for c in "`${}"})
+
+
+def _sentence(message: str) -> str:
+    """An error's message as HTML that begins as a sentence does, with its `commands` set as code."""
+    return re.sub("&#96;(.+?)&#96;", r"<code>\1</code>", plain(message[:1].upper() + message[1:]))
 
 
 def notice(html: str, level: str) -> str:
