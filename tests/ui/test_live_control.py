@@ -240,7 +240,7 @@ def test_a_seed_that_cannot_be_is_refused_beside_its_field(live: LivePage, typed
     live.page.keyboard.type(typed)
     seed.press("Tab")
     said = live.page.locator("#live-seed-said")
-    assert said.text_content() == "A seed is a whole number from 0 to 4294967295. Seed 42 stays in force."
+    assert said.text_content() == "A seed is a whole number from 0 to 9007199254740991. Seed 42 stays in force."
     assert said.get_attribute("role") == "status"
     assert said.is_visible()
     assert seed.get_attribute("aria-describedby") == "live-seed-said"
