@@ -98,15 +98,15 @@ def recorded(path: Path) -> list[Arrival]:
 def piped(descriptor: int) -> Iterator[Arrival]:
     """Text of a pipe as it comes, decoded across its chunks. Raises BadText where it is not UTF-8."""
     decoder, read_bytes = codecs.getincrementaldecoder("utf-8")(), 0
-    chunk = b"-"
-    while chunk:
+    is_over = False
+    while not is_over:
         chunk = os.read(descriptor, _PUSHED_CHARS)
+        is_over = not chunk
         try:
-            text = decoder.decode(chunk, final=not chunk)
+            text = decoder.decode(chunk, final=is_over)
         except UnicodeDecodeError as error:
-            at = max(0, read_bytes + error.start)
             raise BadText(
-                f"what comes through the pipe is no text in UTF-8 near byte {at:,}",
+                f"what comes through the pipe is no text in UTF-8 near byte {read_bytes + error.start:,}",
                 "pipe text, or convert it first: iconv -f latin1 -t utf-8",
             ) from error
         read_bytes += len(chunk)
