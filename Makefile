@@ -31,7 +31,7 @@ bench: .venv/dev.stamp ## measure first audio, real-time factor and the page
 	$(BIN)/studio bench summary
 
 
-table: .venv/dev.stamp ## remake every figure of docs/results (an hour on two cores)
+table: .venv/dev.stamp ## remake every figure of docs/results (an hour and a half on two cores)
 	$(BIN)/studio eval vocoder --save
 	$(BIN)/studio eval wer --save
 	$(BIN)/studio eval long --save
