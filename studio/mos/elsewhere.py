@@ -15,7 +15,7 @@ from studio.mos.clips import ClipFolder
 from studio.mos.merge import Merged, clips_of, copy_clips, copy_traces, merge
 from studio.mos.migrations import MIGRATIONS
 from studio.mos.service import Listening
-from studio.mos.store import Store, schema_of
+from studio.mos.store import SIGNATURE, Store, schema_of
 
 
 def merge_from(
@@ -113,7 +113,7 @@ def _copy(file: Path, copy: Path) -> None:
         source, target = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True), sqlite3.connect(copy)
         try:
             tables = {row[0] for row in source.execute("SELECT name FROM sqlite_master")}
-            if not {"schema_version", "campaign"} <= tables:
+            if not tables >= SIGNATURE:
                 raise BadFile(
                     f"{file} holds no listening tests", "give the file studio.sqlite of the other data folder"
                 )

@@ -29,6 +29,9 @@ _WAIT_S = 30.0
 _WRITERS_LOCK = 0x5354_4D4F  # what writers of PostgreSQL wait for, as SQLite's wait for its file
 
 
+SIGNATURE = frozenset({"schema_version", "campaign"})  # tables by which a studio's database is known
+
+
 @dataclass(frozen=True)
 class Faults:
     """Faults planted by the kill bench to show that it would notice them; never set otherwise."""
@@ -169,7 +172,7 @@ def schema_of(url: str) -> int | None:
     engine = _engine(url, Faults(), writes=False)
     try:
         with engine.connect() as connection:
-            if not {"schema_version", "campaign"} <= set(inspect(connection).get_table_names()):
+            if not set(inspect(connection).get_table_names()) >= SIGNATURE:
                 return None
             return connection.execute(text("SELECT max(version) FROM schema_version")).scalar_one()
     except SQLAlchemyError as error:

@@ -140,7 +140,7 @@ export class Live {
     this.status.drop("queued");
     this.scope.rateHz = m.rateHz;
     if (m.mode === "replay") return void this.caption.rewind();
-    this.settings.begun();
+    this.settings.clearNote();
     this.caption.clear();
     this.scope.clear();
     this.figures.clear();

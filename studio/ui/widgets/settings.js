@@ -83,8 +83,8 @@ export class Settings {
     input.parentElement.querySelector("output").textContent = value;
   }
 
-  /** A new text begins: what was to come with it is in force. */
-  begun() {
+  /** Nothing is still to come: a new text begins with what was set, or nothing was. */
+  clearNote() {
     this.note.textContent = "";
   }
 
@@ -113,7 +113,7 @@ export class Settings {
     const isGood = seed.value !== "" && seed.validity.valid; // words and half numbers have an empty value
     seed.setAttribute("aria-invalid", String(!isGood));
     this.seedSaid.textContent = isGood ? "" : `A seed is a whole number from ${seed.min} to ${seed.max}. Seed ${seedInForce} stays in force.`;
-    if (!isGood) return this.begun();
+    if (!isGood) return this.clearNote();
     seed.value = this.seedInForce = Number(seed.value);
     if (this.seedInForce !== seedInForce) this.changed("The seed changes with the next text.");
   }
