@@ -12,6 +12,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
+from pathlib import Path
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
@@ -19,8 +20,9 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlmodel import Session
 
-from studio.core.errors import BadFile, BadOption, Closed, NeedsPackage
+from studio.core.errors import BadFile, BadOption, Closed, NeedsPackage, StudioError
 from studio.mos.migrations import migrate
+from studio.mos.sqlite_files import SqliteFiles
 
 T = TypeVar("T")
 _AT_ONCE = 64  # writes that share one commit
@@ -30,6 +32,12 @@ _WRITERS_LOCK = 0x5354_4D4F  # what writers of PostgreSQL wait for, as SQLite's 
 
 
 SIGNATURE = frozenset({"schema_version", "campaign"})  # tables by which a studio's database is known
+
+
+class NotStored(StudioError):
+    """A change did not reach the database for sure; it may be sent again."""
+
+    code = "not_stored"
 
 
 @dataclass(frozen=True)
@@ -55,22 +63,28 @@ class Store:
     def __init__(self, url: str, faults: Faults | None = None) -> None:
         self.url = url
         self._faults = faults or Faults()
-        self._reading = _engine(url, self._faults, writes=False)
-        self._writing = _engine(url, self._faults, writes=True)
-        try:
-            with self._writing.begin() as connection:
-                migrate(connection)
-        except SQLAlchemyError as error:
-            raise BadFile(
-                f"the database {_shown(url)} cannot be opened: {_cause(error)}",
-                "check the address, or give another --database",
-            ) from error
+        self._left: list[SqliteFiles] = []  # of databases whose files were taken away under us
+        self._open()
         self._jobs: queue.PriorityQueue[tuple[int, int, _Job | None]] = queue.PriorityQueue()
         self._numbers = count()  # jobs of one rank go in turn
         self._closed = False
         self._closing = threading.Lock()  # nothing is queued behind the writer's end, where nobody would take it
         self._writer = threading.Thread(target=self._write_on, name="mos-writer", daemon=True)
         self._writer.start()
+
+    def _open(self) -> None:
+        reading = _engine(self.url, self._faults, writes=False)
+        writing = _engine(self.url, self._faults, writes=True)
+        try:
+            with writing.begin() as connection:
+                migrate(connection)
+        except SQLAlchemyError as error:
+            raise BadFile(
+                f"the database {_shown(self.url)} cannot be opened: {_cause(error)}",
+                "check the address, or give another --database",
+            ) from error
+        self._files = SqliteFiles(Path(writing.url.database or "")) if writing.dialect.name == "sqlite" else None
+        self._reading, self._writing = reading, writing
 
     @property
     def settings(self) -> dict[str, str]:
@@ -131,8 +145,12 @@ class Store:
             self._closed = True
             self._jobs.put((_LAST, next(self._numbers), None))
         self._writer.join(timeout=_WAIT_S)
+        if self._files is not None:
+            self._files.let_go()
         self._reading.dispose()
         self._writing.dispose()
+        for files in (*self._left, *([self._files] if self._files else [])):
+            files.close()
 
     def _write_on(self) -> None:
         while (job := self._jobs.get()[2]) is not None:
@@ -152,6 +170,7 @@ class Store:
     def _commit(self, first: _Job) -> None:
         jobs, job = [first], first
         try:
+            self._check_files()
             with Session(self._writing, expire_on_commit=False) as session:
                 _run(first, session)
                 while len(jobs) < _AT_ONCE and (job := self._waiting(job.rank)) is not None:
@@ -161,10 +180,32 @@ class Store:
                     _resolve(jobs)
                     threading.Event().wait(0.05)
                 session.commit()
-        except SQLAlchemyError as error:  # the commit itself failed: nobody's change is there
+            if not self._has_its_files():
+                raise NotStored("the database's log was taken away meanwhile", "send it again")
+        except (SQLAlchemyError, StudioError) as error:  # the commit itself failed: nobody's change is there
             for one in jobs:
                 one.error = one.error or error
         _resolve(jobs)
+
+    def _has_its_files(self) -> bool:
+        return self._files is None or self._files.are_ours()
+
+    def _check_files(self) -> None:
+        """Open the database anew where its files were taken away. Raises NotStored while there is none, BadFile.
+
+        The old connections are closed while their files are still held: none of them may write an old log into a
+        database that others have changed since.
+        """
+        if self._has_its_files():
+            return
+        assert self._files is not None
+        if self._files.are_gone:
+            raise NotStored("the database's file is gone", "put it back, or start the studio with another --database")
+        before, engines = self._files, (self._reading, self._writing)
+        self._open()
+        self._left.append(before)
+        for engine in engines:
+            engine.dispose()
 
 
 def schema_of(url: str) -> int | None:

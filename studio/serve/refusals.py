@@ -24,6 +24,7 @@ from studio.mos.access import Forbidden, TooMany
 from studio.mos.campaigns import NotOpen
 from studio.mos.kinds.base import BadAnswer
 from studio.mos.sittings import NotThisStage
+from studio.mos.store import NotStored
 
 
 class TooLong(StudioError):
@@ -49,6 +50,7 @@ STATUS: Mapping[type[StudioError], int] = {
     NeedsPackage: 501,
     Busy: 503,
     Closed: 503,
+    NotStored: 503,
 }
 STORE_RETRY_S = 2
 

@@ -1,7 +1,10 @@
 """Run an app on uvicorn with the limits that the socket needs."""
 
+import logging
 import os
 import socket
+import threading
+from types import FrameType
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -13,6 +16,9 @@ from studio.serve.protocol import MAX_MESSAGE_BYTES
 from studio.settings import ServeSettings
 
 LINGER_S = 5.0
+END_S = 4.5  # from the signal to stop to the end of the process, whatever a request is still at
+log = logging.getLogger("studio.serve")
+
 CLOSING = "closing"  # of an app's state: functions that end the answers which would go on for ever
 
 
@@ -35,10 +41,23 @@ class Socket(WebSocketsSansIOProtocol):
 class Server(uvicorn.Server):
     """uvicorn's server, which would wait at its end for answers that never end, and log how it broke them off."""
 
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        super().handle_exit(sig, frame)
+        last_resort = threading.Timer(END_S, _end_now)
+        last_resort.daemon = True
+        last_resort.start()
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         for end in getattr(getattr(self.config.app, "state", None), CLOSING, ()):
             end()
         await super().shutdown(sockets)
+
+
+def _end_now() -> None:
+    """Python waits for every worker thread, and one request may hold one for ever. What was acknowledged is on disk."""
+    log.error("a request or an utterance did not end within %.1f s of the signal to stop: the process ends", END_S)
+    logging.shutdown()
+    os._exit(1)
 
 
 def server(app: ASGIApp, settings: ServeSettings) -> uvicorn.Server:
@@ -81,5 +100,8 @@ def take_port(settings: ServeSettings) -> socket.socket:
 
 
 def run(app: ASGIApp, settings: ServeSettings, taken: socket.socket | None = None) -> None:
-    """Serve until interrupted, on a port that was taken before or on that of the settings."""
+    """Serve until interrupted, on a port that was taken before or on that of the settings.
+
+    The process itself ends at the latest ``END_S`` after the signal.
+    """
     server(app, settings).run(sockets=None if taken is None else [taken])

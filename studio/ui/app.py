@@ -12,7 +12,6 @@ os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
 
 import gradio as gr
 from fastapi import FastAPI
-from fastapi.responses import Response
 from gradio import themes
 from gradio.routes import App as GradioApp
 from starlette.routing import Mount
@@ -22,6 +21,7 @@ from studio.mos.service import Listening
 from studio.mos.snapshots import Snapshots
 from studio.settings import ServeSettings
 from studio.ui.assets import add_assets, styles
+from studio.ui.gradio_routes import OpenRoutes, open_routes
 from studio.ui.owner import Owner
 from studio.ui.pages import campaigns, live, rate, results
 
@@ -125,7 +125,6 @@ def mount(app: FastAPI, engine: Engine, settings: ServeSettings, listening: List
         listening: the listening tests; without them the navigation has no pages for their owner.
     """
     add_assets(app)
-    _shut_side_doors(app)
     font = [themes.Font("system-ui"), themes.Font("sans-serif")]
     mono = [themes.Font("ui-monospace"), themes.Font("monospace")]
     blocks = build(engine, settings, listening)
@@ -147,16 +146,8 @@ def mount(app: FastAPI, engine: Engine, settings: ServeSettings, listening: List
         )
     mounted = app.routes[-1]
     assert isinstance(mounted, Mount) and isinstance(mounted.app, GradioApp), "the pages are mounted last"
-    app.state.closing = [mounted.app.stop_event.set]  # each open page holds a heartbeat that would not end by itself
+    inner = mounted.app
+    blocks.has_launched = True  # Gradio checks which files may be read only once this is set, and mounting does not
+    mounted.app = OpenRoutes(inner, open_routes([path for path, *_ in blocks.pages]))
+    app.state.closing = [inner.stop_event.set]  # each open page holds a heartbeat that would not end by itself
     return app
-
-
-def _shut_side_doors(app: FastAPI) -> None:
-    """Gradio brings routes that no page here uses: anyone could fill the disk by one and read it back by another."""
-
-    @app.api_route("/gradio_api/upload", methods=["GET", "POST", "PUT"], include_in_schema=False)
-    @app.api_route("/gradio_api/upload_progress", methods=["GET"], include_in_schema=False)
-    @app.api_route("/gradio_api/proxy={rest:path}", methods=["GET", "HEAD"], include_in_schema=False)
-    @app.api_route("/openapi.json", methods=["GET"], include_in_schema=False)
-    def shut(rest: str = "") -> Response:
-        return Response("there is nothing here", status_code=404, media_type="text/plain")

@@ -1,11 +1,37 @@
 """Ctrl+C while pages are open: the server ends at once, and quietly."""
 
 import signal
+import subprocess
+import sys
+import time
+import urllib.request
 from pathlib import Path
 from typing import Any
 
 import pytest
+from ui.conftest import _free_port
 from ui.owner_site import Site
+
+STUCK = """
+import sys, time
+from studio.serve.app import guarded_app
+from studio.serve.run import run
+from studio.settings import ServeSettings
+
+settings = ServeSettings(port=int(sys.argv[1]))
+app = guarded_app(settings)
+
+@app.get("/health")
+def health():
+    return {}
+
+@app.get("/stuck")
+def stuck():
+    print("in", flush=True)
+    time.sleep(1000)
+
+run(app, settings)
+"""
 
 
 def test_an_open_page_does_not_hold_up_the_end(
@@ -21,3 +47,26 @@ def test_an_open_page_does_not_hold_up_the_end(
     said = capfd.readouterr().err
     assert "graceful" not in said
     assert "ASGI" not in said
+
+
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
+def test_a_request_that_never_ends_does_not_keep_the_server_from_ending(sent: signal.Signals) -> None:
+    port = _free_port()
+    server = subprocess.Popen([sys.executable, "-c", STUCK, str(port)], stdout=subprocess.PIPE, text=True)
+    until_s = time.monotonic() + 60
+    while True:
+        try:
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=1).close()
+            break
+        except OSError:
+            assert time.monotonic() < until_s and server.poll() is None
+            time.sleep(0.1)
+    stuck = subprocess.Popen(
+        [sys.executable, "-c", f"import urllib.request as u; u.urlopen('http://127.0.0.1:{port}/stuck')"]
+    )
+    assert server.stdout is not None and server.stdout.readline() == "in\n"
+    server.send_signal(sent)
+    began_s = time.monotonic()
+    server.wait(20)
+    assert time.monotonic() - began_s < 5.0
+    stuck.kill()

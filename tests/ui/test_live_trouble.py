@@ -213,18 +213,6 @@ def test_where_a_word_stands_in_a_corrected_field(live: LivePage) -> None:
         assert live.page.evaluate(script, [sent, at, field]) == expected, sent
 
 
-def test_doors_of_gradio_that_no_page_uses_are_shut(live: LivePage) -> None:
-    for path in ("gradio_api/upload", "gradio_api/proxy=%00", "openapi.json"):
-        with pytest.raises(urllib.error.HTTPError) as refused:
-            urllib.request.urlopen(live.url + path, timeout=10.0)
-        assert refused.value.code == 404
-    part = b'--x\r\nContent-Disposition: form-data; name="files"; filename="a"\r\n\r\nabc\r\n--x--\r\n'
-    headers = {"Content-Type": "multipart/form-data; boundary=x"}
-    with pytest.raises(urllib.error.HTTPError) as refused:
-        urllib.request.urlopen(urllib.request.Request(live.url + "gradio_api/upload", part, headers), timeout=10.0)
-    assert refused.value.code == 404
-
-
 def test_a_page_whose_scripts_do_not_come_says_so(visit: Callable[..., LivePage]) -> None:
     live = visit()
     live.page.route("**/studio-assets/**/live.js", lambda route: route.abort())
