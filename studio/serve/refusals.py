@@ -20,10 +20,10 @@ from studio.core.errors import (
     NeedsPackage,
     StudioError,
 )
-from studio.mos.access import Forbidden, TooMany
-from studio.mos.campaigns import NotOpen
 from studio.mos.kinds.base import BadAnswer
-from studio.mos.sittings import NotThisStage
+from studio.mos.rating.campaigns import NotOpen
+from studio.mos.rating.sittings import NotThisStage
+from studio.mos.store.access import Forbidden, TooMany
 
 
 class TooLong(StudioError):
