@@ -75,7 +75,7 @@ def app(
     from dataclasses import replace
 
     from studio.engine.loop import open_engine
-    from studio.mos.demo import add_demo_quietly
+    from studio.mos.making.demo import add_demo_quietly
     from studio.mos.service import open_listening
     from studio.serve.app import create_app
     from studio.serve.run import run, take_port

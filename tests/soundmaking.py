@@ -3,7 +3,7 @@
 import numpy as np
 
 from studio.core.clips import write_wav
-from studio.mos.sounds import Sound
+from studio.mos.store.sounds import Sound
 
 RATE_HZ = 24_000
 

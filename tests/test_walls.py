@@ -1,5 +1,6 @@
 """The walls between the rooms: they stand, and each one falls when something is planted against it."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,17 @@ PLANTED = [
     ("studio/measure/wer.py", "import torch", "measure loads no torch"),
     ("studio/train/recipe.py", "import gradio", "train knows neither the page nor the server"),
     ("studio/core/words.py", "import studio.text.normalise", "rooms: each sees only those below"),
+    (
+        "studio/mos/store/sounds.py",
+        "import studio.mos.campaign.names",
+        "listening tests: each folder sees only those below",
+    ),
+    ("studio/bench/mos/log.py", "import torch", "benches of listening tests know no engine"),
+    (
+        "studio/train/corpus.py",
+        "import studio.train.speakstream.pack",
+        "what families share in training knows no family",
+    ),
 ]
 
 
@@ -39,6 +51,26 @@ def test_a_planted_violation_is_seen(file, line, wall, tmp_path):
     done = lint(tmp_path)
     assert done.returncode != 0
     assert f"{wall} BROKEN" in done.stdout
+
+
+def test_scripts_see_only_what_is_below_them():
+    """The pages' scripts: sound and wire know no page, one page not the other, and a Worker not what is drawn."""
+    widgets = ROOT / "studio" / "ui" / "widgets"
+    below = {
+        "live": {"live", "sound", "wire"},
+        "live/worker": {"live/worker", "sound", "wire"},
+        "rate": {"rate", "sound", "wire"},
+        "sound": {"sound"},
+        "wire": {"wire"},
+    }
+    found = {
+        ((script := path.parent).relative_to(widgets).as_posix(), (script / other).resolve())
+        for path in widgets.rglob("*.js")
+        for other in re.findall(r'^import .* from "(.+)";$', path.read_text(encoding="utf-8"), re.M)
+    }
+    assert len({folder for folder, _ in found} & below.keys()) == 4  # wire's own import nothing
+    for folder, other in found:
+        assert other.is_file() and other.parent.relative_to(widgets).as_posix() in below[folder], (folder, other)
 
 
 @pytest.mark.parametrize("command", [["say"], ["train", "fit"], ["bench", "latency"], ["eval", "wer"]])

@@ -19,9 +19,9 @@ from studio.engine.families.speakstream_stream import SpeakStreamFamily
 from studio.measure.boundaries import BoundaryScore, boundary_score, distances, obeys
 from studio.measure.recogniser import Sound, WordTime, align_all
 from studio.measure.report import print_table
-from studio.train.batches import collate
 from studio.train.features import encode_label
-from studio.train.interleave import BOS, EOS, FRAME, interleave
+from studio.train.speakstream.batches import collate
+from studio.train.speakstream.interleave import BOS, EOS, FRAME, interleave
 
 COLLAR_S = 0.1
 _PROMPT_FRAMES = 10

@@ -5,7 +5,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from studio.bench import boundaries, heard, highlight, latency, long, mos_kill, mos_load, page, start, vocoder, wer
+from studio.bench import boundaries, heard, highlight, latency, long, page, start, vocoder, wer
+from studio.bench.mos import kill, load
 from studio.core.errors import BadFile
 from studio.measure.report import RESULTS, as_text
 
@@ -20,8 +21,8 @@ SHOWN: dict[str, tuple[str, Callable[[Mapping[str, Any]], None]]] = {
     "page": ("First audio of the page", page.show),
     "highlight": ("Words light as they are heard", highlight.show),
     "start": ("Start and memory", start.show),
-    "mos-load": ("Listening tests under load", mos_load.show),
-    "mos-kill": ("Listening tests and kill -9", mos_kill.show),
+    "mos-load": ("Listening tests under load", load.show),
+    "mos-kill": ("Listening tests and kill -9", kill.show),
 }
 _HEAD = """# Results
 

@@ -76,7 +76,7 @@ def mos_load(
     save: Save = False,
 ) -> None:
     """Raters over HTTP, all at once: how long each call takes; fails when an answer is lost or doubled."""
-    from studio.bench.mos_load import LoadSetting, bench_mos_load
+    from studio.bench.mos.load import LoadSetting, bench_mos_load
 
     setting = LoadSetting(raters=raters, trials=trials, think_s=think, bare=bare, seed=seed, quiet=as_json)
     found = bench_mos_load(setting)
@@ -95,7 +95,7 @@ def mos_kill(
     save: Save = False,
 ) -> None:
     """kill -9 while raters answer; fails when an acknowledged answer is gone, or was acknowledged before a sync."""
-    from studio.bench.mos_kill import KillSetting, bench_mos_kill
+    from studio.bench.mos.kill import KillSetting, bench_mos_kill
     from studio.core.errors import BadOption
 
     if plant and save:

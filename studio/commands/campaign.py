@@ -31,7 +31,7 @@ campaign.add_typer(campaign_figures)
 @campaign.command("templates")
 def list_templates() -> None:
     """The tests of the papers, ready to run."""
-    from studio.mos.templates import template, template_names
+    from studio.mos.campaign.templates import template, template_names
 
     for name in template_names():
         config = template(name)
@@ -65,11 +65,11 @@ def new(
     """Make a campaign from sounds, or from texts that the studio's voices speak; prints the raters' link."""
     from rich.progress import Progress
 
-    from studio.mos.building import build
-    from studio.mos.campaigns import set_state
-    from studio.mos.manifest import read_manifest
-    from studio.mos.names import check_name
-    from studio.mos.templates import with_settings
+    from studio.mos.campaign.names import check_name
+    from studio.mos.campaign.templates import with_settings
+    from studio.mos.making.building import build
+    from studio.mos.making.manifest import read_manifest
+    from studio.mos.rating.campaigns import set_state
 
     check_name(name)
     settings = with_settings(template, config)
@@ -87,7 +87,7 @@ def new(
             settings,
             manifest,
             seed=seed,
-            ends_s=ends,
+            excerpt_s=ends,
             then=lambda session: set_state(session, name, "open") if start else None,
             heard=lambda: progress.advance(bar),
         )
@@ -135,8 +135,8 @@ def list_campaigns(database: Database = "", data: Data = DEFAULT_DATA, as_json: 
     """Every campaign and where it stands."""
     from sqlmodel import select
 
-    from studio.mos.results import overview
-    from studio.mos.tables import Campaign
+    from studio.mos.analysis.results import overview
+    from studio.mos.store.tables.campaigns import Campaign
 
     with opened(database, data) as listening, listening.store.read() as session:
         rows = [overview(session, c) for c in session.exec(select(Campaign))]
@@ -173,7 +173,7 @@ def close_campaign(name: Name, database: Database = "", data: Data = DEFAULT_DAT
 
 
 def _set(name: str, state: str, database: str, data: Path) -> None:
-    from studio.mos.campaigns import set_state
+    from studio.mos.rating.campaigns import set_state
 
     with opened(database, data) as listening:
         listening.store.write_now(lambda session: set_state(session, name, state))
@@ -188,8 +188,8 @@ def export(
     data: Data = DEFAULT_DATA,
 ) -> None:
     """Every answer, one row a score or choice, raters by pseudonym; JSON brings the data dictionary along."""
-    from studio.mos.campaigns import find
-    from studio.mos.export import write_export
+    from studio.mos.exchange.export import write_export
+    from studio.mos.rating.campaigns import find
 
     with opened(database, data) as listening, listening.store.read() as session:
         count = write_export(session, find(session, name), out)
@@ -204,8 +204,8 @@ def traces(
     data: Data = DEFAULT_DATA,
 ) -> None:
     """Write out the traces: SYSTEM/ITEM of what was synthesised, SCREEN-a and SCREEN-b of what raters typed."""
-    from studio.mos.campaigns import find
-    from studio.mos.export import write_traces
+    from studio.mos.exchange.export import write_traces
+    from studio.mos.rating.campaigns import find
 
     with opened(database, data) as listening, listening.store.read() as session:
         count = write_traces(session, find(session, name), listening.clips, out)
@@ -221,11 +221,11 @@ def report(
     data: Data = DEFAULT_DATA,
 ) -> None:
     """The results with their intervals: one HTML file, or the papers' own tables in LaTeX or Markdown."""
-    from studio.mos import report as reports
-    from studio.mos.campaigns import find
-    from studio.mos.results import results
+    from studio.mos.analysis.results import results
+    from studio.mos.rating.campaigns import find
+    from studio.mos.report import formats
 
-    forms = {".html": reports.html, ".tex": reports.latex, ".md": reports.markdown}
+    forms = {".html": formats.html, ".tex": formats.latex, ".md": formats.markdown}
     if out.suffix not in forms:
         raise BadOption(f"{out.name} is of no kind that is known", f"end it in {', '.join(forms)}")
     with opened(database, data) as listening, listening.store.read() as session:
@@ -244,8 +244,8 @@ def settle_raters(
     data: Data = DEFAULT_DATA,
 ) -> None:
     """Judge every rater by the gates: whom to pay, whom to analyse."""
-    from studio.mos.campaigns import find
-    from studio.mos.quality import panel_csv, settle
+    from studio.mos.analysis.quality import panel_csv, settle
+    from studio.mos.rating.campaigns import find
 
     with opened(database, data) as listening:
         judged = listening.store.write_now(lambda session: settle(session, find(session, name)))
@@ -260,7 +260,7 @@ def settle_raters(
 @campaign.command("delete-rater")
 def delete_rater(name: Name, pseudonym: str, database: Database = "", data: Data = DEFAULT_DATA) -> None:
     """Forget a rater and everything they answered; how many answers went is kept."""
-    from studio.mos.forgetting import forget_rater
+    from studio.mos.rating.forgetting import forget_rater
 
     with opened(database, data) as listening:
         gone, empty = forget_rater(listening.store, listening.clips, name, pseudonym)

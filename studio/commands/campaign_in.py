@@ -39,7 +39,7 @@ def demo(
     device: Device = "auto",
 ) -> None:
     """The test that comes with the studio: build it into the database and print its link, or make its sounds anew."""
-    from studio.mos.demo import add_demo, demo_campaign, demo_link
+    from studio.mos.making.demo import add_demo, demo_campaign, demo_link
 
     if make is not None:
         _make(make, texts, voices, device)
@@ -82,7 +82,7 @@ def import_sounds(
     """Add sounds to a draft: more scripts, more systems, or both; checked as `new` checks them."""
     from rich.progress import Progress
 
-    from studio.mos.building import extend
+    from studio.mos.making.building import extend
 
     with opened(database, data) as listening, Progress(transient=True) as progress:
         bar = progress.add_task("reading and levelling", total=None)
@@ -105,7 +105,7 @@ def merge(
     as_json: Json = False,
 ) -> None:
     """Bring another database's campaigns, raters, answers and clips into this one; twice is as good as once."""
-    from studio.mos.elsewhere import merge_from
+    from studio.mos.exchange.other_database import merge_from
 
     clips = None if other_data is None else other_data / "clips"
     with opened(database, data) as listening:

@@ -81,7 +81,7 @@ def _flac(wav: Path) -> bytes:
     """A sound as 16-bit FLAC at the demo's one rate."""
     import io
 
-    from studio.mos.sounds import read_clip, resample
+    from studio.mos.store.sounds import read_clip, resample
 
     try:
         import soundfile

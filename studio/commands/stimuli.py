@@ -17,7 +17,7 @@ from studio.core.clips import write_wav
 from studio.core.errors import BadFile, BadOption
 from studio.core.ports import SpeakRequest
 from studio.core.time import MonotonicClock
-from studio.mos.voices import TEACHER
+from studio.mos.campaign.speaking_systems import TEACHER
 
 _SPEC = re.compile(r"(?:(?P<voice>[^:?]*):)?(?P<speaker>[^:?]*)(?:\?(?P<options>.*))?")
 _OWN = ("seed", "temperature")

@@ -64,7 +64,7 @@ def fit(
     """Fit the language model of a voice."""
     from studio.engine.voices import pick_device
     from studio.train.recipe import read_recipe
-    from studio.train.speakstream_fit import fit as fit_speakstream
+    from studio.train.speakstream.fit import fit as fit_speakstream
 
     typer.echo(fit_speakstream(read_recipe(recipe), features, state, pick_device(device), threads, start))
 
@@ -95,8 +95,8 @@ def pack(
     out: Annotated[Path, typer.Option(help="Folder of voices to write into.")] = VOICES,
 ) -> None:
     """Put weights, curves and a card together: a voice."""
-    from studio.train.pack import pack_voice
     from studio.train.recipe import read_recipe
+    from studio.train.speakstream.pack import pack_voice
 
     typer.echo(pack_voice(read_recipe(recipe), state, vocoders, out))
 

@@ -16,27 +16,23 @@ from urllib.parse import urlencode
 from sqlmodel import Session, col, select
 
 from studio.core.errors import BadFile
-from studio.mos import sittings, takes
-from studio.mos.access import Access, Forbidden
-from studio.mos.answers import take_answer
-from studio.mos.campaigns import NotOpen, Running, find, running
-from studio.mos.clips import ClipFolder
-from studio.mos.headphones import trial as headphone_trial
+from studio.mos.analysis.interim_looks import InterimLooks
+from studio.mos.campaign.names import check_name
 from studio.mos.kinds.registry import kind_of
-from studio.mos.looks import Looker
-from studio.mos.names import check_name
-from studio.mos.screens import shown
-from studio.mos.store import Faults, Store
-from studio.mos.tables import (
-    AnswerCreate,
-    AnswerPublic,
-    Campaign,
-    Clip,
-    Rater,
-    Slot,
-    Stimulus,
-)
-from studio.mos.twins import disguised
+from studio.mos.rating import sittings, takes
+from studio.mos.rating.answers import take_answer
+from studio.mos.rating.campaigns import NotOpen, Running, find, running
+from studio.mos.rating.disguise import disguised
+from studio.mos.rating.headphones import trial as headphone_trial
+from studio.mos.rating.screens import shown
+from studio.mos.store.access import Access, Forbidden
+from studio.mos.store.clips import ClipFolder
+from studio.mos.store.database import Faults, Store
+from studio.mos.store.tables.answers import AnswerCreate, AnswerPublic
+from studio.mos.store.tables.campaigns import Campaign
+from studio.mos.store.tables.raters import Rater
+from studio.mos.store.tables.stimuli import Clip, Stimulus
+from studio.mos.store.tables.trials import Slot
 
 _CLIPS_KNOWN = 50_000
 _SEEN_STEP_S = 60.0  # how exactly it is known when a rater was last there: a write less for every screen
@@ -49,7 +45,7 @@ class Listening:
         self.store = store
         self.clips = clips
         self.access = Access(store)
-        self.looker = Looker(store)
+        self.looker = InterimLooks(store)
         self._running: dict[int, Running] = {}
         self._heard: OrderedDict[tuple[str, int], tuple[Path, int | None]] = OrderedDict()
         self._lock = threading.Lock()
@@ -192,7 +188,7 @@ class Listening:
         for at, sha, _, kind in rows:
             if at == slot:
                 longest = max(samples for _, _, samples, _ in rows)
-                return self.clips.path(sha), longest if kind_of(kind).twins else None
+                return self.clips.path(sha), longest if kind_of(kind).same_sound_twice else None
         raise Forbidden("there is no such sound", "reload the page")
 
     def headphone_sound(self, rater_id: int, index: int) -> bytes:

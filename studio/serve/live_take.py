@@ -8,7 +8,7 @@ import numpy as np
 from studio.core import events as ev
 from studio.core.errors import BadMessage, BadText, Closed
 from studio.core.trace import Trace
-from studio.mos.takes import MAX_CHARS, MAX_STROKES, Part, Stroke
+from studio.mos.rating.takes import MAX_CHARS, MAX_STROKES, Part, Stroke
 from studio.serve import protocol as wire
 
 PACKET_SAMPLES = 600

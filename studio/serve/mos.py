@@ -10,7 +10,7 @@ from fastapi.responses import Response
 from starlette.concurrency import run_in_threadpool
 
 from studio.mos.service import Listening
-from studio.mos.tables import AnswerCreate
+from studio.mos.store.tables.answers import AnswerCreate
 from studio.serve.mos_codes import new_code, read_code
 from studio.serve.mos_door import Door, JoinCreate, StageCreate, read_body
 from studio.serve.mos_owner import owner_routes

@@ -10,8 +10,8 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import HTTPConnection
 
 from studio.core.errors import BadMessage
-from studio.mos.access import Forbidden, Limit
 from studio.mos.service import Listening
+from studio.mos.store.access import Forbidden, Limit
 from studio.serve.refusals import TooLong
 
 MAX_BODY_BYTES = 64 * 1024

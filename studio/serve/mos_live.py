@@ -21,9 +21,9 @@ from studio.core.errors import BadMessage, BadOption, BadText, BadVoice, Busy, S
 from studio.core.ports import Engine
 from studio.core.trace import open_trace
 from studio.measure.latency import ladder
-from studio.mos.forgetting import sweep_takes, takes_folder
+from studio.mos.rating.forgetting import sweep_takes, takes_folder
+from studio.mos.rating.takes import AGAIN, MAX_LATE_MS, TYPED, Made, Typing
 from studio.mos.service import Listening
-from studio.mos.takes import AGAIN, MAX_LATE_MS, TYPED, Made, Typing
 from studio.serve import protocol as wire
 from studio.serve.live_take import LiveTake, apart_ms, level
 from studio.serve.mos_door import Door

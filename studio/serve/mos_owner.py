@@ -8,12 +8,12 @@ from fastapi.responses import Response
 from sqlmodel import Session, col, select
 from starlette.concurrency import run_in_threadpool
 
-from studio.mos.campaigns import find, set_state
-from studio.mos.results import funnel, overview
+from studio.mos.analysis.results import funnel, overview
+from studio.mos.campaign.templates import template_names
+from studio.mos.making.heard_utterance import add_utterance
+from studio.mos.rating.campaigns import find, set_state
 from studio.mos.service import Listening
-from studio.mos.tables import Campaign
-from studio.mos.templates import template_names
-from studio.mos.utterances import add_utterance
+from studio.mos.store.tables.campaigns import Campaign
 from studio.serve.mos_door import Door, StateCreate, UtteranceCreate, read_body
 from studio.serve.refusals import private_json
 from studio.serve.traces import TraceShelf

@@ -20,11 +20,11 @@ from studio.core.errors import (
     NeedsPackage,
     StudioError,
 )
-from studio.mos.access import Forbidden, TooMany
-from studio.mos.campaigns import NotOpen
 from studio.mos.kinds.base import BadAnswer
-from studio.mos.sittings import NotThisStage
-from studio.mos.store import NotStored
+from studio.mos.rating.campaigns import NotOpen
+from studio.mos.rating.sittings import NotThisStage
+from studio.mos.store.access import Forbidden, TooMany
+from studio.mos.store.database import NotStored
 
 
 class TooLong(StudioError):

@@ -17,8 +17,8 @@ from gradio.routes import App as GradioApp
 from starlette.routing import Mount
 
 from studio.core.ports import Engine
+from studio.mos.analysis.snapshots import Snapshots
 from studio.mos.service import Listening
-from studio.mos.snapshots import Snapshots
 from studio.settings import ServeSettings
 from studio.ui.assets import add_assets, styles
 from studio.ui.gradio_routes import OpenRoutes, open_routes

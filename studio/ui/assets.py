@@ -9,7 +9,7 @@ from fastapi.responses import Response
 
 WIDGETS = Path(__file__).parent / "widgets"
 _MEDIA_TYPES = {".js": "text/javascript; charset=utf-8", ".json": "application/json"}
-_STYLES = ("live.css", "stage.css", "rate.css", "owner.css")
+_STYLES = ("widgets/live/live.css", "widgets/live/stage.css", "widgets/rate/rate.css", "owner.css")
 
 
 # Gradio's own root, so that a prefix (a proxy, a Space) is kept; only its path, so that the port is the page's.
@@ -26,14 +26,20 @@ import(base + '/SCRIPT').then((script) => START, failed);
 
 
 def loader(script: str, start: str) -> str:
-    """What runs when Gradio has put a component into the page: ``start`` is JavaScript that uses ``script``."""
+    """What runs when Gradio has put a component into the page.
+
+    Args:
+        script: its path below ``WIDGETS``.
+        start: JavaScript that uses it, as ``script``.
+    """
     return _LOAD.replace("SCRIPT", script).replace("START", start)
 
 
 @lru_cache
 def _scripts() -> dict[str, bytes]:
-    """Every file that may be fetched, by name: read once, since they are kept by browsers under their digest."""
-    return {path.name: path.read_bytes() for path in sorted(WIDGETS.iterdir()) if path.suffix in _MEDIA_TYPES}
+    """Every file that may be fetched, by its path: read once, since they are kept by browsers under their digest."""
+    found = sorted(path for path in WIDGETS.rglob("*") if path.suffix in _MEDIA_TYPES)
+    return {path.relative_to(WIDGETS).as_posix(): path.read_bytes() for path in found}
 
 
 @lru_cache
@@ -45,16 +51,16 @@ def asset_path() -> str:
 
 def styles() -> str:
     """The page's styles, for its head."""
-    return "\n".join((WIDGETS / name).read_text(encoding="utf-8") for name in _STYLES)
+    return "\n".join((WIDGETS.parent / name).read_text(encoding="utf-8") for name in _STYLES)
 
 
 def add_assets(app: FastAPI) -> None:
     """Serve the scripts; must be called before Gradio takes the root."""
 
-    @app.get(asset_path() + "/{name}", include_in_schema=False)
-    def asset(name: str) -> Response:
-        content = _scripts().get(name)
+    @app.get(asset_path() + "/{path:path}", include_in_schema=False)
+    def asset(path: str) -> Response:
+        content = _scripts().get(path)
         if content is None:
             return Response("there is no such script", status_code=404, media_type="text/plain")
         headers = {"Cache-Control": "public, max-age=31536000, immutable", "X-Content-Type-Options": "nosniff"}
-        return Response(content, media_type=_MEDIA_TYPES[Path(name).suffix], headers=headers)
+        return Response(content, media_type=_MEDIA_TYPES[Path(path).suffix], headers=headers)

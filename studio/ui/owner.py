@@ -10,8 +10,8 @@ import gradio as gr
 from gradio.context import Context as Building
 
 from studio.core.errors import StudioError
+from studio.mos.analysis.snapshots import Snapshots
 from studio.mos.service import Listening
-from studio.mos.snapshots import Snapshots
 
 T = TypeVar("T")
 _ASK = (

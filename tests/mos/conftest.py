@@ -9,7 +9,7 @@ import pytest
 from mos.postgres import server
 from mos.world import World
 
-from studio.mos.store import Store
+from studio.mos.store.database import Store
 
 _NUMBERS = count(1)
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from sqlalchemy import create_engine, text
 from sqlmodel import Session
 
-from studio.mos.store import Store
-from studio.mos.tables import Secret
+from studio.mos.store.database import Store
+from studio.mos.store.tables.secrets import Secret
 
 
 def keep(name: str, value: str = "x") -> Callable[[Session], str]:

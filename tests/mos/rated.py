@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from mos.world import ACR, RATE_HZ, Sitting, World
 
-from studio.mos.building import build
-from studio.mos.campaigns import set_state
-from studio.mos.config import CampaignConfig, Gates, Question
-from studio.mos.manifest import read_manifest
-from studio.mos.store import Store
-from studio.mos.tables import AnswerCreate, ChoiceCreate, PlayCreate, ScoreCreate
+from studio.mos.campaign.config import CampaignConfig, Gates, Question
+from studio.mos.making.building import build
+from studio.mos.making.manifest import read_manifest
+from studio.mos.rating.campaigns import set_state
+from studio.mos.store.database import Store
+from studio.mos.store.tables.answers import AnswerCreate, ChoiceCreate, PlayCreate, ScoreCreate
 
 SYSTEMS = ("heron", "osprey", "teal")
 NASTY = '=HYPERLINK("http://x")<script>alert(1)</script> \u2028\'quoted\', "twice"\nand a second line'

@@ -13,14 +13,16 @@ from mos.world import Sitting, World
 from sqlmodel import col, select
 
 from studio.core.clips import read_wav
-from studio.mos.building import build
-from studio.mos.campaigns import find, set_state
-from studio.mos.config import CampaignConfig, Gates
-from studio.mos.export import export_rows
-from studio.mos.manifest import read_manifest
-from studio.mos.results import results
-from studio.mos.tables import AnswerCreate, ChoiceCreate, PlayCreate, ScoreCreate, Slot, Stimulus, System
-from studio.mos.templates import template
+from studio.mos.analysis.results import results
+from studio.mos.campaign.config import CampaignConfig, Gates
+from studio.mos.campaign.templates import template
+from studio.mos.exchange.export import export_rows
+from studio.mos.making.building import build
+from studio.mos.making.manifest import read_manifest
+from studio.mos.rating.campaigns import find, set_state
+from studio.mos.store.tables.answers import AnswerCreate, ChoiceCreate, PlayCreate, ScoreCreate
+from studio.mos.store.tables.stimuli import Stimulus, System
+from studio.mos.store.tables.trials import Slot
 
 NAMES = ("osprey", "reference", "teal")
 ITEMS = 4

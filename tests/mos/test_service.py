@@ -13,15 +13,18 @@ from mos.world import AB, ACR, SYSTEMS, Sitting, SystemSpec, World, items_of
 
 from studio.core.clips import read_wav
 from studio.core.errors import BadOption
-from studio.mos.access import Forbidden
-from studio.mos.answers import counted_answers
-from studio.mos.campaigns import NotOpen
-from studio.mos.clips import ClipFolder
-from studio.mos.config import CampaignConfig, Completion, Question, Screen
-from studio.mos.judgements import judgements
+from studio.mos.analysis.judgements import judgements
+from studio.mos.campaign.config import CampaignConfig, Completion, Question, Screen
+from studio.mos.rating.answers import counted_answers
+from studio.mos.rating.campaigns import NotOpen
 from studio.mos.service import Listening
-from studio.mos.store import Store
-from studio.mos.tables import Answer, Rater, Slot, Stimulus, System, Trial
+from studio.mos.store.access import Forbidden
+from studio.mos.store.clips import ClipFolder
+from studio.mos.store.database import Store
+from studio.mos.store.tables.answers import Answer
+from studio.mos.store.tables.raters import Rater
+from studio.mos.store.tables.stimuli import Stimulus, System
+from studio.mos.store.tables.trials import Slot, Trial
 
 SCALE = replace(ACR, kind="scale", questions=[Question("quality", "How good?", 1, 100)])
 SIMILARITY = replace(AB, kind="similarity", choices=["a", "b"])

@@ -9,15 +9,17 @@ import numpy as np
 from sqlmodel import select
 
 from studio.core.clips import to_int16
-from studio.mos.campaigns import create, set_state
-from studio.mos.clips import ClipFolder, StoredClip
-from studio.mos.config import CampaignConfig, Gates, Question, Texts
-from studio.mos.draft import ItemSpec, SystemSpec
-from studio.mos.headphones import right_answers
+from studio.mos.campaign.config import CampaignConfig, Gates, Question, Texts
+from studio.mos.campaign.draft import ItemSpec, SystemSpec
+from studio.mos.rating.campaigns import create, set_state
+from studio.mos.rating.headphones import right_answers
+from studio.mos.rating.sittings import headphone_seed, headphone_tries
 from studio.mos.service import Listening
-from studio.mos.sittings import headphone_seed, headphone_tries
-from studio.mos.store import Store
-from studio.mos.tables import AnswerCreate, AnswerPublic, Campaign, ChoiceCreate, PlayCreate, Rater, ScoreCreate
+from studio.mos.store.clips import ClipFolder, StoredClip
+from studio.mos.store.database import Store
+from studio.mos.store.tables.answers import AnswerCreate, AnswerPublic, ChoiceCreate, PlayCreate, ScoreCreate
+from studio.mos.store.tables.campaigns import Campaign
+from studio.mos.store.tables.raters import Rater
 
 RATE_HZ = 16_000
 CLIP_MS = 500.0

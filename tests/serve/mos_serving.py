@@ -11,7 +11,7 @@ from fakes import FakeEngine, Script
 from mos.world import CLIP_MS, World
 from serve.serving import eventually
 
-from studio.mos.store import Store
+from studio.mos.store.database import Store
 from studio.serve.app import create_app
 from studio.serve.run import server as make_server
 from studio.settings import ServeSettings

@@ -7,7 +7,7 @@ import pytest
 from serve.mos_serving import Browser, ServedTests
 
 from studio.core.errors import BadFile, Busy, NeedsPackage, StudioError
-from studio.mos.access import Forbidden
+from studio.mos.store.access import Forbidden
 from studio.serve.refusals import status_of
 from studio.serve.traces import TraceShelf
 

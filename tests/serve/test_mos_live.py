@@ -21,16 +21,20 @@ from websockets.sync.client import ClientConnection, connect
 
 from studio.core import events as ev
 from studio.core.trace import open_trace
-from studio.mos.campaigns import find
-from studio.mos.draft import SystemSpec
-from studio.mos.elsewhere import merge_from
-from studio.mos.export import export_rows, write_traces
-from studio.mos.forgetting import forget_rater, sweep_takes, takes_folder
-from studio.mos.report import markdown
-from studio.mos.results import results
-from studio.mos.store import Store
-from studio.mos.tables import Choice, Rater, Slot, Stimulus, Take
-from studio.mos.takes import Typing
+from studio.mos.analysis.results import results
+from studio.mos.campaign.draft import SystemSpec
+from studio.mos.exchange.export import export_rows, write_traces
+from studio.mos.exchange.other_database import merge_from
+from studio.mos.rating.campaigns import find
+from studio.mos.rating.forgetting import forget_rater, sweep_takes, takes_folder
+from studio.mos.rating.takes import Typing
+from studio.mos.report.formats import markdown
+from studio.mos.store.database import Store
+from studio.mos.store.tables.answers import Choice
+from studio.mos.store.tables.raters import Rater
+from studio.mos.store.tables.stimuli import Stimulus
+from studio.mos.store.tables.takes import Take
+from studio.mos.store.tables.trials import Slot
 from studio.serve.protocol import Packet, unpack_packet
 
 LIVE = replace(AB, kind="live", raters_per_stimulus=8, trials_per_sitting=2)

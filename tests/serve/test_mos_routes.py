@@ -8,8 +8,9 @@ from mos.world import ACR, SYSTEMS
 from serve.mos_serving import Browser, ServedTests, reply
 
 from studio.core.errors import BadOption
-from studio.mos.config import Gates
-from studio.mos.tables import Answer, Rater
+from studio.mos.campaign.config import Gates
+from studio.mos.store.tables.answers import Answer
+from studio.mos.store.tables.raters import Rater
 from studio.serve.mos_codes import new_code, read_code
 
 

@@ -14,7 +14,7 @@ from studio.core.errors import BadFile, BadOption
 from studio.train import corpus, teachers
 from studio.train.features import read_features, write_features
 from studio.train.recipe import check_held_out, read_recipe
-from studio.train.speakstream_fit import fit
+from studio.train.speakstream.fit import fit
 
 TEXTS = Path(__file__).parents[2] / "assets" / "texts"
 SENTENCES = [

@@ -17,7 +17,7 @@ def main() -> None:
     sys.path.insert(0, str(TESTS))
     from fakes import FakeEngine
 
-    from studio.mos.demo import add_demo_quietly
+    from studio.mos.making.demo import add_demo_quietly
     from studio.mos.service import open_listening
     from studio.serve.app import create_app
     from studio.serve.run import run

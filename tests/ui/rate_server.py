@@ -9,13 +9,14 @@ from pathlib import Path
 
 import numpy as np
 
-from studio.mos import building, campaigns
-from studio.mos.clips import ClipFolder
-from studio.mos.config import CampaignConfig, Completion, Gates, Question, Screen, Texts
-from studio.mos.manifest import read_manifest
+from studio.mos.campaign.config import CampaignConfig, Completion, Gates, Question, Screen, Texts
+from studio.mos.campaign.templates import labels
+from studio.mos.making import building
+from studio.mos.making.manifest import read_manifest
+from studio.mos.rating import campaigns
 from studio.mos.service import Listening
-from studio.mos.store import Store
-from studio.mos.templates import labels
+from studio.mos.store.clips import ClipFolder
+from studio.mos.store.database import Store
 
 SYSTEMS = ("velvet-otter", "copper-heron", "quiet-badger")
 # what they are in the live test, where they are no sounds but voices

@@ -20,7 +20,7 @@ CASES = [
 
 def test_difference_counts_code_points(live: LivePage) -> None:
     script = """async (cases) => {
-      const { difference } = await import(document.querySelector('.live').tap.page.player.base + '/editor.js');
+      const { difference } = await import(document.querySelector('.live').tap.page.player.base + '/wire/editor.js');
       return cases.map(([before, after]) => difference(before, after));
     }"""
     found = live.page.evaluate(script, [[before, after] for before, after, _ in CASES])

@@ -199,7 +199,7 @@ def test_a_typing_model_goes_on_where_it_was_cut_off(
 
 def test_where_a_word_stands_in_a_corrected_field(live: LivePage) -> None:
     script = """async ([sent, at, field]) => {
-      const { sameWords } = await import(document.querySelector('.live').tap.page.player.base + '/rest.js');
+      const { sameWords } = await import(document.querySelector('.live').tap.page.player.base + '/live/worker/rest.js');
       return sameWords(sent, at, field);
     }"""
     for sent, at, field, expected in [
@@ -215,6 +215,6 @@ def test_where_a_word_stands_in_a_corrected_field(live: LivePage) -> None:
 
 def test_a_page_whose_scripts_do_not_come_says_so(visit: Callable[..., LivePage]) -> None:
     live = visit()
-    live.page.route("**/studio-assets/**/live.js", lambda route: route.abort())
+    live.page.route("**/studio-assets/*/live/live.js", lambda route: route.abort())
     live.page.reload()
     live.page.get_by_text("could not be loaded").wait_for()

@@ -16,7 +16,7 @@ from mos.world import World
 from starlette.testclient import TestClient
 from ui.owner_site import Site
 
-from studio.mos.store import Store
+from studio.mos.store.database import Store
 from studio.serve.app import create_app
 from studio.settings import ServeSettings
 from studio.ui.app import mount

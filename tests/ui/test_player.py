@@ -39,7 +39,7 @@ _RENDER = """async ({ url, rate, hold, again, frame, later, frames }) => {
 
 
 def _starts_s(live: LivePage, frames: int) -> list[float]:
-    url = live.page.evaluate("document.querySelector('.live').tap.page.player.base") + "/player.worklet.js"
+    url = live.page.evaluate("document.querySelector('.live').tap.page.player.base") + "/sound/player.worklet.js"
     given: dict[str, Any] = {"url": url, "rate": RATE_HZ, "frame": int(FRAME_S * RATE_HZ), "frames": frames}
     given |= {"hold": int(FIRST_S * RATE_HZ), "again": int(AGAIN_S * RATE_HZ), "later": LATER_S}
     return live.page.evaluate(_RENDER, given)

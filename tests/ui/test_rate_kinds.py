@@ -6,7 +6,7 @@ from ui.rate_page import RatePage, Ratings
 
 # Two sounds of which one counts up and the other down: what comes out tells which was heard, and at which sample.
 SWITCHED = """async (base) => {
-  const { Deck } = await import(`${base}/rate.deck.js`);
+  const { Deck } = await import(`${base}/deck.js`);
   const rate = 24000, count = 12000;
   const context = new OfflineAudioContext(1, count, rate);
   const ramp = (sign, length) => {

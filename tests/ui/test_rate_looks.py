@@ -12,7 +12,7 @@ from studio.ui.assets import WIDGETS
 FARTHEST = """Math.max(
   ...Array.from(document.querySelectorAll('.rate button, .rate input, .tick'), (e) => e.getBoundingClientRect().right),
 )"""
-WORDS = json.loads((WIDGETS / "rate.words.json").read_text(encoding="utf-8"))
+WORDS = json.loads((WIDGETS / "rate" / "words.json").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("campaign", ["mos", "ab", "scale", "ccr", "mushra"])
@@ -44,7 +44,7 @@ def test_every_language_says_everything() -> None:
 
 
 def test_every_word_that_the_page_asks_for_is_there() -> None:
-    scripts = "".join(path.read_text(encoding="utf-8") for path in WIDGETS.glob("rate*.js"))
+    scripts = "".join(path.read_text(encoding="utf-8") for path in (WIDGETS / "rate").glob("*.js"))
     asked = set(re.findall(r'say\((?:\w+(?:\.\w+)* \? )?"(\w+)"', scripts))
     assert len(asked) > 40
     assert asked <= set(WORDS["en"])

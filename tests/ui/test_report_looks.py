@@ -9,7 +9,7 @@ from mos.rated import CHECKED, PAIRS, a_world, rate
 from mos.rated import campaign as campaign_of
 from mos.recommended import begin, campaign, results_of, screens, send, systems_of
 
-from studio.mos.report import html
+from studio.mos.report.formats import html
 
 # What a reader sees of every drawing: how many are shown, marks beyond the edge of their place, the smallest letters.
 _LOOK = """() => [...document.querySelectorAll('figure')].map((figure) => {

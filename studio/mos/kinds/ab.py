@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from studio.core.errors import BadOption
-from studio.mos.config import CampaignConfig
-from studio.mos.design import Unit
+from studio.mos.campaign.config import CampaignConfig
+from studio.mos.campaign.design import Unit
 from studio.mos.kinds.analysis import choice_tables
 from studio.mos.kinds.base import Judged, Kind, Mark, Stock, chosen
 from studio.mos.kinds.units import pairs
-from studio.mos.tables import AnswerCreate
+from studio.mos.store.tables.answers import AnswerCreate
 
 
 class Ab(Kind):

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from studio.core.errors import BadOption
-from studio.mos.config import CampaignConfig
-from studio.mos.design import Unit
+from studio.mos.campaign.config import CampaignConfig
+from studio.mos.campaign.design import Unit
 from studio.mos.kinds.analysis import MATCH, identity_tables
 from studio.mos.kinds.base import Judged, Kind, Mark, Stock, chosen
 from studio.mos.kinds.units import identified
-from studio.mos.tables import AnswerCreate
+from studio.mos.store.tables.answers import AnswerCreate
 
 
 class Abx(Kind):
@@ -17,7 +17,7 @@ class Abx(Kind):
 
     name = "abx"
     title = "Can a difference be heard (ABX)"
-    twins = True
+    same_sound_twice = True
 
     def check(self, config: CampaignConfig) -> None:
         """Raises BadOption when anything but a and b may be chosen."""

@@ -6,9 +6,9 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 from studio.core.errors import StudioError
-from studio.mos.config import CampaignConfig
-from studio.mos.design import Unit
-from studio.mos.tables import AnswerCreate
+from studio.mos.campaign.config import CampaignConfig
+from studio.mos.campaign.design import Unit
+from studio.mos.store.tables.answers import AnswerCreate
 
 
 class BadAnswer(StudioError):
@@ -67,7 +67,7 @@ class Kind(ABC):
     name: ClassVar[str]
     title: ClassVar[str]
     relative: ClassVar[bool] = False  # a score says how the second sound compares with the first
-    twins: ClassVar[bool] = False  # a sound is on the screen twice, and nothing but hearing may tell which
+    same_sound_twice: ClassVar[bool] = False  # a sound is on the screen twice, and nothing but hearing may tell which
     anchored: ClassVar[bool] = False  # low-pass anchors are made of the reference
     spoken: ClassVar[bool] = False  # what is heard is spoken while the rater types; the clips only say how loud it is
 

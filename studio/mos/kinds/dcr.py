@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from studio.core.errors import BadOption
-from studio.mos.config import CampaignConfig
-from studio.mos.design import Unit
+from studio.mos.campaign.config import CampaignConfig
+from studio.mos.campaign.design import Unit
 from studio.mos.kinds.analysis import score_tables
 from studio.mos.kinds.base import Judged, Kind, Mark, Stock, scored
 from studio.mos.kinds.units import graded
-from studio.mos.tables import AnswerCreate
+from studio.mos.store.tables.answers import AnswerCreate
 
 
 class Dcr(Kind):
@@ -17,7 +17,7 @@ class Dcr(Kind):
 
     name = "dcr"
     title = "Degradation category rating (DMOS)"
-    twins = True  # the null pairs
+    same_sound_twice = True  # the null pairs
 
     def check(self, config: CampaignConfig) -> None:
         """Raises BadOption unless there are questions of 1 to 5 and nothing else."""

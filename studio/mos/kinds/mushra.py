@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from studio.core.errors import BadOption
-from studio.mos.config import CampaignConfig
-from studio.mos.design import Unit
+from studio.mos.campaign.config import CampaignConfig
+from studio.mos.campaign.design import Unit
 from studio.mos.kinds.analysis import screened_tables
 from studio.mos.kinds.base import Judged, Kind, Mark, Stock, scored
 from studio.mos.kinds.units import pages_with_reference
-from studio.mos.tables import AnswerCreate
+from studio.mos.store.tables.answers import AnswerCreate
 
 
 class Mushra(Kind):
@@ -17,7 +17,7 @@ class Mushra(Kind):
 
     name = "mushra"
     title = "MUSHRA with hidden reference and anchors"
-    twins = True
+    same_sound_twice = True
     anchored = True
 
     def check(self, config: CampaignConfig) -> None:

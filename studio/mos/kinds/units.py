@@ -5,8 +5,8 @@ from dataclasses import replace
 from itertools import combinations
 
 from studio.core.errors import BadFile, BadOption
-from studio.mos.config import CampaignConfig
-from studio.mos.design import Unit
+from studio.mos.campaign.config import CampaignConfig
+from studio.mos.campaign.design import Unit
 from studio.mos.kinds.base import Stock
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from studio.core.errors import BadOption
 from studio.mos.stats.columns import F8, Ratings
 from studio.mos.stats.distributions import t_cdf
-from studio.mos.stats.interval import Clusters, Interval, clustered, ends, finite, present, t_quantile
+from studio.mos.stats.interval import Clusters, Interval, bounds, clustered, finite, present, t_quantile
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def difference(ratings: Ratings, a: str, b: str, clusters: Clusters = "two_way",
     rater, item = ratings.rater[both], ratings.item[both]
     se, df = clustered(influence[both], rater, item, clusters)
     mean = means[0] - means[1]
-    low, high = ends(mean, se, t_quantile(df, level))
+    low, high = bounds(mean, se, t_quantile(df, level))
     interval = Interval(
         mean, low, high, finite(se), df, int(both.sum()), present(rater), present(item), clusters, level
     )

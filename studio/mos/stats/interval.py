@@ -60,8 +60,8 @@ def tails(level: float) -> tuple[float, float]:
     return 0.5 - level / 2, 0.5 + level / 2
 
 
-def ends(mean: float, se: float, reach: float) -> tuple[float | None, float | None]:
-    """The two ends ``reach`` standard errors away from the mean; None where there is no number."""
+def bounds(mean: float, se: float, reach: float) -> tuple[float | None, float | None]:
+    """The two bounds ``reach`` standard errors away from the mean; None where there is no number."""
     width = reach * se
     return (mean - width, mean + width) if np.isfinite(width) else (None, None)
 

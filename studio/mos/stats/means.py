@@ -10,7 +10,7 @@ import numpy as np
 
 from studio.core.errors import BadOption
 from studio.mos.stats.columns import F8, I8, Ratings
-from studio.mos.stats.interval import Clusters, Interval, clustered, ends, finite, present, t_quantile, z_quantile
+from studio.mos.stats.interval import Clusters, Interval, bounds, clustered, finite, present, t_quantile, z_quantile
 
 Method = Literal["two_way", "by_rater", "plain", "plain_t"]
 
@@ -83,7 +83,7 @@ def mean_of(ratings: Ratings, method: Method = "two_way", level: float = 0.95) -
         reach = t_quantile(df, level)
     else:
         raise BadOption(f"{method!r} is not an interval of means", "known are two_way, by_rater, plain, plain_t")
-    low, high = ends(mean, se, reach)
+    low, high = bounds(mean, se, reach)
     raters, items = present(ratings.rater), present(ratings.item)
     return Interval(mean, low, high, finite(se), df, n, raters, items, method, level)
 

@@ -9,7 +9,7 @@ import numpy as np
 from studio.core.errors import BadOption
 from studio.mos.stats.columns import BOTH_BAD, F8, TIE, A, Votes
 from studio.mos.stats.distributions import beta_inverse
-from studio.mos.stats.interval import Interval, ends, finite, present, t_quantile, tails, z_quantile
+from studio.mos.stats.interval import Interval, bounds, finite, present, t_quantile, tails, z_quantile
 
 Method = Literal["raters", "exact", "wilson"]
 _NO_SPREAD = 1e-12
@@ -91,7 +91,7 @@ def _share(point: F8, votes: Votes, method: Method, level: float, seed: int, rep
         if votes.rater is None or raters is None:
             raise BadOption("the votes have no raters", "ask for exact or wilson")
         se, df = rater_error(point, np.unique(votes.rater, return_inverse=True)[1], seed, replicates), raters - 1
-        low, high = ends(mean, se, t_quantile(df, level))
+        low, high = bounds(mean, se, t_quantile(df, level))
         if se < _NO_SPREAD:  # raters who do not differ tell nothing of their spread
             votes_worth = raters if mean in (0.0, 1.0) else n
             se, (low, high) = float("nan"), _exact(mean * votes_worth, votes_worth, level)

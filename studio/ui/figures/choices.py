@@ -5,7 +5,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from studio.mos.report_tables import ranked
+from studio.mos.report.tables import ranked
 from studio.ui.figures.look import ACCENT, ROW_PX, dressed, plain, whiskers
 
 _PARTS = (

@@ -5,7 +5,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from studio.mos.report_html import STAGES
+from studio.mos.report.page import STAGES
 from studio.ui.figures.look import ACCENT, ROW_PX, dressed
 
 

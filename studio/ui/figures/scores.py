@@ -6,8 +6,8 @@ from typing import Any
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from studio.mos.report_svg import binned
-from studio.mos.report_tables import asked as all_asked
+from studio.mos.report.charts import binned
+from studio.mos.report.tables import asked as all_asked
 from studio.ui.figures.look import ACCENT, ROW_PX, dressed, plain, whiskers
 
 _TITLE_PX, _AXIS_PX, _BARS_PX = 34, 34, 130

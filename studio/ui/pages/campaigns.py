@@ -6,10 +6,10 @@ from urllib.parse import quote
 import gradio as gr
 from sqlmodel import col, select
 
-from studio.mos.campaigns import set_state
-from studio.mos.demo import demo_link
-from studio.mos.results import overview
-from studio.mos.tables import Campaign
+from studio.mos.analysis.results import overview
+from studio.mos.making.demo import demo_link
+from studio.mos.rating.campaigns import set_state
+from studio.mos.store.tables.campaigns import Campaign
 from studio.ui.owner import QUIET, RECALL_JS, STORE_JS, Owner, notice, on_open, plain, token_field
 
 _EVERY_S = 10.0

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import gradio as gr
 
-from studio.ui.widgets.live import live_player
+from studio.ui.widgets.live.component import live_player
 
 EXAMPLES = Path(__file__).parents[3] / "assets" / "texts" / "examples.json"
 

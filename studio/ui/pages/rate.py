@@ -3,7 +3,7 @@
 import gradio as gr
 from gradio.components import Navbar
 
-from studio.ui.widgets.rate import rater
+from studio.ui.widgets.rate.component import rater
 
 
 def build() -> gr.HTML:

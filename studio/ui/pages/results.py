@@ -8,13 +8,13 @@ from typing import Any
 
 import gradio as gr
 
-from studio.mos import report
-from studio.mos.campaigns import find
-from studio.mos.export import write_export
-from studio.mos.report_cells import Table
-from studio.mos.report_html import gate_rows
-from studio.mos.report_tables import detail_tables, paper_tables, stop_rule
-from studio.mos.results import last_answered_first
+from studio.mos.analysis.results import last_answered_first
+from studio.mos.exchange.export import write_export
+from studio.mos.rating.campaigns import find
+from studio.mos.report import formats
+from studio.mos.report.cells import Table
+from studio.mos.report.page import gate_rows
+from studio.mos.report.tables import detail_tables, paper_tables, stop_rule
 from studio.ui.figures.choices import better, ladder, preferences
 from studio.ui.figures.pairs import compared, identified
 from studio.ui.figures.raters import funnel
@@ -43,7 +43,7 @@ FORMATS = {
     "tex": ("LaTeX", "application/x-tex"),
     "md": ("Markdown", "text/markdown"),
 }
-_REPORTS = {"html": report.html, "tex": report.latex, "md": report.markdown}
+_REPORTS = {"html": formats.html, "tex": formats.latex, "md": formats.markdown}
 _OPENED_JS = (
     "() => [(" + RECALL_JS + ")(), new URLSearchParams(location.search).get('campaign') || '']"  # of the list's links
 )

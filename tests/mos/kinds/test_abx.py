@@ -8,7 +8,7 @@ import pytest
 from mos.recommended import begin, campaign, results_of, rows_of, screens, send, systems_of
 from mos.world import World
 
-from studio.mos.report import html, latex, markdown
+from studio.mos.report.formats import html, latex, markdown
 
 
 def test_x_is_one_of_the_two_and_the_table_says_who_found_it(world: World, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from mos.recommended import begin, campaign, results_of, rows_of, screens, send, systems_of
 from mos.world import World
 
-from studio.mos.report import html, latex, markdown
+from studio.mos.report.formats import html, latex, markdown
 
 
 def test_a_comparison_is_turned_to_the_pair_it_was_of(world: World, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from mos.recommended import begin, campaign, results_of, screens, send, systems_of
 from mos.world import World
 
-from studio.mos.report import html, latex, markdown
+from studio.mos.report.formats import html, latex, markdown
 
 
 def test_a_degradation_is_that_of_a_sound_beside_its_reference(world: World, tmp_path: Path) -> None:

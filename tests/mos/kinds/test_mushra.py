@@ -22,12 +22,12 @@ from mos.recommended import (
 from mos.world import World
 from sqlmodel import col, select
 
-from studio.mos.building import build
-from studio.mos.config import Gates
-from studio.mos.manifest import read_manifest
-from studio.mos.report import html, latex, markdown
-from studio.mos.tables import Stimulus, System
-from studio.mos.templates import template
+from studio.mos.campaign.config import Gates
+from studio.mos.campaign.templates import template
+from studio.mos.making.building import build
+from studio.mos.making.manifest import read_manifest
+from studio.mos.report.formats import html, latex, markdown
+from studio.mos.store.tables.stimuli import Stimulus, System
 
 
 def test_mushra_has_anchors_a_hidden_reference_and_a_post_screening(world: World, tmp_path: Path) -> None:

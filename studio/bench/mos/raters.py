@@ -1,0 +1,216 @@
+"""Synthetic raters over plain HTTP, as a process of their own: ``python -m studio.bench.mos.raters PLAN.json``.
+
+Each goes the whole way of a browser: join, consent, instructions, level, then next, clip by ranges, think, answer.
+What could not be delivered is sent again, the same; what was acknowledged is written to the log at once, a line each.
+Only the standard library is used, so that little but the server is measured.
+"""
+
+import asyncio
+import json
+import os
+import sys
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+FIRST_BYTES = 65_536  # of a clip; the rest is a second range
+RETRY_S = 0.05
+PATIENCE_S = 120.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the raters do.
+
+    Attributes:
+        spread_s: all of them begin within it.
+        think_s: the least and the most time between hearing a clip and answering.
+        endless: a rater who is done is followed by a new one, until the process is ended.
+    """
+
+    host: str
+    port: int
+    campaign: str
+    key: str
+    log: str
+    raters: int
+    think_s: tuple[float, float]
+    spread_s: float = 1.0
+    seed: int = 0
+    endless: bool = False
+
+    def write(self, path: Path) -> Path:
+        """Keep the plan for the process."""
+        path.write_text(json.dumps(asdict(self)), encoding="utf-8")
+        return path
+
+
+class Wire:
+    """One rater's connection: kept alive, opened again when the server has let go of it."""
+
+    def __init__(self, plan: Plan, log: int) -> None:
+        self._plan, self._log = plan, log
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self.token = ""
+
+    async def json(self, what: str, method: str, path: str, body: Any = None) -> tuple[int, dict[str, Any], float]:
+        """Status, JSON and milliseconds of a call."""
+        data = b"" if body is None else json.dumps(body).encode()
+        status, _, got, took_ms = await self.call(what, method, path, data)
+        return status, json.loads(got), took_ms
+
+    async def call(
+        self, what: str, method: str, path: str, body: bytes = b"", extra: str = ""
+    ) -> tuple[int, dict[str, str], bytes, float]:
+        """Status, headers, body and milliseconds of a call; tried again while the server is away or busy."""
+        head = f"{method} /mos/{path} HTTP/1.1\r\nHost: {self._plan.host}:{self._plan.port}\r\n{extra}"
+        if self.token:
+            head += f"Authorization: Bearer {self.token}\r\n"
+        request = f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+        began_s = time.perf_counter()
+        while True:
+            try:
+                status, headers, got = await self._exchange(request)
+            except (OSError, asyncio.IncompleteReadError):
+                self._streams = None
+                self.log({"what": "retry", "call": what})
+                if time.perf_counter() - began_s > PATIENCE_S:
+                    raise
+                await asyncio.sleep(RETRY_S)
+                continue
+            took_ms = (time.perf_counter() - began_s) * 1000.0
+            if status not in (429, 503):
+                return status, headers, got, took_ms
+            self.log({"what": "told to wait", "call": what, "status": status})
+            await asyncio.sleep(float(headers.get("retry-after", "1")))
+
+    async def _exchange(self, request: bytes) -> tuple[int, dict[str, str], bytes]:
+        if self._streams is None or self._streams[0].at_eof():
+            self._streams = await asyncio.open_connection(self._plan.host, self._plan.port)
+        reader, writer = self._streams
+        writer.write(request)
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+        pairs = (line.partition(":") for line in head[1:] if line)
+        headers = {name.lower(): value.strip() for name, _, value in pairs}
+        body = await reader.readexactly(int(headers["content-length"]))
+        if headers.get("connection", "").lower() == "close":
+            writer.close()
+            self._streams = None
+        return int(head[0].split()[1]), headers, body
+
+    def log(self, line: dict[str, Any]) -> None:
+        """Write a line at once, past every buffer."""
+        os.write(self._log, json.dumps({"at": time.time(), **line}).encode() + b"\n")
+
+
+class Rater:
+    """One person from the link to the last page."""
+
+    def __init__(self, plan: Plan, number: int, log: int) -> None:
+        self._plan, self._number = plan, number
+        self._rng = Random(f"{plan.seed}|{number}")
+        self._wire = Wire(plan, log)
+        self._acknowledged: set[str] = set()
+        self._sent = 0
+
+    async def sit(self) -> None:
+        """Go through the whole test."""
+        panel = {"PROLIFIC_PID": f"bench-{self._plan.seed}-{self._number}", "STUDY_ID": "bench"}
+        link = {"campaign": self._plan.campaign, "key": self._plan.key, "panel": panel, "device": {"bench": True}}
+        joined = await self._timed("join", "POST", "join", link)
+        self._wire.token = joined["token"]
+        while True:
+            shown = await self._timed("next", "GET", "next")
+            match shown.get("stage"):
+                case "trials":
+                    await self._trial(shown["trial"])
+                case "consent":
+                    await self._pass("consent", {"agreed": True, "version": shown["version"]})
+                case "instructions" | "level" as stage:
+                    await self._pass(stage, {})
+                case "comments":
+                    await self._pass("comments", {"comment": "none"})
+                case "done":
+                    return
+                case _:
+                    self._problem(f"rater {self._number} was shown {shown}")
+                    return
+
+    async def _pass(self, stage: str, data: dict[str, Any]) -> None:
+        await self._timed("stage", "POST", "stage", {"stage": stage, "data": data}, sent_twice=409)
+
+    async def _trial(self, trial: dict[str, Any]) -> None:
+        name = trial["trial"]
+        if name in self._acknowledged:
+            self._problem(f"screen {name} came again after its answer had been acknowledged")
+        plays = [
+            {"slot": slot["slot"], "plays": 1, "heard_ms": await self._hear(slot["url"])} for slot in trial["slots"]
+        ]
+        think_s = self._rng.uniform(*self._plan.think_s)
+        await asyncio.sleep(think_s)
+        self._sent += 1
+        comment = f"{self._number}-{self._sent}"
+        scores = {question: self._rng.randint(1, 5) for question in ("naturalness", "coherence")}
+        answer = {
+            "trial": name,
+            "scores": [{"question": q, "slot": 0, "value": v} for q, v in scores.items()],
+            "plays": plays,
+            "response_ms": think_s * 1000.0,
+            "comment": comment,
+        }
+        status, kept, took_ms = await self._wire.json("answer", "POST", "answer", answer)
+        if status == 200:
+            self._acknowledged.add(name)
+            self._wire.log({"what": "answer", "ms": took_ms, "trial": name, "comment": comment, "scores": scores})
+        else:
+            self._problem(f"an answer to screen {name} was refused with {status}: {kept}")
+
+    async def _hear(self, url: str) -> float:
+        """Fetch a clip by ranges; answers its length in ms."""
+        first = await self._range(url, f"0-{FIRST_BYTES - 1}")
+        size = int(first[0].rpartition("/")[2])
+        data = first[1] + ((await self._range(url, f"{FIRST_BYTES}-"))[1] if size > FIRST_BYTES else b"")
+        if len(data) != size or not data.startswith(b"RIFF"):
+            self._problem(f"a clip came with {len(data)} bytes of {size}")
+        return 1000.0 * (size - 44) / 2 / int.from_bytes(data[24:28], "little")
+
+    async def _range(self, url: str, wanted: str) -> tuple[str, bytes]:
+        extra = f"Range: bytes={wanted}\r\n"
+        status, headers, data, took_ms = await self._wire.call("clip", "GET", url, extra=extra)
+        if status != 206:
+            self._problem(f"a clip was refused with {status}: {data[:200]!r}")
+            return "/0", b""
+        self._wire.log({"what": "clip", "ms": took_ms})
+        return headers["content-range"], data
+
+    async def _timed(self, what: str, method: str, path: str, body: Any = None, sent_twice: int = 200) -> Any:
+        status, got, took_ms = await self._wire.json(what, method, path, body)
+        if status not in (200, sent_twice):
+            self._problem(f"{what} was refused with {status}: {got}")
+        self._wire.log({"what": what, "ms": took_ms})
+        return got
+
+    def _problem(self, message: str) -> None:
+        self._wire.log({"what": "problem", "message": message})
+
+
+async def run(plan: Plan) -> None:
+    """All raters, until they are done."""
+    log = os.open(plan.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    rng = Random(plan.seed)
+
+    async def chair(number: int, wait_s: float) -> None:
+        await asyncio.sleep(wait_s)
+        await Rater(plan, number, log).sit()
+        while plan.endless:
+            number += plan.raters
+            await Rater(plan, number, log).sit()
+
+    await asyncio.gather(*(chair(number, rng.uniform(0.0, plan.spread_s)) for number in range(plan.raters)))
+
+
+if __name__ == "__main__":
+    given = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    asyncio.run(run(Plan(**{**given, "think_s": tuple(given["think_s"])})))

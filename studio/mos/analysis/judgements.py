@@ -1,0 +1,84 @@
+"""Answers that count, out of the store and into the columns that the statistics read."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from sqlmodel import Session, col, select
+
+from studio.mos.kinds.base import Judged
+from studio.mos.store.tables.answers import Answer, Choice, Score
+from studio.mos.store.tables.raters import Rater
+from studio.mos.store.tables.stimuli import Item, Stimulus, System
+from studio.mos.store.tables.trials import Slot, Trial
+
+
+def judgements(
+    session: Session, campaign_id: int, roles: Sequence[str] = ("test",), everyone: bool = False
+) -> list[Judged]:
+    """Counted answers to screens of the given roles, in the order in which they came.
+
+    Previews never count; raters whom the quality gates exclude (``use`` is fail) only with ``everyone``.
+    """
+    wanted = (
+        select(Answer.id, Answer.trial_id, Rater.pseudonym, Item.name)
+        .join(Trial, col(Trial.id) == col(Answer.trial_id))
+        .join(Rater, col(Rater.id) == col(Trial.rater_id))
+        .join(Item, col(Item.id) == col(Trial.item_id))
+        .where(
+            Trial.campaign_id == campaign_id,
+            col(Trial.role).in_(roles),
+            Answer.counted == 1,
+            Rater.role == "panel",
+        )
+        .order_by(col(Answer.id))
+    )
+    if not everyone:
+        wanted = wanted.where(Rater.use != "fail")
+    rows = session.exec(wanted).all()
+    systems: defaultdict[str, list[str]] = defaultdict(list)
+    for trial, name in session.exec(
+        select(Slot.trial_id, System.name)
+        .join(Trial, col(Trial.id) == col(Slot.trial_id))
+        .join(Stimulus, col(Stimulus.id) == col(Slot.stimulus_id))
+        .join(System, col(System.id) == col(Stimulus.system_id))
+        .where(Trial.campaign_id == campaign_id, Slot.place == "candidate")
+        .order_by(Slot.trial_id, col(Slot.slot))
+    ):
+        systems[trial].append(name)
+    references: dict[str, str] = {}
+    for trial, name in session.exec(
+        select(Slot.trial_id, System.name)
+        .join(Trial, col(Trial.id) == col(Slot.trial_id))
+        .join(Stimulus, col(Stimulus.id) == col(Slot.stimulus_id))
+        .join(System, col(System.id) == col(Stimulus.system_id))
+        .where(Trial.campaign_id == campaign_id, Slot.place == "reference")
+    ):
+        references[trial] = name
+    scores: defaultdict[int, dict[tuple[str, int], int]] = defaultdict(dict)
+    for score in session.exec(
+        select(Score)
+        .join(Answer, col(Answer.id) == col(Score.answer_id))
+        .join(Trial, col(Trial.id) == col(Answer.trial_id))
+        .where(Trial.campaign_id == campaign_id)
+    ):
+        scores[score.answer_id][score.question, score.slot] = score.value
+    outcomes: defaultdict[int, dict[str, str]] = defaultdict(dict)
+    for choice in session.exec(
+        select(Choice)
+        .join(Answer, col(Answer.id) == col(Choice.answer_id))
+        .join(Trial, col(Trial.id) == col(Answer.trial_id))
+        .where(Trial.campaign_id == campaign_id)
+    ):
+        outcomes[choice.answer_id][choice.question] = choice.outcome
+    return [
+        Judged(
+            rater=rater,
+            item=item,
+            systems=systems[trial],
+            scores=scores[answer],
+            outcomes=outcomes[answer],
+            reference=references.get(trial),
+        )
+        for answer, trial, rater, item in rows
+        if answer is not None
+    ]

@@ -1,0 +1,174 @@
+"""Where a campaign stands: counts, funnel, tables; what the results page, the report and the command line show."""
+
+import json
+from collections import Counter
+from dataclasses import asdict
+from typing import Any
+
+from sqlmodel import Session, col, func, select
+
+from studio.core.errors import BadFile, BadOption
+from studio.mos.analysis.consistency import consistency_tables, twice
+from studio.mos.analysis.interim_looks import interim_looks
+from studio.mos.analysis.judgements import judgements
+from studio.mos.analysis.quality import gates, judge
+from studio.mos.campaign.config import CampaignConfig, from_json
+from studio.mos.rating import takes
+from studio.mos.rating.answers import counted_answers
+from studio.mos.rating.campaigns import running
+from studio.mos.rating.sittings import stages
+from studio.mos.store.tables.answers import Answer, Play
+from studio.mos.store.tables.campaigns import Campaign
+from studio.mos.store.tables.looks import Look
+from studio.mos.store.tables.raters import Passage, Rater, Removal
+from studio.mos.store.tables.stimuli import Stimulus, System
+from studio.mos.store.tables.trials import Trial
+
+
+def overview(session: Session, campaign: Campaign) -> dict[str, Any]:
+    """Counts of a campaign: raters, those who finished, answers that count, answers wanted, raters forgotten.
+
+    ``answers`` are those to test screens, of which so many are ``wanted``; ``aside`` are those to practice, traps,
+    golds and repeats. ``stopped`` is the look that closed the campaign, None where none did.
+    ``lacking`` says what a draft that is being filled still needs, empty when it can be opened.
+    """
+    config, lacking, wanted = from_json(json.loads(campaign.config)), "", 0
+    try:
+        wanted = len(running(session, campaign).units) * config.raters_per_stimulus
+    except (BadFile, BadOption) as error:
+        if campaign.state != "draft":
+            raise
+        lacking = error.what
+    raters = session.exec(select(Rater).where(Rater.campaign_id == campaign.id, Rater.role == "panel")).all()
+    forgotten = session.exec(select(Removal).where(Removal.campaign_id == campaign.id)).all()
+    answers = counted_answers(session, campaign.id or 0)
+    last = next((look for look in reversed(interim_looks(session, campaign)) if look.met), None)
+    return {
+        "name": campaign.name,
+        "kind": campaign.kind,
+        "title": config.texts.title,
+        "state": campaign.state,
+        "lacking": lacking,
+        "raters": len(raters),
+        "finished": sum(r.stage == "done" for r in raters),
+        "answers": answers.get("test", 0),
+        "aside": sum(answers.values()) - answers.get("test", 0),
+        "wanted": wanted,
+        "stopped": _look(last) if last is not None and campaign.state == "closed" else None,
+        "forgotten": {"raters": len(forgotten), "answers": sum(r.answers for r in forgotten)},
+    }
+
+
+def last_answered_first(session: Session) -> list[str]:
+    """The names of all campaigns: what raters answered last comes first, those without an answer by their age."""
+    newest = func.max(Answer.received_at).label("newest")
+    answered = session.exec(
+        select(Trial.campaign_id, newest)
+        .select_from(Answer)
+        .join(Trial, col(Trial.id) == col(Answer.trial_id))
+        .join(Rater, col(Rater.id) == col(Trial.rater_id))
+        .where(Answer.counted == 1, Rater.role == "panel")
+        .group_by(col(Trial.campaign_id))
+    )
+    at = dict(answered.all())
+    campaigns = session.exec(select(Campaign).order_by(col(Campaign.created_at).desc(), col(Campaign.id).desc())).all()
+    return [c.name for c in sorted(campaigns, key=lambda c: at.get(c.id or 0, 0.0), reverse=True)]
+
+
+def funnel(session: Session, campaign: Campaign) -> list[dict[str, Any]]:
+    """How many raters have each stage behind them, in order; and how many ended elsewhere."""
+    run = running(session, campaign)
+    order = stages(run.config)
+    raters = session.exec(select(Rater).where(Rater.campaign_id == campaign.id, Rater.role == "panel")).all()
+    left_at: dict[int | None, str] = {}  # of those who went away on the way: the last stage they were at
+    for rater, stage in session.exec(
+        select(Passage.rater_id, Passage.stage)
+        .join(Rater, col(Rater.id) == col(Passage.rater_id))
+        .where(Rater.campaign_id == campaign.id, Rater.role == "panel")
+        .order_by(col(Passage.id))
+    ):
+        left_at[rater] = stage
+    at = Counter(r.stage for r in raters)
+    stood = [r.stage if r.stage in order else "trials" if r.stage == "full" else left_at.get(r.id) for r in raters]
+    behind = Counter(stage for s in stood if s in order for stage in order[: order.index(s)])
+    behind["done"] = at["done"]
+    rows = [{"stage": "joined", "raters": len(raters)}]
+    rows += [{"stage": stage, "raters": behind[stage]} for stage in order]
+    rows += [{"stage": end, "raters": at[end]} for end in ("screened_out", "withdrawn", "full") if at[end]]
+    return rows
+
+
+def results(session: Session, campaign: Campaign, *, everyone: bool = False) -> dict[str, Any]:
+    """The overview, the funnel, the gates and the kind's own tables, JSON-safe.
+
+    Raters whom the quality gates exclude are left out unless ``everyone``; how many each gate excluded is always said.
+    """
+    run = running(session, campaign)
+    left_out = set[str]() if everyone else {j.pseudonym for j in judge(session, campaign) if j.use == "fail"}
+    answers = [a for a in judgements(session, run.id, everyone=True) if a.rater not in left_out]
+    systems = session.exec(select(System).where(System.campaign_id == campaign.id).order_by(col(System.id))).all()
+    return {
+        **overview(session, campaign),
+        "seed": campaign.seed,
+        "everyone": everyone,
+        "left_out": len(left_out),
+        "design": _design(run.config),
+        "rule": {"level": 0.95, **asdict(run.config.stop)},
+        "looks": [_look(look) for look in interim_looks(session, campaign)],
+        "systems": [{"name": s.name, "role": s.role, "voice": json.loads(s.voice)} for s in systems],
+        "questions": [{"id": q.id, "prompt": q.prompt, "low": q.low, "high": q.high} for q in run.config.questions],
+        "prompt": run.config.prompt,
+        "funnel": funnel(session, campaign),
+        "gates": gates(session, campaign),
+        "effort": _effort(session, run.id),
+        "takes": takes.figures(session, run.id) if run.kind.spoken else [],
+        "loudness": _loudness(session, run.id),
+        "consistency": consistency_tables(twice(session, run.id), left_out),
+        "tables": run.kind.analyse(run.config, answers, seed=campaign.seed),
+    }
+
+
+def _look(look: Look) -> dict[str, Any]:
+    return {**look.model_dump(include={"raters", "why", "at"}), "met": bool(look.met)}
+
+
+def _design(config: CampaignConfig) -> dict[str, Any]:
+    """The settings that a reader of the results has to know."""
+    kept = ("raters_per_stimulus", "trials_per_sitting", "pairs", "baseline", "must_listen", "repeats", "show_text")
+    gates = asdict(config.gates) | {"screening": len(config.gates.screening)}
+    texts = {"consent_version": config.texts.consent_version, "language": config.texts.language}
+    return {name: getattr(config, name) for name in kept} | {"gates": gates, "choices": list(config.choices), **texts}
+
+
+def _effort(session: Session, campaign_id: int) -> dict[str, Any]:
+    """Typical response time and number of plays."""
+    times = sorted(
+        session.exec(
+            select(Answer.response_ms)
+            .join(Trial, col(Trial.id) == col(Answer.trial_id))
+            .join(Rater, col(Rater.id) == col(Trial.rater_id))
+            .where(Trial.campaign_id == campaign_id, Answer.counted == 1, Rater.role == "panel")
+        ).all()
+    )
+    plays = session.exec(
+        select(func.avg(Play.plays))
+        .join(Answer, col(Answer.id) == col(Play.answer_id))
+        .join(Trial, col(Trial.id) == col(Answer.trial_id))
+        .join(Rater, col(Rater.id) == col(Trial.rater_id))
+        .where(Trial.campaign_id == campaign_id, Answer.counted == 1, Rater.role == "panel")
+    ).one()
+    return {
+        "median_response_ms": times[len(times) // 2] if times else None,
+        "mean_plays": None if plays is None else float(plays),
+    }
+
+
+def _loudness(session: Session, campaign_id: int) -> dict[str, Any]:
+    """What normalising did: the level of all, the widest gains, rates that differ."""
+    rows = session.exec(select(Stimulus).where(Stimulus.campaign_id == campaign_id)).all()
+    gains = [s.gain_db for s in rows]
+    return {
+        "lufs": max((s.lufs_after for s in rows), default=None),
+        "gain_db": [min(gains), max(gains)] if gains else None,
+        "source_rates_hz": sorted({s.source_rate_hz for s in rows}),
+    }

@@ -1,0 +1,96 @@
+"""The stopping rule: what it asks for, and whether tables of results meet it. Pure functions.
+
+A width says nothing about who is ahead, so it is looked at as it is. "Every pair is decided" is a test at every look:
+its p values are corrected for all pairs (Holm 1979) and for all looks that were planned (Bonferroni), so that looking
+often finds no differences that are not there.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from studio.mos.campaign.config import StopRule
+from studio.mos.stats.compare import holm, two_sided_p
+
+ALPHA = 0.05
+PM = "\N{PLUS-MINUS SIGN}"
+Tables = Mapping[str, Any]
+
+
+def widths(tables: Tables) -> list[tuple[str, float | None]]:
+    """The half width of the default 95% interval of every system (of every pair where pairs are judged)."""
+    return [(name, _half(interval)) for name, interval in _intervals(tables)]
+
+
+def p_values(tables: Tables) -> list[tuple[str, float | None]]:
+    """Of every pair of systems, corrected for all pairs of its table; None where the data cannot say."""
+    found: list[tuple[str, float | None]] = []
+    for question, table in tables.get("questions", {}).items():
+        found += [(_pair(d, question), _known(d["p_holm"], d["interval"])) for d in table.get("differences", [])]
+    for question, table in tables.get("comparisons", {}).items():
+        found += [(_pair(d, question), _known(d["p_holm"], d["cmos"]["two_way"])) for d in table.get("pairs", [])]
+    found += [(_pair(d), d["p_holm"]) for d in tables.get("identity", {}).get("pairs", [])]
+    pairs = tables.get("choices", {}).get("pairs", {}).get("raters", [])
+    return found + _corrected([(_pair(p), _share_p(p["share"])) for p in pairs])
+
+
+def met(rule: StopRule, tables: Tables) -> tuple[bool, str]:
+    """Whether the rule is met, and the sentence that says why or why not."""
+    said: list[str] = []
+    if rule.half_width is not None:
+        rows = widths(tables)
+        half, name = max(((np.inf if half is None else half, name) for name, half in rows), default=(np.inf, "nothing"))
+        shown = f"widest {PM}{half:.3g} ({name})" if np.isfinite(half) else f"no interval yet of {name}"
+        said.append(f"every 95% interval at most {PM}{rule.half_width:g}: {shown}")
+        if half <= rule.half_width:
+            return True, said[-1]
+    if rule.decided:
+        pairs, alpha = p_values(tables), ALPHA / len(rule.looks)
+        still = [name for name, p in pairs if p is None or p > alpha]
+        shown = f"{len(pairs) - len(still)} of {len(pairs)}" + (f", not {still[0]}" if still else "")
+        said.append(f"every pair decided at {alpha:.3g} ({len(rule.looks)} looks planned, Holm over pairs): {shown}")
+        if pairs and not still:
+            return True, said[-1]
+    return False, "; ".join(said)
+
+
+def _intervals(tables: Tables) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for question, table in tables.get("questions", {}).items():
+        for name, interval in table.get("systems", {}).get("two_way", {}).items():
+            yield f"{name}, {question}", interval
+    for question, table in tables.get("comparisons", {}).items():
+        for pair in table.get("pairs", []):
+            yield _pair(pair, question), pair["cmos"]["two_way"]
+    for pair in tables.get("choices", {}).get("pairs", {}).get("raters", []):
+        yield _pair(pair), pair["share"]
+    for pair in tables.get("identity", {}).get("pairs", []):
+        yield _pair(pair), pair["share"]["raters"]
+
+
+def _half(interval: Mapping[str, Any]) -> float | None:
+    low, high = interval["low"], interval["high"]
+    return None if low is None or high is None or high <= low else (high - low) / 2
+
+
+def _known(p: float | None, interval: Mapping[str, Any]) -> float | None:
+    """A p value, unless it rests on answers that are all alike: these say nothing of their own error."""
+    return p if interval["se"] else None
+
+
+def _pair(pair: Mapping[str, Any], question: str = "") -> str:
+    return f"{pair['a']} against {pair['b']}" + (f", {question}" if question else "")
+
+
+def _share_p(share: Mapping[str, Any]) -> float | None:
+    """Two-sided, of a share against one half, by its bootstrap over raters."""
+    if share["se"] is None and share["raters"] and share["mean"] in (0.0, 1.0):
+        return min(1.0, 2 * 0.5 ** share["raters"])  # all of one mind: the sign test, one vote a rater
+    if share["se"] is None or not share["df"]:
+        return None
+    return two_sided_p(share["mean"] - 0.5, share["se"], share["df"])
+
+
+def _corrected(pairs: list[tuple[str, float | None]]) -> list[tuple[str, float | None]]:
+    corrected = iter(holm(np.array([p for _, p in pairs if p is not None], np.float64)).tolist())
+    return [(name, None if p is None else next(corrected)) for name, p in pairs]

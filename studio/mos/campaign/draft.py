@@ -1,0 +1,240 @@
+"""A manifest in the making: every name, text and path from outside is checked here, whatever file it came from."""
+
+import re
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from studio.core.errors import BadFile, BadOption
+from studio.mos.campaign.names import check_name
+from studio.mos.store.sounds import MAX_FILE_BYTES
+
+SOUNDS = (".wav", ".flac")
+MAX_SYSTEMS, MAX_ITEMS, MAX_FILES = 100, 10_000, 50_000
+MAX_TEXT_CHARS = 4000
+SYSTEM_ROLES = ("test", "reference", "anchor")
+ITEM_ROLES = ("test", "training", "trap", "gold")
+_THERE = "the campaign"
+_NUMBER = re.compile(r"-?\d{1,4}")
+
+
+@dataclass(frozen=True)
+class SystemSpec:
+    """A system under test, or a reference or anchor."""
+
+    name: str
+    role: str = "test"
+    voice: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class ItemSpec:
+    """A script; ``expected`` is the right score, or the right system's name, of a trap or a gold item."""
+
+    name: str
+    text: str = ""
+    role: str = "test"
+    expected: str | None = None
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a campaign is made of; ``files`` is by (item, system), and so are the ``traces`` of what we spoke."""
+
+    systems: list[SystemSpec]
+    items: list[ItemSpec]
+    files: dict[tuple[str, str], Path]
+    warnings: list[str]
+    traces: dict[tuple[str, str], Path] = field(default_factory=dict[tuple[str, str], Path])
+
+
+@dataclass
+class Draft:
+    """Collects systems, items and files that lie under ``root``; every call says ``where`` they were named."""
+
+    root: Path
+    systems: dict[str, SystemSpec] = field(default_factory=dict[str, SystemSpec])
+    items: dict[str, ItemSpec] = field(default_factory=dict[str, ItemSpec])
+    files: dict[tuple[str, str], Path] = field(default_factory=dict[tuple[str, str], Path])
+    traces: dict[tuple[str, str], Path] = field(default_factory=dict[tuple[str, str], Path])
+    warnings: list[str] = field(default_factory=list[str])
+    _places: dict[tuple[str, ...], str] = field(default_factory=dict[tuple[str, ...], str])
+    _listed: dict[tuple[str, ...], str] = field(default_factory=dict[tuple[str, ...], str])  # what was there, again
+
+    @staticmethod
+    def onto(root: Path, there: Manifest) -> "Draft":
+        """A draft that begins with what a campaign holds already."""
+        draft = Draft(root, {s.name: s for s in there.systems}, {i.name: i for i in there.items}, dict(there.files))
+        for what, names in (("system", draft.systems), ("item", draft.items)):
+            draft._places |= {(what, name.casefold()): _THERE for name in names}
+        draft._places |= {("file", *key): _THERE for key in draft.files}
+        return draft
+
+    def add_system(
+        self, where: str, name: str, role: str | None = None, voice: dict[str, Any] | None = None, new: bool = False
+    ) -> None:
+        """Add a system, or find it there. Without a role, ``reference`` and ``anchor...`` say theirs by their name.
+
+        Raises:
+            BadFile: the name or role is not allowed, it has another role, or with ``new`` it was named already.
+        """
+        self._claim(where, "system", name, self.systems, MAX_SYSTEMS, new)
+        if role and name in self.systems and role != self.systems[name].role:
+            raise self._differs(where, "system", name, "role")
+        if name not in self.systems:
+            self.systems[name] = SystemSpec(name, _one_of(where, "role", role or _role_by(name), SYSTEM_ROLES), voice)
+
+    def add_item(
+        self,
+        where: str,
+        name: str,
+        text: str = "",
+        role: str = "test",
+        expected: str | None = None,
+        new: bool = False,
+    ) -> None:
+        """Add an item, or find it there with the same role, text and expected answer. Raises BadFile."""
+        self._claim(where, "item", name, self.items, MAX_ITEMS, new)
+        _one_of(where, "role", role, ITEM_ROLES)
+        if name not in self.items:
+            self.items[name] = ItemSpec(name, role=role)
+        elif self.items[name].role != role:
+            raise self._differs(where, "item", name, "role")
+        self.describe(where, name, text, expected)
+
+    def describe(self, where: str, name: str, text: str, expected: str | None = None) -> None:
+        """Say what an item's text and expected answer are. Raises BadFile where it is unknown or was said otherwise."""
+        if name not in self.items:
+            raise BadFile(f"{where}: there is no sound of the item {name[:80]!r}", "check the spelling")
+        item = self.items[name]
+        _plain(where, "text", text, MAX_TEXT_CHARS)
+        if expected and not _NUMBER.fullmatch(expected):
+            _plain(where, "expected", expected, 80)
+        if text and item.text and text != item.text:
+            raise self._differs(where, "item", name, "text")
+        if expected and item.expected and expected != item.expected:
+            raise self._differs(where, "item", name, "expected answer")
+        self.items[name] = replace(item, text=text or item.text, expected=expected or item.expected)
+
+    def add_file(self, where: str, item: str, system: str, file: str, trace: str | None = None) -> None:
+        """Say where an item's sound by a system lies. Raises BadFile: it is doubled, absent, too large or outside."""
+        if (item, system) in self.files:
+            before = self._places["file", item, system]
+            raise BadFile(f"{where}: item {item!r} by system {system!r} is there twice", f"the first is {before}")
+        if len(self.files) >= MAX_FILES:
+            raise BadFile(f"{where}: there are more than {MAX_FILES} sounds", "divide them into several campaigns")
+        self._places["file", item, system] = where
+        self.files[item, system] = self._sound(where, file)
+        if trace is not None:
+            self.traces[item, system] = self.inside(where, trace)
+
+    def finish(self) -> Manifest:
+        """The whole manifest. Raises BadFile naming all that is missing."""
+        tests = [item for item in self.items.values() if item.role == "test"]
+        systems = {system for item, system in self.files if self.items[item].role == "test"}
+        if not systems:
+            raise BadFile(
+                f"{self.root.name} holds nothing to rate", "put sounds into it as SYSTEM/ITEM.wav, or list them"
+            )
+        missing = {s: [i.name for i in tests if (i.name, s) not in self.files] for s in self.systems if s in systems}
+        lacking = [f"system {s!r} lacks {', '.join(names)}" for s, names in missing.items() if names]
+        if lacking:
+            raise BadFile("; ".join(lacking), "every system says every item; add the sounds or leave the items out")
+        heard = {item for item, _ in self.files}
+        self._refuse([i.name for i in self.items.values() if i.name not in heard], "no sound")
+        used = {system for _, system in self.files}
+        self._refuse([s for s in self.systems if s not in used], "no sound")
+        checks = [i.name for i in self.items.values() if i.role in ("trap", "gold") and not i.expected]
+        self._refuse(checks, "no expected answer")
+        odd = [i.name for i in self.items.values() if i.expected and not self._can_be_expected(i.expected)]
+        self._refuse(odd, "an expected answer that is neither a score nor a system")
+        silent = [i.name for i in tests if not i.text]
+        if silent:
+            self.warnings.append(f"{len(silent)} of {len(tests)} items have no text to show: {', '.join(silent[:10])}")
+        return Manifest(
+            list(self.systems.values()), list(self.items.values()), dict(self.files), self.warnings, self.traces
+        )
+
+    def _can_be_expected(self, answer: str) -> bool:
+        return answer in self.systems or _NUMBER.fullmatch(answer) is not None
+
+    def _refuse(self, names: list[str], what: str) -> None:
+        if names:
+            raise BadFile(f"{what} was given for {', '.join(names)}", "add it, or leave them out")
+
+    def _claim(self, where: str, what: str, name: str, there: Mapping[str, Any], limit: int, new: bool) -> None:
+        """The name is allowed, and nobody has it, nor the same in other capitals."""
+        _plain(where, what, name, 80)
+        try:
+            check_name(name)
+        except BadOption as error:
+            raise BadFile(f"{where}: {error.what}", error.do) from error
+        key = (what, name.casefold())
+        if name not in there and key in self._places:
+            raise BadFile(
+                f"{where}: the {what} {name!r} differs only in capitals from {self._places[key]}", "use one spelling"
+            )
+        if name in there and new:
+            first = self._listed.get(key, self._places[key])
+            if first != _THERE:
+                raise BadFile(f"{where}: the {what} {name!r} is there twice", f"the first is {first}")
+            self._listed[key] = where
+        if name not in there and len(there) >= limit:
+            raise BadFile(f"{where}: there are more than {limit} {what}s", "divide them into several campaigns")
+        self._places.setdefault(key, where)
+
+    def _differs(self, where: str, of: str, name: str, what: str) -> BadFile:
+        before = self._places[of, name.casefold()]
+        return BadFile(f"{where}: the {what} of {of} {name!r} differs from {before}", "give it once, or the same")
+
+    def inside(self, where: str, file: str) -> Path:
+        """The real path of a file; neither .. nor an absolute path nor a link may lead out of the folder.
+
+        Raises:
+            BadFile: it is not there, or it is elsewhere.
+        """
+        _plain(where, "file", file, 1000)
+        try:
+            root, path = self.root.resolve(), (self.root / file).resolve()
+        except (OSError, RuntimeError) as error:  # RuntimeError: a link to itself
+            raise BadFile(f"{where}: {file!r} cannot be followed", "copy the file into the folder") from error
+        if not path.is_relative_to(root):
+            raise BadFile(f"{where}: {file!r} leads out of the folder {root.name!r}", "copy the file into it")
+        if not path.exists():
+            raise BadFile(f"{where}: there is no file {file!r}", "paths are relative to the manifest")
+        return path
+
+    def _sound(self, where: str, file: str) -> Path:
+        path = self.inside(where, file)
+        if not path.is_file() or path.suffix.lower() not in SOUNDS:
+            raise BadFile(f"{where}: {file!r} is not a WAV or FLAC file", "convert it to mono 16-bit WAV")
+        size = path.stat().st_size
+        if size > MAX_FILE_BYTES:
+            raise BadFile(
+                f"{where}: {file!r} has {size / 2**20:.0f} MiB", f"a sound may have {MAX_FILE_BYTES // 2**20} MiB"
+            )
+        return path
+
+
+def _role_by(name: str) -> str:
+    if name.casefold() == "reference":
+        return "reference"
+    return "anchor" if name.casefold().startswith("anchor") else "test"
+
+
+def _one_of(where: str, what: str, value: str, allowed: tuple[str, ...]) -> str:
+    if value not in allowed:
+        raise BadFile(f"{where}: the {what} {value[:40]!r} is not known", f"it may be {', '.join(allowed)}")
+    return value
+
+
+def _plain(where: str, what: str, value: str, longest: int) -> None:
+    """Refuse what a spreadsheet would run as a formula, and what no name or sentence holds."""
+    if len(value) > longest:
+        raise BadFile(f"{where}: the {what} has {len(value)} characters", f"{longest} are allowed")
+    if value[:1] in tuple("=+-@"):
+        raise BadFile(f"{where}: the {what} {value[:40]!r} begins with {value[0]}", "a spreadsheet would run it")
+    if any(unicodedata.category(c) in ("Cc", "Cs") for c in value):
+        raise BadFile(f"{where}: the {what} {value[:40]!r} holds control characters", "take them out")

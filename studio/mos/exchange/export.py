@@ -1,0 +1,258 @@
+"""Every answer in long form, one row a score or a choice, raters by pseudonym; and the traces of what was heard.
+
+Who a rater is elsewhere (a panel's id, a device) never enters an export. Previews are no data and stay out.
+"""
+
+# pyarrow is optional and comes without types.
+# pyright: reportMissingImports=false, reportMissingTypeStubs=false
+# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
+
+import csv
+import io
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from sqlmodel import Session, col, select
+
+from studio.core.errors import BadFile, BadOption, NeedsPackage
+from studio.mos.analysis.consistency import by_rater, consistency_tables, twice
+from studio.mos.analysis.quality import judge
+from studio.mos.campaign.config import to_json
+from studio.mos.exchange.data_dictionary import DICTIONARY
+from studio.mos.kinds.base import Kind
+from studio.mos.kinds.registry import kind_of
+from studio.mos.rating.campaigns import running
+from studio.mos.rating.takes import AGAIN, TYPED, latest
+from studio.mos.stats.repeats import consistency
+from studio.mos.store.clips import ClipFolder
+from studio.mos.store.spreadsheet import safe_cell
+from studio.mos.store.tables.answers import Answer, Choice, Play, Score
+from studio.mos.store.tables.campaigns import Campaign
+from studio.mos.store.tables.raters import Passage, Rater, Removal
+from studio.mos.store.tables.stimuli import Item, Stimulus, System
+from studio.mos.store.tables.trials import Slot, Trial
+
+_AT_ONCE = 500  # answers looked up together
+
+
+def export_rows(session: Session, campaign: Campaign) -> Iterator[dict[str, Any]]:
+    """One row for each score and each choice, in the order of coming; the keys are those of ``DICTIONARY``."""
+    judged = {j.pseudonym: j for j in judge(session, campaign)}
+    steady = {rater: consistency(mine) for rater, mine in by_rater(twice(session, campaign.id or 0)).items()}
+    answers = session.exec(
+        select(Answer, Trial, Rater.pseudonym, Item.name)
+        .join(Trial, col(Trial.id) == col(Answer.trial_id))
+        .join(Rater, col(Rater.id) == col(Trial.rater_id))
+        .join(Item, col(Item.id) == col(Trial.item_id))
+        .where(Trial.campaign_id == campaign.id, Rater.role == "panel")
+        .order_by(col(Answer.id))
+    ).all()
+    for start in range(0, len(answers), _AT_ONCE):
+        part = answers[start : start + _AT_ONCE]
+        answered = [a.id for a, *_ in part if a.id is not None]
+        marks = _Marks(session, kind_of(campaign.kind), answered, [t.id for _, t, *_ in part])
+        for answer, trial, rater, item in part:
+            assert answer.id is not None, "rows from the database have ids"
+            row = {column.name: None for column in DICTIONARY} | {
+                "campaign": campaign.name,
+                "rater": rater,
+                "accept": judged[rater].accept,
+                "use": judged[rater].use,
+                "repeats_exact": again.exact if (again := steady.get(rater)) else None,
+                "repeats_apart": again.apart if again else None,
+                "trial": trial.id,
+                "position": trial.position,
+                "role": trial.role,
+                "item": item,
+                "attempt": answer.attempt,
+                "counted": bool(answer.counted),
+                "response_ms": answer.response_ms,
+                "received_at": datetime.fromtimestamp(answer.received_at, UTC).isoformat(timespec="milliseconds"),
+                "comment": answer.comment,
+            }
+            yield from (row | mark for mark in marks.of(answer.id, trial.id))
+
+
+class _Marks:
+    """The scores, choices and plays of some answers, looked up together."""
+
+    def __init__(self, session: Session, kind: Kind, answers: Sequence[int], trials: Sequence[str]) -> None:
+        self.kind = kind
+        self.scores: defaultdict[int, list[Score]] = defaultdict(list)
+        for score in session.exec(
+            select(Score).where(col(Score.answer_id).in_(answers)).order_by(Score.question, col(Score.slot))
+        ):
+            self.scores[score.answer_id].append(score)
+        self.choices: defaultdict[int, list[Choice]] = defaultdict(list)
+        for choice in session.exec(select(Choice).where(col(Choice.answer_id).in_(answers))):
+            self.choices[choice.answer_id].append(choice)
+        self.plays: defaultdict[int, dict[int, Play]] = defaultdict(dict)
+        for play in session.exec(select(Play).where(col(Play.answer_id).in_(answers))):
+            self.plays[play.answer_id][play.slot] = play
+        self.takes = latest(session, trials) if kind.spoken else {}
+        self.systems: defaultdict[str, dict[int, str]] = defaultdict(dict)
+        self.references: dict[str, str] = {}
+        for trial, slot, place, name in session.exec(
+            select(Slot.trial_id, Slot.slot, Slot.place, System.name)
+            .join(Stimulus, col(Stimulus.id) == col(Slot.stimulus_id))
+            .join(System, col(System.id) == col(Stimulus.system_id))
+            .where(col(Slot.trial_id).in_(trials))
+        ):
+            if place == "candidate":
+                self.systems[trial][slot] = name
+            else:
+                self.references[trial] = name
+
+    def of(self, answer: int, trial: str) -> Iterator[dict[str, Any]]:
+        """What differs between the rows of one answer."""
+        systems, reference = self.systems[trial], {"reference": self.references.get(trial)}
+        both = {"system_a": systems[0], "system_b": systems[1]} if self.kind.relative else {}
+        for score in self.scores[answer]:
+            yield {
+                "question": score.question,
+                "slot": score.slot,
+                "system": systems[score.slot],
+                "score": score.value,
+                "low": score.low,
+                "high": score.high,
+                **reference,
+                **both,
+                **self._heard(answer, [0, 1] if both else [score.slot]),
+            }
+        for choice in self.choices[answer]:
+            yield {
+                "question": choice.question,
+                "system_a": systems[0],
+                "system_b": systems[1],
+                "outcome": choice.outcome,
+                **reference,
+                **self._spoken(trial),
+                **self._heard(answer, [0, 1]),
+            }
+
+    def _spoken(self, trial: str) -> dict[str, Any]:
+        a, b = (self.takes.get((trial, slot)) for slot in (TYPED, AGAIN))
+        if a is None or b is None:
+            return {}
+        sounds = {"latency_a_ms": a.latency_ms, "latency_b_ms": b.latency_ms, "trace_a": a.trace, "trace_b": b.trace}
+        return sounds | {"late_ms": b.late_ms}
+
+    def _heard(self, answer: int, slots: Sequence[int]) -> dict[str, Any]:
+        plays = [self.plays[answer][s] for s in slots if s in self.plays[answer]]
+        if not plays:
+            return {}
+        return {"plays": sum(p.plays for p in plays), "heard_ms": sum(p.heard_ms for p in plays)}
+
+
+def write_export(session: Session, campaign: Campaign, path: Path) -> int:
+    """Write every row into a .csv, .json or .parquet file; answers how many there were.
+
+    Raises:
+        BadOption: the file's ending is none of these.
+        BadFile: the file cannot be written.
+        NeedsPackage: Parquet without pyarrow.
+    """
+    if path.suffix not in (".csv", ".json", ".parquet"):
+        raise BadOption(f"{path.name} is of no kind that is known", "end it in .csv, .json or .parquet")
+    rows = list(export_rows(session, campaign))
+    try:
+        if path.suffix == ".csv":
+            path.write_text(csv_text(rows), encoding="utf-8", newline="")
+        elif path.suffix == ".json":
+            path.write_text(json_text(session, campaign, rows), encoding="utf-8")
+        else:
+            _write_parquet(rows, path)
+    except OSError as error:
+        raise BadFile(f"{path} cannot be written: {error}", "choose another file") from error
+    return len(rows)
+
+
+def csv_text(rows: Iterable[dict[str, Any]]) -> str:
+    """Rows as CSV with a header; text that a spreadsheet could run begins with an apostrophe (``plain_text``)."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    names = [column.name for column in DICTIONARY]
+    writer.writerow(names)
+    writer.writerows([safe_cell(row[name]) for name in names] for row in rows)
+    return out.getvalue()
+
+
+def json_text(session: Session, campaign: Campaign, rows: Sequence[dict[str, Any]]) -> str:
+    """Rows as JSON with the design, the systems, the scripts, the dictionary and closing comments beside them.
+
+    What raters get at the end (a completion code) is left out, so that the file can be given away.
+    """
+    config = {k: v for k, v in to_json(running(session, campaign).config).items() if k != "completion"}
+    systems = session.exec(select(System).where(System.campaign_id == campaign.id).order_by(col(System.id)))
+    items = session.exec(select(Item).where(Item.campaign_id == campaign.id).order_by(col(Item.id)))
+    gone = session.exec(select(Removal).where(Removal.campaign_id == campaign.id)).all()
+    whole = {
+        "campaign": {"name": campaign.name, "kind": campaign.kind, "seed": campaign.seed, "config": config},
+        "systems": [{"name": s.name, "role": s.role, "voice": json.loads(s.voice)} for s in systems],
+        "items": [{"name": i.name, "role": i.role, "text": i.text, "expected": i.expected} for i in items],
+        "forgotten": {"raters": len(gone), "answers": sum(r.answers for r in gone)},
+        "consistency": consistency_tables(twice(session, campaign.id or 0), set()),
+        "comments": _comments(session, campaign),
+        "dictionary": [asdict(column) for column in DICTIONARY],
+        "rows": list(rows),
+    }
+    return json.dumps(whole, ensure_ascii=False, indent=1)
+
+
+def write_traces(session: Session, campaign: Campaign, clips: ClipFolder, out: Path) -> int:
+    """Copy a campaign's traces into a folder; answers how many. Raises BadFile where one cannot be written."""
+    wanted = {
+        f"{system}/{item}": trace
+        for system, item, trace in session.exec(
+            select(System.name, Item.name, Stimulus.trace)
+            .join(Stimulus, col(Stimulus.system_id) == col(System.id))
+            .join(Item, col(Item.id) == col(Stimulus.item_id))
+            .where(Stimulus.campaign_id == campaign.id)
+        )
+    }
+    trials = (
+        select(Trial.id)
+        .join(Rater, col(Rater.id) == col(Trial.rater_id))
+        .where(Trial.campaign_id == campaign.id, Rater.role == "panel")
+    )
+    wanted |= {f"{trial}-{'ab'[slot]}": take.trace for (trial, slot), take in latest(session, trials).items()}
+    there = {name: clips.trace_path(sha) for name, sha in wanted.items() if sha and clips.trace_path(sha).is_file()}
+    try:
+        for name, source in there.items():
+            target = out / f"{name}.trace"
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(source.read_bytes())
+    except OSError as error:
+        raise BadFile(f"{out} cannot be written: {error}", "choose another folder") from error
+    return len(there)
+
+
+def _comments(session: Session, campaign: Campaign) -> list[dict[str, str]]:
+    found = session.exec(
+        select(Rater.pseudonym, Passage.data)
+        .join(Passage, col(Passage.rater_id) == col(Rater.id))
+        .where(Rater.campaign_id == campaign.id, Rater.role == "panel", Passage.stage == "comments")
+        .order_by(col(Passage.id))
+    )
+    said = [(rater, str(json.loads(data).get("comment", ""))) for rater, data in found]
+    return [{"rater": rater, "comment": comment} for rater, comment in said if comment]
+
+
+def _write_parquet(rows: Sequence[dict[str, Any]], path: Path) -> None:
+    try:
+        import pyarrow as pa  # pyright: ignore[reportMissingTypeStubs]
+        import pyarrow.parquet as pq  # pyright: ignore[reportMissingTypeStubs]
+    except ImportError as error:
+        raise NeedsPackage("Parquet needs pyarrow", "pip install pyarrow, or export .csv or .json") from error
+    kinds = {"text": pa.string(), "integer": pa.int64(), "number": pa.float64(), "boolean": pa.bool_()}
+    schema = pa.schema(
+        [pa.field(c.name, kinds[c.type], metadata={"meaning": c.meaning}) for c in DICTIONARY],
+        metadata={"about": "answers of a listening test in long form"},
+    )
+    table: Any = pa.Table.from_pylist(list(rows), schema=schema)
+    pq.write_table(table, path)

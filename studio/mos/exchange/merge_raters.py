@@ -1,0 +1,176 @@
+"""The raters of one campaign brought from another database, with their screens and answers."""
+
+import secrets
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from sqlmodel import Session, col, select
+
+from studio.core.errors import BadFile
+from studio.mos.rating.forgetting import delete_rater
+from studio.mos.store.tables.answers import Answer, Choice, Play, Score
+from studio.mos.store.tables.campaigns import Campaign
+from studio.mos.store.tables.raters import Passage, Rater, Removal
+from studio.mos.store.tables.takes import Take
+from studio.mos.store.tables.trials import Slot, Trial
+
+_MARKS = (Score, Choice, Play)
+
+
+class RaterMerge:
+    """Brings the raters of a campaign ``there`` into the same campaign ``here``; previews are no data and stay.
+
+    Args:
+        stimuli: our id of each of their stimuli; ``items`` and ``units`` (keys) are the same, set where raters are.
+    """
+
+    def __init__(
+        self, theirs: Session, ours: Session, there: Campaign, here: Campaign, stimuli: Mapping[int, int]
+    ) -> None:
+        self._theirs, self._ours = theirs, ours
+        self._there, self._here = there, here
+        self._stimuli = stimuli
+        self.items: Mapping[int, int] = {}
+        self.units: Mapping[str, str] = {}
+        self.notes: list[str] = []
+        self.traces: list[str] = []  # of what the raters who came had typed
+        self.dropped: list[str] = []  # of what the forgotten had typed here; nothing names them any more
+
+    def forget(self) -> int:
+        """Forget here who asked there to be forgotten; answers how many removals are new."""
+        new = 0
+        known = {r.pseudonym for r in self._removals(self._ours, self._here)}
+        for removal in self._removals(self._theirs, self._there):
+            if removal.pseudonym in known:
+                continue
+            new += 1
+            if removal.pseudonym in self._pseudonyms():
+                self.dropped += delete_rater(self._ours, self._here, removal.pseudonym)[1]
+            else:
+                self._ours.add(Removal(**_moved(removal, campaign_id=self._here.id)))
+        self._ours.flush()
+        return new
+
+    def bring(self) -> tuple[int, int, int]:
+        """Bring raters, screens and answers that are not here; answers how many of each."""
+        gone = {r.pseudonym for r in self._removals(self._ours, self._here)}
+        taken = self._pseudonyms()
+        raters = trials = answers = 0
+        wanted = select(Rater).where(Rater.campaign_id == self._there.id, Rater.role == "panel")
+        for rater in self._theirs.exec(wanted.order_by(col(Rater.id))).all():
+            screens = self._screens(self._theirs, rater.id)
+            identity, here = self._known(rater, screens)
+            if here is None and rater.pseudonym in gone:
+                self.notes.append(f"{rater.pseudonym} was forgotten here, and does not come back")
+                continue
+            if here is None:
+                here = Rater(**_moved(rater, campaign_id=self._here.id, identity=identity))
+                while here.pseudonym in taken:
+                    here.pseudonym = f"r{secrets.token_hex(5)}"
+                taken.add(here.pseudonym)
+                raters += 1
+            elif rater.seen_at > here.seen_at:
+                for name in ("stage", "consent_version", "seen_at", "finished_at"):
+                    setattr(here, name, getattr(rater, name))
+            self._ours.add(here)
+            self._ours.flush()
+            assert here.id is not None, "flushed rows have ids"
+            self._passages(rater, here.id)
+            trials += self._trials(screens, here.id)
+            self._takes(screens)
+            answers += self._answers(rater)
+        return raters, trials, answers
+
+    def _known(self, rater: Rater, screens: list[Trial]) -> tuple[str, Rater | None]:
+        """Under which identity a rater is or comes here. Of a copied database a sitting may have gone two ways."""
+        identity = rater.identity
+        while True:
+            here = self._ours.exec(
+                select(Rater).where(Rater.campaign_id == self._here.id, Rater.identity == identity)
+            ).first()
+            ours = [] if here is None else self._screens(self._ours, here.id)
+            if here is None or not screens or not ours or ours[0].id == screens[0].id:
+                return identity, here
+            if identity.endswith(screens[0].id):
+                raise BadFile(
+                    f"the rater {rater.pseudonym} is not the same in both databases", "leave the campaign out"
+                )
+            identity = f"{rater.identity}+{screens[0].id}"
+
+    def _passages(self, rater: Rater, here: int) -> None:
+        known = set(self._ours.exec(select(Passage.stage, Passage.at).where(Passage.rater_id == here)))
+        for passage in self._theirs.exec(select(Passage).where(Passage.rater_id == rater.id).order_by(col(Passage.id))):
+            if (passage.stage, passage.at) not in known:
+                self._ours.add(Passage(**_moved(passage, rater_id=here)))
+
+    def _trials(self, screens: list[Trial], here: int) -> int:
+        """Bring a rater's screens; answers how many are new."""
+        known = {t.id: t for t in self._screens(self._ours, here)}
+        new = [t for t in screens if t.id not in known]
+        for trial in screens:
+            if trial.id in known:
+                before = known[trial.id]
+                before.issued_at = before.issued_at or trial.issued_at
+                self._ours.add(before)
+        for trial in new:
+            if self._ours.get(Trial, trial.id) is not None:
+                raise BadFile(f"the screen {trial.id} is here already, of another rater", "leave the campaign out")
+            if trial.unit not in self.units:
+                raise BadFile(
+                    f"the other database contradicts itself at the screen {trial.id}", "restore a backup of it"
+                )
+            moved: dict[str, Any] = {
+                "campaign_id": self._here.id,
+                "rater_id": here,
+                "unit": self.units[trial.unit],
+                "lead": self._stimuli[trial.lead],
+                "item_id": self.items[trial.item_id],
+            }
+            self._ours.add(Trial(**trial.model_dump() | moved))
+        self._ours.flush()
+        for slot in self._of(Slot, Slot.trial_id, [t.id for t in new]):
+            self._ours.add(Slot(**slot.model_dump() | {"stimulus_id": self._stimuli[slot.stimulus_id]}))
+        self._ours.flush()
+        return len(new)
+
+    def _takes(self, screens: list[Trial]) -> None:
+        for take in self._of(Take, Take.trial_id, [t.id for t in screens]):
+            if self._ours.get(Take, (take.trial_id, take.slot, take.number)) is None:
+                self._ours.add(Take(**take.model_dump()))
+                self.traces.append(take.trace)
+
+    def _answers(self, rater: Rater) -> int:
+        """Bring a rater's answers in the order they came: the first for a screen counts, in both databases together."""
+        asked = select(Answer).join(Trial, col(Trial.id) == col(Answer.trial_id)).where(Trial.rater_id == rater.id)
+        new = 0
+        for answer in self._theirs.exec(asked.order_by(col(Answer.id))).all():
+            before = self._ours.exec(select(Answer).where(Answer.trial_id == answer.trial_id)).all()
+            if any((b.digest, b.received_at) == (answer.digest, answer.received_at) for b in before):
+                continue
+            counted = int(answer.counted and not any(b.counted for b in before))
+            row = Answer(**_moved(answer, attempt=len(before) + 1, counted=counted))
+            self._ours.add(row)
+            self._ours.flush()
+            for marks in _MARKS:
+                for mark in self._of(marks, marks.answer_id, [answer.id]):
+                    self._ours.add(marks(**mark.model_dump() | {"answer_id": row.id}))
+            new += 1
+        self._ours.flush()
+        return new
+
+    def _of(self, table: Any, column: Any, keys: list[Any]) -> Iterable[Any]:
+        return self._theirs.exec(select(table).where(col(column).in_(keys))).all() if keys else []
+
+    def _screens(self, session: Session, rater_id: int | None) -> list[Trial]:
+        return list(session.exec(select(Trial).where(Trial.rater_id == rater_id).order_by(col(Trial.position))))
+
+    def _removals(self, session: Session, campaign: Campaign) -> list[Removal]:
+        return list(session.exec(select(Removal).where(Removal.campaign_id == campaign.id)))
+
+    def _pseudonyms(self) -> set[str]:
+        return set(self._ours.exec(select(Rater.pseudonym).where(Rater.campaign_id == self._here.id)))
+
+
+def _moved(row: Any, **ours: Any) -> dict[str, Any]:
+    """A row's columns without its id, some of them replaced."""
+    return {**row.model_dump(exclude={"id"}), **ours}

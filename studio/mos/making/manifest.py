@@ -1,0 +1,197 @@
+"""What a campaign is made of, read from a folder, a CSV file or a JSON file into one Manifest."""
+
+import csv
+import io
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+from studio.core.errors import BadFile
+from studio.mos.campaign.draft import SOUNDS, Draft, Manifest
+
+MAX_MANIFEST_BYTES = 16 * 2**20
+CONTROL = "control"  # the system that says training, trap and gold clips of no system
+_ROLE_FOLDERS = ("training", "trap", "gold")
+_COLUMNS = ("system", "item", "file")
+_MORE_COLUMNS = ("text", "role", "expected")
+_JSON_KEYS = {
+    "systems": ({"name"}, {"role", "voice"}),
+    "items": ({"name"}, {"text", "role", "expected"}),
+    "files": ({"system", "item", "file"}, {"trace"}),
+}
+_EXPECTED_IN_NAME = re.compile(r"(.+)=([^=]+)")
+
+
+def read_manifest(path: Path, there: Manifest | None = None) -> Manifest:
+    """A manifest from a folder ``<system>/<item>.wav``, a ``.csv`` or a ``.json`` file; files lie beside or below it.
+
+    Args:
+        there: what a campaign holds already; it is part of what is answered.
+
+    Raises:
+        BadFile: something is absent, doubled, misnamed, too large, outside the folder, or not understood; the error
+            names the line.
+    """
+    draft = Draft.onto(path if path.is_dir() else path.parent, there or Manifest([], [], {}, []))
+    if path.is_dir():
+        return _read_folder(draft)
+    if not path.is_file():
+        raise BadFile(f"there is no folder or file {path}", "check the path")
+    if path.suffix.lower() == ".csv":
+        return _read_csv(draft, path)
+    if path.suffix.lower() == ".json":
+        return _read_json(draft, path)
+    raise BadFile(f"{path.name} is not a manifest", "give a folder, a .csv or a .json file")
+
+
+def _read_folder(draft: Draft) -> Manifest:
+    """``<system>/<item>.wav``; ``training``, ``trap`` and ``gold`` hold the same, or clips of no system.
+
+    In those three a file may say what answer is expected: ``trap/please-choose-two=2.wav``.
+    """
+    root, others = draft.root, list[str]()
+    for entry in sorted(root.iterdir()):
+        if entry.name.startswith(".") or entry.name in ("texts.csv", "texts.txt"):
+            continue
+        if not entry.is_dir():
+            others.append(entry.name)
+        elif entry.name in _ROLE_FOLDERS:
+            others += _read_role_folder(draft, entry)
+        else:
+            others += _add_sounds(draft, entry, entry.name, "test")
+    _read_texts(draft, root)
+    if others:
+        draft.warnings.append(f"{len(others)} files are not sounds of a system, left out: {', '.join(others[:10])}")
+    return draft.finish()
+
+
+def _read_role_folder(draft: Draft, folder: Path) -> list[str]:
+    others = _add_sounds(draft, folder, CONTROL, folder.name)
+    for entry in sorted(folder.iterdir()):
+        if entry.is_dir() and not entry.name.startswith("."):
+            others += _add_sounds(draft, entry, entry.name, folder.name)
+    return others
+
+
+def _add_sounds(draft: Draft, folder: Path, system: str, role: str) -> list[str]:
+    """Add every sound that lies in ``folder``; answers the names of other files."""
+    others: list[str] = []
+    draft.inside("the folder", str(folder.relative_to(draft.root)))
+    for file in sorted(folder.iterdir()):
+        where = str(file.relative_to(draft.root))
+        if file.name.startswith(".") or file.is_dir():
+            continue
+        if file.suffix.lower() not in SOUNDS:
+            others.append(where)
+            continue
+        split = _EXPECTED_IN_NAME.fullmatch(file.stem) if role != "test" else None
+        item, expected = (split[1], split[2]) if split else (file.stem, None)
+        draft.add_system(where, system, "anchor" if system == CONTROL else None)
+        draft.add_item(where, item, role=role, expected=expected)
+        draft.add_file(where, item, system, where)
+    return others
+
+
+def _read_texts(draft: Draft, root: Path) -> None:
+    """``texts.csv`` (item,text[,expected]) and ``texts.txt`` (item|text) say what the items are."""
+    if (root / "texts.csv").exists():
+        for where, row in _rows(draft.inside("the folder", "texts.csv"), ("item", "text"), ("expected",)):
+            draft.describe(where, row["item"], row["text"], row.get("expected"))
+    if (root / "texts.txt").exists():
+        for number, line in enumerate(_text_of(draft.inside("the folder", "texts.txt")).splitlines(), start=1):
+            where = f"line {number} of texts.txt"
+            item, mark, text = line.partition("|")
+            if line.strip() and not mark:
+                raise BadFile(f"{where} has no |", "write item|text")
+            if line.strip():
+                draft.describe(where, item.strip(), text.strip())
+
+
+def _read_csv(draft: Draft, path: Path) -> Manifest:
+    """Columns system, item, file, and if wanted text, role, expected; files are relative to the CSV's folder."""
+    for where, row in _rows(path, _COLUMNS, _MORE_COLUMNS):
+        draft.add_system(where, row["system"])
+        draft.add_item(where, row["item"], row.get("text", ""), row.get("role") or "test", row.get("expected"))
+        draft.add_file(where, row["item"], row["system"], row["file"])
+    return draft.finish()
+
+
+def _rows(path: Path, needed: tuple[str, ...], more: tuple[str, ...]) -> Iterator[tuple[str, dict[str, str]]]:
+    """Each row's place and its cells, stripped."""
+    reader = csv.DictReader(io.StringIO(_text_of(path), newline=""), strict=True)
+    try:
+        columns = [str(c).strip() for c in reader.fieldnames or ()]
+        if set(needed) - set(columns) or set(columns) - {*needed, *more} or len(set(columns)) < len(columns):
+            raise BadFile(
+                f"{path.name} has the columns {', '.join(columns) or '(none)'}",
+                f"the first line names {', '.join(needed)}, and if wanted {', '.join(more)}, divided by commas",
+            )
+        reader.fieldnames = columns
+        for row in reader:
+            where = f"line {reader.line_num} of {path.name}"
+            if None in row or None in row.values():
+                raise BadFile(f"{where} has not {len(columns)} cells", "put quotes around a cell that holds a comma")
+            yield where, {name: cell.strip() for name, cell in row.items()}
+    except csv.Error as error:
+        raise BadFile(f"line {reader.line_num} of {path.name} is not CSV: {error}", "save it again as CSV") from error
+
+
+def _read_json(draft: Draft, path: Path) -> Manifest:
+    """An object of three lists; a file names a system and an item that are listed.
+
+    ``systems`` have name, role, voice; ``items`` have name, text, role, expected; ``files`` have system, item, file
+    and, of what the studio spoke, trace.
+    """
+    try:
+        data: Any = json.loads(_text_of(path))
+    except (ValueError, RecursionError) as error:
+        raise BadFile(f"{path.name} is not JSON: {error}", "check it with a JSON tool") from error
+    lists = cast("dict[str, Any]", data if isinstance(data, dict) else {})
+    if set(lists) != set(_JSON_KEYS):
+        raise BadFile(f"{path.name} is not a manifest", f"it is an object with {', '.join(_JSON_KEYS)}")
+    for where, entry in _entries(lists, "systems", path.name):
+        draft.add_system(where, entry["name"], entry.get("role"), entry.get("voice"), new=True)
+    for where, entry in _entries(lists, "items", path.name):
+        draft.add_item(
+            where, entry["name"], entry.get("text", ""), entry.get("role", "test"), entry.get("expected"), new=True
+        )
+    for where, entry in _entries(lists, "files", path.name):
+        if entry["system"] not in draft.systems or entry["item"] not in draft.items:
+            raise BadFile(f"{where} names a system or an item that is not listed", "add it to systems or items")
+        draft.add_file(where, entry["item"], entry["system"], entry["file"], entry.get("trace"))
+    return draft.finish()
+
+
+def _entries(lists: dict[str, Any], key: str, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The entries of one list, their keys and types checked; null is the same as nothing."""
+    needed, more = _JSON_KEYS[key]
+    if not isinstance(lists[key], list):
+        raise BadFile(f"{key} of {name} is not a list", "write [ ... ]")
+    for number, found in enumerate(cast("list[Any]", lists[key])):
+        where = f"{key}[{number}] of {name}"
+        if not isinstance(found, dict):
+            raise BadFile(f"{where} is not an object", f"its keys are {', '.join(sorted(needed | more))}")
+        entry = {k: v for k, v in cast("dict[str, Any]", found).items() if v is not None}
+        if needed - set(entry) or set(entry) - needed - more:
+            raise BadFile(f"{where} has the keys {', '.join(entry)}", f"they are {', '.join(sorted(needed | more))}")
+        for field, value in entry.items():
+            if not isinstance(value, dict if field == "voice" else str):
+                raise BadFile(f"{where} has a {field} that is {value!r:.40}", "write text (voice: an object)")
+        yield where, entry
+
+
+def _text_of(path: Path) -> str:
+    """A manifest's text; its size is looked at first."""
+    try:
+        if path.stat().st_size > MAX_MANIFEST_BYTES:
+            raise BadFile(
+                f"{path.name} is over {MAX_MANIFEST_BYTES // 2**20} MiB",
+                "a manifest names sounds, it does not hold them",
+            )
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise BadFile(f"{path.name} is not UTF-8", "save it as UTF-8") from error
+    except OSError as error:
+        raise BadFile(f"{path.name} cannot be read: {error.strerror}", "check the path and its permissions") from error

@@ -1,0 +1,131 @@
+"""Dealing screens to raters: what was given to whom, whose screens go back, and one whole list for whoever begins.
+
+What was given is counted once and then kept beside the campaign: every change of a screen's row, whichever program
+made it, draws a new mark in the database (studio.mos.store.migrations), and an old mark means counting again.
+"""
+
+import secrets
+import time
+from random import Random
+from typing import Any
+
+from sqlmodel import Session, col, exists, func, insert, select, update
+
+from studio.mos.campaign.design import Load, Placed, Unit, deal, place, sitting
+from studio.mos.rating.campaigns import Running
+from studio.mos.store.tables.answers import Answer
+from studio.mos.store.tables.raters import Rater
+from studio.mos.store.tables.trials import Deal, Slot, Trial
+
+IDLE_S = 2 * 3600.0  # after so long without a word, a rater's open screens are given to somebody else
+
+
+def has_trials(session: Session, rater: Rater) -> bool:
+    """Whether screens were given to the rater."""
+    return session.exec(select(Trial.id).where(Trial.rater_id == rater.id).limit(1)).first() is not None
+
+
+def give_trials(session: Session, run: Running, rater: Rater) -> bool:
+    """Deal a rater's whole list of screens, seeded by campaign and rater; False when every unit has its raters."""
+    assert rater.id is not None, "rows from the database have ids"
+    preview = rater.role == "preview"
+    if not preview:
+        release_idle(session, run.id, time.time() - IDLE_S)
+    load = Load() if preview else known_load(session, run)
+    run.desk.mark = None  # until the rows of this deal are there
+    rng = Random(f"{run.seed}|{rater.pseudonym if preview else rater.id}")
+    config = run.config
+    tests = deal(run.desk.deck, load, config.raters_per_stimulus, config.trials_per_sitting, rng)
+    if tests:
+        practice = [place(u, load, rng, "training") for u in run.training[: config.gates.training]]
+        checks = [place(u, load, rng, role) for role, u in _checks(run, rng)]
+        rows, slots = _rows(run, rater.id, sitting(tests, practice, checks, config.repeats, rng))
+        session.connection().execute(insert(Trial), rows)
+        session.connection().execute(insert(Slot), slots)
+    if not preview:
+        run.desk.load, run.desk.mark = load, _mark(session, run.id)
+    return bool(tests)
+
+
+def known_load(session: Session, run: Running) -> Load:
+    """``load_of``, from memory where nothing has changed since it was counted."""
+    mark = _mark(session, run.id)
+    if mark is not None and mark == run.desk.mark:
+        return run.desk.load
+    return load_of(session, run.id)
+
+
+def load_of(session: Session, campaign_id: int) -> Load:
+    """How often each unit was given to raters who count, and what led it."""
+    counts = session.exec(
+        select(Trial.unit, Trial.lead, func.count())
+        .join(Rater, col(Rater.id) == col(Trial.rater_id))
+        .where(Trial.campaign_id == campaign_id, Trial.role == "test", Trial.released == 0, Rater.role == "panel")
+        .group_by(Trial.unit, col(Trial.lead))
+    )
+    load = Load()
+    for unit, lead, count in counts:
+        load.given[unit] += count
+        load.led[unit, lead] += count
+    return load
+
+
+def release_idle(session: Session, campaign_id: int, before: float) -> None:
+    """Give away the open screens of raters not seen since ``before``; they may still answer, over the quota."""
+    idle = session.exec(
+        select(Rater.id).where(
+            Rater.campaign_id == campaign_id, Rater.seen_at < before, Rater.stage == "trials", Rater.role == "panel"
+        )
+    ).all()
+    release(session, [i for i in idle if i is not None])
+
+
+def release(session: Session, raters: list[int]) -> None:
+    """Give back the screens of these raters that have no answer."""
+    if not raters:
+        return
+    answered = exists().where(col(Answer.trial_id) == col(Trial.id), col(Answer.counted) == 1)
+    session.exec(
+        update(Trial)
+        .where(col(Trial.rater_id).in_(raters), col(Trial.released) == 0, ~answered)
+        .values(released=1)
+        .execution_options(synchronize_session=False)
+    )
+
+
+def _mark(session: Session, campaign_id: int) -> str | None:
+    return session.exec(select(Deal.mark).where(Deal.campaign_id == campaign_id)).first()
+
+
+def _checks(run: Running, rng: Random) -> list[tuple[str, Unit]]:
+    gates = run.config.gates
+    traps = rng.sample(list(run.traps), min(gates.traps, len(run.traps)))
+    golds = rng.sample(list(run.golds), min(gates.golds, len(run.golds)))
+    return [*(("trap", u) for u in traps), *(("gold", u) for u in golds)]
+
+
+def _rows(run: Running, rater_id: int, screens: list[Placed]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    rows: list[dict[str, Any]] = []
+    slots: list[dict[str, Any]] = []
+    for position, screen in enumerate(screens):
+        trial = secrets.token_hex(12)
+        rows.append(
+            {
+                "id": trial,
+                "campaign_id": run.id,
+                "rater_id": rater_id,
+                "position": position,
+                "role": screen.role,
+                "unit": screen.unit.key,
+                "lead": screen.order[0],
+                "item_id": screen.unit.item_id,
+                "released": 0,
+            }
+        )
+        heard = [(stimulus, "candidate") for stimulus in screen.order]
+        heard += [(screen.unit.reference, "reference")] if screen.unit.reference is not None else []
+        slots += [
+            {"trial_id": trial, "slot": slot, "stimulus_id": stimulus, "place": where}
+            for slot, (stimulus, where) in enumerate(heard)
+        ]
+    return rows, slots

@@ -1,0 +1,70 @@
+"""What a rater's browser is to show now: looked up, nothing changed."""
+
+from collections.abc import Callable
+from typing import Any
+
+from sqlmodel import Session, col, select
+
+from studio.mos.rating import sittings
+from studio.mos.rating.campaigns import Running
+from studio.mos.rating.headphones import CHECK_SOUNDS
+from studio.mos.store.tables.raters import Rater
+from studio.mos.store.tables.trials import Slot, SlotPublic, Trial, TrialPublic
+
+ClipKey = Callable[[str, int], str]
+
+
+def shown(session: Session, run: Running, rater: Rater, key: ClipKey) -> tuple[dict[str, Any], str | None]:
+    """The stage and what belongs to it; and the screen among it that is shown for the first time.
+
+    Args:
+        key: makes the last part of a clip's address, of (trial, slot).
+    """
+    config, texts = run.config, run.config.texts
+    steps = sittings.stages(config)
+    out: dict[str, Any] = {"stage": rater.stage, "title": texts.title, "language": texts.language, "stages": steps}
+    new = None
+    match rater.stage:
+        case "consent":
+            out |= {"text": texts.consent, "version": texts.consent_version}
+        case "screening":
+            out["questions"] = [{"id": s.id, "prompt": s.prompt, "options": s.options} for s in config.gates.screening]
+        case "instructions":
+            out["text"] = texts.instructions
+        case "headphones":
+            out |= {"check": config.gates.headphones, "sounds": CHECK_SOUNDS}
+        case "trials":
+            trial, new = _trial(session, run, rater, key)
+            out |= {"screen": run.kind.screen(config), "trial": trial.model_dump()}
+            if run.kind.spoken:
+                out["screen"] |= {"rate_hz": run.rate_hz}  # the same for every voice of the test
+        case "done":
+            out |= {"text": texts.thanks, "code": config.completion.code, "redirect": config.completion.redirect_url}
+        case _:
+            pass
+    return out, new
+
+
+def _trial(session: Session, run: Running, rater: Rater, key: ClipKey) -> tuple[TrialPublic, str | None]:
+    at = sittings.progress(session, rater)
+    assert at.trial is not None, "a rater at the trials has one left"
+    every = run.config.break_after
+    public = TrialPublic(
+        trial=at.trial.id,
+        position=at.answered,
+        of=at.of,
+        practice=at.trial.role == "training",
+        text=run.texts[at.trial.item_id] if run.config.show_text else None,
+        slots=_slots(session, run, at.trial, key),
+        break_before=bool(every and at.answered and at.answered % every == 0),
+    )
+    return public, at.trial.id if at.trial.issued_at is None else None
+
+
+def _slots(session: Session, run: Running, trial: Trial, key: ClipKey) -> list[SlotPublic]:
+    rows = session.exec(select(Slot).where(Slot.trial_id == trial.id).order_by(col(Slot.slot))).all()
+    if run.kind.spoken:  # it is spoken when somebody types, and nothing lies anywhere
+        return [SlotPublic(slot=s.slot, place=s.place, url="") for s in rows]
+    return [
+        SlotPublic(slot=s.slot, place=s.place, url=f"clip/{trial.id}/{s.slot}/{key(trial.id, s.slot)}") for s in rows
+    ]

@@ -1,0 +1,222 @@
+"""A rater's way through a campaign: from consent to the last screen, one stage at a time, resumable anywhere.
+
+Where somebody stands is in the database alone; a browser asks for it and draws it.
+"""
+
+import json
+import secrets
+import time
+from dataclasses import dataclass
+from random import Random
+from typing import Any, cast
+
+from sqlmodel import Session, col, func, select, update
+
+from studio.core.errors import BadMessage, StudioError
+from studio.mos.campaign.config import CampaignConfig
+from studio.mos.rating import headphones
+from studio.mos.rating.campaigns import NotOpen, Running
+from studio.mos.rating.dealing import give_trials, has_trials, release
+from studio.mos.store.tables.answers import Answer
+from studio.mos.store.tables.campaigns import Campaign
+from studio.mos.store.tables.raters import Passage, Rater
+from studio.mos.store.tables.trials import Trial
+
+BEFORE_TRIALS = ("consent", "screening", "instructions", "headphones", "level")
+ENDS = ("done", "screened_out", "withdrawn", "full")
+_TRIES = 2  # at the headphone check
+
+
+class NotThisStage(StudioError):
+    """A stage was sent that the rater is not at (a second tab, an old page)."""
+
+    code = "not_this_stage"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a rater is among the screens: the next trial, how many are answered, how many there are."""
+
+    trial: Trial | None
+    answered: int
+    of: int
+
+
+def stages(config: CampaignConfig) -> list[str]:
+    """The stages of a campaign, in order."""
+    gates = config.gates
+    found = ["consent"]
+    found += ["screening"] if gates.screening else []
+    found += ["instructions"]
+    found += ["headphones"] if gates.headphones != "none" else []
+    found += ["level"] if gates.level else []
+    return [*found, "trials", "comments", "done"]
+
+
+def join(
+    session: Session, run: Running, identity: str, role: str, panel: dict[str, str], device: dict[str, Any]
+) -> Rater:
+    """The rater of an identity, made when new: the same identity is the same sitting, on any browser."""
+    rater = session.exec(select(Rater).where(Rater.campaign_id == run.id, Rater.identity == identity)).first()
+    now = time.time()
+    if rater is None:
+        rater = Rater(
+            campaign_id=run.id,
+            identity=identity,
+            pseudonym=f"r{secrets.token_hex(5)}",
+            role=role,
+            stage="consent",
+            panel=json.dumps(panel),
+            device=json.dumps(device),
+            joined_at=now,
+            seen_at=now,
+        )
+    rater.seen_at = now
+    session.add(rater)
+    session.flush()
+    return rater
+
+
+def pass_stage(session: Session, run: Running, rater: Rater, stage: str, data: dict[str, Any]) -> None:
+    """Take what a rater did at a stage, keep it, and move on.
+
+    Raises:
+        NotThisStage: the rater is at another one; nothing was changed.
+        NotOpen: the campaign was closed before the rater had begun; nothing was changed.
+        BadMessage: what was sent does not fit the stage.
+    """
+    check_open(session, rater)
+    if stage != rater.stage or stage == "trials" or stage in ENDS:
+        raise _out_of_order(run.config, rater.stage, stage)
+    verdict, after = "ok", _after(run.config, stage)
+    kept: dict[str, Any] = {}
+    if stage == "consent":
+        if data.get("version") != run.config.texts.consent_version:
+            raise BadMessage("the consent is of another version", "reload the page and read it again")
+        if data.get("agreed") is True:
+            rater.consent_version = run.config.texts.consent_version
+        else:
+            verdict, after = "fail", "withdrawn"
+    elif stage == "screening":
+        kept = _screening(run.config, data)
+        if any(s.accept and kept[s.id] not in s.accept for s in run.config.gates.screening):
+            verdict, after = "fail", "screened_out"
+    elif stage == "headphones":
+        tries = headphone_tries(session, rater)
+        verdict, kept = _headphones(run.config, rater, tries, data)
+        if verdict == "fail" and run.config.gates.headphones_required:
+            after = "headphones" if tries + 1 < _TRIES else "screened_out"
+    elif stage == "comments":
+        kept = {"comment": str(data.get("comment", ""))[:4000]}
+        rater.finished_at = time.time()
+    session.add(Passage(rater_id=_id(rater), stage=stage, verdict=verdict, at=time.time(), data=json.dumps(kept)))
+    rater.seen_at = time.time()
+    rater.stage = after
+    if after == "trials" and not has_trials(session, rater) and not give_trials(session, run, rater):
+        rater.stage = "full"
+    session.add(rater)
+
+
+def check_open(session: Session, rater: Rater) -> None:
+    """Raises NotOpen while a campaign is closed and the rater was given nothing yet; whoever has begun may finish."""
+    if rater.role == "panel" and rater.stage in BEFORE_TRIALS:
+        state = session.exec(select(Campaign.state).where(Campaign.id == rater.campaign_id)).one()
+        if state != "open":
+            raise NotOpen("this test takes nobody new", "ask the people who run it")
+
+
+def withdraw(session: Session, rater: Rater) -> None:
+    """A rater leaves: what they answered stays until they ask to be forgotten; open screens go to others."""
+    session.add(
+        Passage(rater_id=_id(rater), stage=rater.stage, verdict="unknown", at=time.time(), data='{"withdrew": true}')
+    )
+    rater.stage = "withdrawn"
+    session.add(rater)
+    release(session, [_id(rater)])
+
+
+def headphone_seed(rater: Rater, tries: int) -> int:
+    """The seed of a rater's headphone check; another at the second try."""
+    return Random(f"{rater.identity}|{tries}").getrandbits(31)
+
+
+def headphone_tries(session: Session, rater: Rater) -> int:
+    """How often a rater was at the headphone check already."""
+    found = session.exec(
+        select(func.count()).select_from(Passage).where(Passage.rater_id == rater.id, Passage.stage == "headphones")
+    )
+    return int(found.one())
+
+
+def progress(session: Session, rater: Rater) -> Progress:
+    """The first screen without an answer, and how far the rater is."""
+    left, of = open_screens(session, rater)
+    return Progress(session.get(Trial, left[0]) if left else None, of - len(left), of)
+
+
+def open_screens(session: Session, rater: Rater) -> tuple[list[str], int]:
+    """The rater's screens without an answer, in order, and how many screens there are."""
+    rows = session.exec(
+        select(Trial.id, Answer.id)
+        .outerjoin(Answer, (col(Answer.trial_id) == col(Trial.id)) & (col(Answer.counted) == 1))
+        .where(Trial.rater_id == rater.id)
+        .order_by(col(Trial.position))
+    ).all()
+    return [trial for trial, answer in rows if answer is None], len(rows)
+
+
+def note_seen(session: Session, rater_id: int, issued: str | None) -> None:
+    """Note that a rater is there, and when the screen ``issued`` was first shown."""
+    now = time.time()
+    session.connection().execute(update(Rater).where(col(Rater.id) == rater_id).values(seen_at=now))
+    if issued is not None:
+        first = update(Trial).where(col(Trial.id) == issued, col(Trial.issued_at).is_(None))
+        session.connection().execute(first.values(issued_at=now))
+
+
+def _out_of_order(config: CampaignConfig, at: str, sent: str) -> NotThisStage:
+    """What to tell somebody whose step came twice, too early, or not from a page of ours."""
+    order = stages(config)
+    if at in ENDS:
+        return NotThisStage("this sitting has come to its end", "reload the page to see how it ended")
+    if sent not in order:
+        return NotThisStage(f"this test has no step {sent[:40]!r}", f"its steps are {', '.join(order)}")
+    if sent == at:
+        return NotThisStage(f"the step {at!r} is passed by answering its screens", "reload the page and answer them")
+    where = "is behind you already" if order.index(sent) < order.index(at) else "is still to come"
+    return NotThisStage(f"the step {sent!r} {where}: you are at {at!r}", "reload the page to go on from there")
+
+
+def _after(config: CampaignConfig, stage: str) -> str:
+    order = stages(config)
+    return order[order.index(stage) + 1]
+
+
+def _screening(config: CampaignConfig, data: dict[str, Any]) -> dict[str, Any]:
+    sent = data.get("answers")
+    if not isinstance(sent, dict):
+        raise BadMessage("the screening answers are missing", "answer every question")
+    answers = cast("dict[str, Any]", sent)
+    kept: dict[str, Any] = {}
+    for screen in config.gates.screening:
+        if answers.get(screen.id) not in screen.options:
+            raise BadMessage(f"the question {screen.id!r} is not answered", f"choose {', '.join(screen.options)}")
+        kept[screen.id] = answers[screen.id]
+    return kept
+
+
+def _headphones(config: CampaignConfig, rater: Rater, tries: int, data: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """A verdict of three: a check that could not be played is *unknown*, and unknown excludes nobody."""
+    if data.get("error"):
+        return "unknown", {"error": str(data["error"])[:500]}
+    sent = data.get("answers")
+    answers = [a for a in cast("list[Any]", sent) if isinstance(a, int)] if isinstance(sent, list) else []
+    if len(answers) != headphones.CHECK_SOUNDS:
+        raise BadMessage("the headphone check is not finished", "answer each of its sounds with a number")
+    right = headphones.passed(config.gates.headphones, headphone_seed(rater, tries), answers)
+    return "ok" if right else "fail", {"answers": answers}
+
+
+def _id(rater: Rater) -> int:
+    assert rater.id is not None, "rows from the database have ids"
+    return rater.id

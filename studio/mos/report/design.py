@@ -1,0 +1,91 @@
+"""How a test was designed and analysed, in words: the part of a report that lets somebody repeat it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from studio.mos.report.cells import number, percent
+
+
+def design_rows(results: Mapping[str, Any]) -> list[list[str]]:
+    """What a reader has to know about how the test was run and analysed: (setting, value)."""
+    design, level = results["design"], f"{100 * results['rule']['level']:g}%"
+    asked = f"{design['raters_per_stimulus']} raters for each unit, {design['trials_per_sitting']} screens a sitting"
+    gates = ", ".join(f"{name} {value}" for name, value in design["gates"].items() if value not in (0, False, "none"))
+    loud = results["loudness"]
+    rows = [
+        ["Kind of test", results["kind"]],
+        ["Seed of the assignment and of the bootstrap", str(results["seed"])],
+        ["Quotas", asked],
+        ["Repeated screens", f"{design['repeats']} a sitting; they enter no mean"],
+        ["Must be heard", f"{design['must_listen']:.0%} of each sound before the answer"],
+        ["Text shown", "yes" if design["show_text"] else "no"],
+        ["Gates", gates or "none"],
+        ["Consent", f"version {design['consent_version']}, language {design['language']}"],
+    ]
+    if {"choices", "comparisons", "identity"} & set(results["tables"]):
+        against = f" {design['baseline']}" if design["pairs"] == "baseline" else ""
+        rows.append(["Pairs", f"{design['pairs']}{against}"])
+        rows += [["May be answered", ", ".join(design["choices"])]] if design["choices"] else []
+    if loud["gain_db"] is not None:
+        low, high = (number(g, 1) for g in loud["gain_db"])
+        rates = ", ".join(f"{r:,} Hz" for r in loud["source_rates_hz"])
+        rows += [["Loudness", f"{number(loud['lufs'], 1)} LUFS (BS.1770), gains {low} to {high} dB"], ["Rates", rates]]
+        if len(loud["source_rates_hz"]) > 1:
+            rows.append(["Caution", "the systems' sampling rates differ, which raters may hear"])
+    rows.append(["Level of every interval", level])
+    rows += [[f"Look at {seen['raters']} raters", seen["why"]] for seen in results["looks"]]
+    return rows + _methods(results)
+
+
+def _methods(results: Mapping[str, Any]) -> list[list[str]]:
+    rows: list[list[str]] = []
+    if results["questions"]:
+        rows.append(
+            [
+                "Interval of a mean",
+                "clustered by rater and script (Cameron, Gelbach & Miller 2011), t with min(G) - 1 degrees of freedom. "
+                "Raters hear many scripts and scripts are heard by many raters, so ratings are not independent: in "
+                "simulation the plain interval covers far less than it says, this one about 95%",
+            ]
+        )
+    if "comparisons" in results["tables"]:
+        rows.append(
+            [
+                "Sign of a comparison",
+                "raters said how the second sound compares with the first; who came first was balanced and is stored, "
+                "and the sign is turned where it was the other way round",
+            ]
+        )
+    if screen := results["tables"].get("post_screen"):
+        rows.append(
+            [
+                "Post-screening",
+                f"raters who put the hidden reference ({screen['reference']}) below {screen['below']:g} on more than "
+                f"{percent(screen['share'])} of their pages are left out (BS.1534-3): {screen['dropped']} of "
+                f"{screen['raters']}; the means of everybody stand beside",
+            ]
+        )
+    if "identity" in results["tables"]:
+        rows.append(
+            [
+                "Test of X",
+                "exact binomial, one-sided, against one half, answers as independent; the interval draws raters "
+                "(bootstrap standard error times t), for answers of one rater hang together",
+            ]
+        )
+    choices = results["tables"].get("choices", {"n": 0})
+    if choices["n"]:
+        constants = choices["constants"]
+        rows += [
+            [
+                "Interval of a share and of Elo",
+                f"{choices['elo']['gamma']['interval']}, {constants['replicates']} draws of raters. Votes of one rater "
+                "hang together, so raters are drawn, not votes; percentiles alone fall short with few raters",
+            ],
+            [
+                "Elo",
+                "E = c + 400 log10 p; prior Gamma(shape a0, rate b0) on p, posterior mean (Caron & Doucet 2010), "
+                f"converged; a0 = {constants['a0']:g}, b0 = {constants['b0']:g}, c = {constants['c']:g}",
+            ],
+        ]
+    return rows

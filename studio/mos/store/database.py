@@ -1,0 +1,313 @@
+"""The store: one database by URL, many readers, one writer that commits for everybody at once.
+
+Every change is a function of a session, run by the writer thread inside one transaction with whatever else is waiting
+(each in a savepoint of its own, so that one refusal spoils nothing). Its future is resolved only after the commit has
+reached the disk: an answer that was acknowledged is durable, and three hundred raters cost a few syncs, not hundreds.
+"""
+
+import queue
+import threading
+from collections.abc import Callable, Generator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlmodel import Session
+
+from studio.core.errors import BadFile, BadOption, Closed, NeedsPackage, StudioError
+from studio.mos.store.migrations import migrate
+from studio.mos.store.sqlite_files import SqliteFiles
+from studio.mos.store.tables import answers, campaigns, looks, raters, secrets, stimuli, takes, trials
+
+T = TypeVar("T")
+_AT_ONCE = 64  # writes that share one commit
+_SOON, _IN_TURN, _LAST = range(3)
+_WAIT_S = 30.0
+_WRITERS_LOCK = 0x5354_4D4F  # what writers of PostgreSQL wait for, as SQLite's wait for its file
+SIGNATURE = frozenset({"schema_version", "campaign"})  # tables by which a studio's database is known
+_TABLES = (answers, campaigns, looks, raters, secrets, stimuli, takes, trials)  # foreign keys need all to be known
+
+
+class NotStored(StudioError):
+    """A change did not reach the database for sure; it may be sent again."""
+
+    code = "not_stored"
+
+
+@dataclass(frozen=True)
+class Faults:
+    """Faults planted by the kill bench to show that it would notice them; never set otherwise."""
+
+    acknowledge_before_commit: bool = False
+    synchronous_off: bool = False
+
+
+@dataclass
+class _Job:
+    rank: int
+    work: Callable[[Session], Any]
+    done: "Future[Any]"
+    result: Any = None
+    error: Exception | None = None
+
+
+class Store:
+    """A database of listening tests: ``read()`` to look, ``write()`` to change, ``close()`` at the end."""
+
+    def __init__(self, url: str, faults: Faults | None = None) -> None:
+        self.url = url
+        self._faults = faults or Faults()
+        self._left: list[SqliteFiles] = []  # of databases whose files were taken away under us
+        self._open()
+        self._jobs: queue.PriorityQueue[tuple[int, int, _Job | None]] = queue.PriorityQueue()
+        self._numbers = count()  # jobs of one rank go in turn
+        self._closed = False
+        self._closing = threading.Lock()  # nothing is queued behind the writer's end, where nobody would take it
+        self._writer = threading.Thread(target=self._write_on, name="mos-writer", daemon=True)
+        self._writer.start()
+
+    def _open(self) -> None:
+        reading = _engine(self.url, self._faults, writes=False)
+        writing = _engine(self.url, self._faults, writes=True)
+        try:
+            with writing.begin() as connection:
+                migrate(connection)
+        except SQLAlchemyError as error:
+            raise BadFile(
+                f"the database {_shown(self.url)} cannot be opened: {_cause(error)}",
+                "check the address, or give another --database",
+            ) from error
+        self._files = SqliteFiles(Path(writing.url.database or "")) if writing.dialect.name == "sqlite" else None
+        self._reading, self._writing = reading, writing
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """What the database is set to, for benches to print beside their figures."""
+        with self._reading.connect() as connection:
+            if connection.dialect.name != "sqlite":
+                names = ("server_version", "synchronous_commit", "fsync")
+                return {n: str(connection.exec_driver_sql(f"SHOW {n}").scalar_one()) for n in names}
+            names = ("journal_mode", "synchronous", "foreign_keys", "busy_timeout", "secure_delete")
+            return {n: str(connection.exec_driver_sql(f"PRAGMA {n}").scalar_one()) for n in names}
+
+    @contextmanager
+    def read(self) -> Generator[Session]:
+        """A session on a consistent view; what it changes is thrown away, what it read stays readable."""
+        with Session(self._reading, expire_on_commit=False) as session:
+            yield session
+
+    def write(self, work: Callable[[Session], T], *, soon: bool = False) -> "Future[T]":
+        """Run ``work`` in the next transaction; the future is resolved once it is on disk, or holds what it raised.
+
+        Args:
+            soon: before whatever else waits, and committed without it: answers do not queue behind a crowd coming in.
+
+        Raises:
+            Closed: the store is closed.
+        """
+        job = _Job(_SOON if soon else _IN_TURN, work, Future())
+        job.done.set_running_or_notify_cancel()  # a caller who goes away takes nothing back
+        with self._closing:
+            if self._closed:
+                raise Closed("the database is closed", "start the server again")
+            self._jobs.put((job.rank, next(self._numbers), job))
+        return job.done
+
+    def write_now(self, work: Callable[[Session], T]) -> T:
+        """The same, waiting for it."""
+        return self.write(work).result(timeout=_WAIT_S)
+
+    def empty_log(self) -> bool:
+        """Bring SQLite's write-ahead log into the file and cut it, so that what was deleted is in neither.
+
+        False where somebody reads the database all the while. PostgreSQL's log and dead rows are its own affair.
+        """
+        if self._writing.dialect.name != "sqlite":
+            return True
+        connection = self._writing.raw_connection()  # no transaction: a checkpoint stands outside of them
+        try:
+            busy, *_ = connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        finally:
+            connection.close()
+        return not busy
+
+    def close(self) -> None:
+        """Finish what waits, then let go of the files. Calling it again does nothing."""
+        with self._closing:
+            if self._closed:
+                return
+            self._closed = True
+            self._jobs.put((_LAST, next(self._numbers), None))
+        self._writer.join(timeout=_WAIT_S)
+        if self._files is not None:
+            self._files.let_go()
+        self._reading.dispose()
+        self._writing.dispose()
+        for files in (*self._left, *([self._files] if self._files else [])):
+            files.close()
+
+    def _write_on(self) -> None:
+        while (job := self._jobs.get()[2]) is not None:
+            self._commit(job)
+
+    def _waiting(self, rank: int) -> _Job | None:
+        """The next job, where one of that rank or a more urgent one is there."""
+        try:
+            entry = self._jobs.get_nowait()
+        except queue.Empty:
+            return None
+        if entry[0] <= rank:
+            return entry[2]
+        self._jobs.put(entry)
+        return None
+
+    def _commit(self, first: _Job) -> None:
+        jobs, job = [first], first
+        try:
+            self._check_files()
+            with Session(self._writing, expire_on_commit=False) as session:
+                _run(first, session)
+                while len(jobs) < _AT_ONCE and (job := self._waiting(job.rank)) is not None:
+                    jobs.append(job)
+                    _run(job, session)
+                if self._faults.acknowledge_before_commit:
+                    _resolve(jobs)
+                    threading.Event().wait(0.05)
+                session.commit()
+            if not self._has_its_files():
+                raise NotStored("the database's log was taken away meanwhile", "send it again")
+        except (SQLAlchemyError, StudioError) as error:  # the commit itself failed: nobody's change is there
+            for one in jobs:
+                one.error = one.error or error
+        _resolve(jobs)
+
+    def _has_its_files(self) -> bool:
+        return self._files is None or self._files.are_ours()
+
+    def _check_files(self) -> None:
+        """Open the database anew where its files were taken away. Raises NotStored while there is none, BadFile.
+
+        The old connections are closed while their files are still held: none of them may write an old log into a
+        database that others have changed since.
+        """
+        if self._has_its_files():
+            return
+        assert self._files is not None
+        if self._files.are_gone:
+            raise NotStored("the database's file is gone", "put it back, or start the studio with another --database")
+        before, engines = self._files, (self._reading, self._writing)
+        self._open()
+        self._left.append(before)
+        for engine in engines:
+            engine.dispose()
+
+
+def schema_of(url: str) -> int | None:
+    """The schema of a database, None where no studio's tables are; nothing is made in it. Raises BadOption, BadFile."""
+    engine = _engine(url, Faults(), writes=False)
+    try:
+        with engine.connect() as connection:
+            if not set(inspect(connection).get_table_names()) >= SIGNATURE:
+                return None
+            return connection.execute(text("SELECT max(version) FROM schema_version")).scalar_one()
+    except SQLAlchemyError as error:
+        raise BadFile(f"the database {_shown(url)} cannot be opened: {_cause(error)}", "check the address") from error
+    finally:
+        engine.dispose()
+
+
+def _run(job: _Job, session: Session) -> None:
+    savepoint = session.begin_nested()
+    try:
+        job.result = job.work(session)
+        session.flush()
+        savepoint.commit()
+    except Exception as error:  # noqa: BLE001 - whatever a caller's function raises is the caller's, by its future
+        savepoint.rollback()
+        job.error = error
+    session.expunge_all()  # the next job looks for itself
+
+
+def _resolve(jobs: list[_Job]) -> None:
+    for job in jobs:
+        if job.done.done():
+            continue
+        if job.error is not None:
+            job.done.set_exception(job.error)
+        else:
+            job.done.set_result(job.result)
+
+
+def _engine(url: str, faults: Faults, writes: bool) -> Engine:
+    """An engine whose readers have one view throughout and whose writers wait for each other, across processes too."""
+    try:
+        parsed = make_url(url)
+    except ArgumentError as error:
+        raise BadOption(
+            f"{url!r} is not a database address", "give sqlite:///FILE or postgresql+psycopg://..."
+        ) from error
+    if parsed.get_backend_name() == "sqlite":
+        if parsed.database in (None, "", ":memory:"):
+            raise BadOption("a database in memory forgets every answer", "give sqlite:///FILE")
+        engine = create_engine(parsed, connect_args={"timeout": _WAIT_S, "check_same_thread": False})
+        event.listen(engine, "connect", _sqlite_settings("OFF" if faults.synchronous_off else "FULL"))
+        event.listen(engine, "begin", _beginning("BEGIN IMMEDIATE" if writes else "BEGIN"))
+        return engine
+    if parsed.get_backend_name() != "postgresql":
+        raise BadOption(f"databases of {parsed.get_backend_name()} are not known", "use sqlite or postgresql")
+    isolation = "READ COMMITTED" if writes else "REPEATABLE READ"
+    try:
+        engine = create_engine(
+            parsed.set(drivername="postgresql+psycopg"), pool_pre_ping=True, isolation_level=isolation
+        )
+    except ImportError as error:
+        raise NeedsPackage("PostgreSQL needs psycopg", "pip install 'streaming-tts-studio[postgres]'") from error
+    event.listen(engine, "connect", _postgresql_settings("off" if faults.synchronous_off else "on"))
+    if writes:
+        event.listen(engine, "begin", _beginning(f"SELECT pg_advisory_xact_lock({_WRITERS_LOCK})"))
+    return engine
+
+
+def _beginning(statement: str) -> Callable[[Connection], None]:
+    def begin(connection: Connection) -> None:
+        connection.exec_driver_sql(statement)
+
+    return begin
+
+
+def _sqlite_settings(synchronous: str) -> Callable[[Any, Any], None]:
+    def settle(connection: Any, _record: Any) -> None:
+        connection.isolation_level = None  # transactions begin where we say
+        for pragma in (
+            "journal_mode=WAL",
+            f"synchronous={synchronous}",
+            "foreign_keys=ON",
+            "busy_timeout=30000",
+            "secure_delete=ON",  # what is deleted is overwritten with zeros: a forgotten rater is not in the file
+        ):
+            connection.execute(f"PRAGMA {pragma}")
+
+    return settle
+
+
+def _postgresql_settings(synchronous: str) -> Callable[[Any, Any], None]:
+    def settle(connection: Any, _record: Any) -> None:
+        connection.execute(f"SET synchronous_commit = {synchronous}")
+        connection.execute(f"SET lock_timeout = '{_WAIT_S:.0f}s'")
+        connection.commit()  # what is set in a transaction that is rolled back is forgotten
+
+    return settle
+
+
+def _shown(url: str) -> str:
+    return make_url(url).render_as_string(hide_password=True)
+
+
+def _cause(error: SQLAlchemyError) -> str:
+    return str(getattr(error, "orig", None) or error).splitlines()[0]

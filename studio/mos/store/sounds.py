@@ -1,0 +1,235 @@
+"""Sounds from outside: read and checked, brought to another rate, measured and brought to one loudness."""
+# pyright: reportMissingTypeStubs=false, reportUnknownVariableType=false, reportUnknownMemberType=false
+# (scipy, pyloudnorm and soundfile carry no types)
+
+import io
+import math
+import os
+import warnings
+import wave
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pyloudnorm
+from scipy.signal import resample_poly
+
+from studio.core.clips import to_float
+from studio.core.errors import BadFile, BadOption, NeedsPackage
+
+MAX_FILE_BYTES = 64 * 2**20
+SHORTEST_S, LONGEST_S = 0.5, 120.0
+LOWEST_RATE_HZ, HIGHEST_RATE_HZ = 16_000, 192_000
+HIGHEST_CAMPAIGN_RATE_HZ = 48_000
+TARGET_LUFS = -23.0  # EBU R 128
+PEAK_LIMIT_DBFS = -1.0
+_SILENT_LUFS = -70.0  # the absolute gate of BS.1770-4
+_SILENT_PEAK = 1e-3
+_FULL_SCALE = 32767 / 32768
+_FADE_S = 0.005  # the raised cosine that BS.1534-3 section 5.3 asks for where content is cut
+
+
+@dataclass(frozen=True, eq=False)
+class Sound:
+    """Mono samples, float32 [T], full scale at 1. ``clipped``: three samples or more in a row lie at full scale."""
+
+    pcm: np.ndarray
+    rate_hz: int
+    name: str = "the sound"
+    clipped: bool = False
+
+    @property
+    def duration_s(self) -> float:
+        """How long it plays."""
+        return len(self.pcm) / self.rate_hz
+
+
+@dataclass(frozen=True, eq=False)
+class Normalised:
+    """A sound at its new level: float32 [T], and what was done to it."""
+
+    pcm: np.ndarray
+    gain_db: float
+    lufs_before: float
+    lufs_after: float
+    peak_dbfs: float
+
+
+def read_clip(path: Path, longest_s: float = LONGEST_S) -> Sound:
+    """A mono sound from a WAV or FLAC file; 16-bit WAV needs no package, other kinds need soundfile.
+
+    Raises:
+        BadFile: absent, too large, damaged, of another kind, stereo with different channels, too short, too long,
+            at a rate below 16 kHz, or silent.
+        NeedsPackage: the kind of file needs soundfile, which is not installed.
+    """
+    data = _bytes_of(path)
+    if data[:4] == b"RIFF" and data[8:12] == b"WAVE":
+        found = _plain_wav(data, path.name) or _by_soundfile(data, path.name, longest_s)
+    elif data[:4] == b"fLaC":
+        found = _by_soundfile(data, path.name, longest_s)
+    else:
+        raise BadFile(f"{path.name} is neither WAV nor FLAC", "convert it to mono 16-bit WAV")
+    return _checked(*found, path.name, longest_s)
+
+
+def clip_of(pcm: np.ndarray, rate_hz: int, name: str) -> Sound:
+    """A sound of int16 samples [T] that were made here, held to the same. Raises BadFile."""
+    return _checked(to_float(pcm)[:, None], rate_hz, name, LONGEST_S)
+
+
+def _checked(channels: np.ndarray, rate_hz: int, name: str, longest_s: float) -> Sound:
+    """The sound of channels float32 [T, C] that are all the same. Raises BadFile."""
+    _check_length(name, len(channels), rate_hz, longest_s)
+    if not np.isfinite(channels).all():
+        raise BadFile(f"{name} holds samples that are not numbers", "write it again")
+    if not (channels == channels[:, :1]).all():
+        raise BadFile(
+            f"{name} has {channels.shape[1]} channels that differ",
+            f"make it mono, for example: ffmpeg -i {name} -ac 1 mono.wav",
+        )
+    pcm = np.ascontiguousarray(channels[:, 0])
+    if np.abs(pcm).max() < _SILENT_PEAK:
+        raise BadFile(f"{name} is silent", "give a recording, or leave the script out")
+    full = np.abs(pcm) >= _FULL_SCALE
+    return Sound(pcm, rate_hz, name, bool((full[:-2] & full[1:-1] & full[2:]).any()))
+
+
+def _bytes_of(path: Path) -> bytes:
+    """The file's bytes; its size is looked at before anything is read."""
+    if not path.is_file():
+        raise BadFile(f"there is no file {path}", "check the path")
+    try:
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if size > MAX_FILE_BYTES:
+                raise BadFile(
+                    f"{path.name} has {size / 2**20:.0f} MiB", f"a clip may have {MAX_FILE_BYTES // 2**20} MiB at most"
+                )
+            return file.read(MAX_FILE_BYTES)
+    except OSError as error:
+        raise BadFile(f"{path.name} cannot be read: {error.strerror}", "check its permissions") from error
+
+
+def _plain_wav(data: bytes, name: str) -> tuple[np.ndarray, int] | None:
+    """Channels float32 [T, C] and rate of a 16-bit PCM WAV; None for a kind that the standard library does not know."""
+    try:
+        with wave.open(io.BytesIO(data), "rb") as wav:
+            channels, frames, rate_hz = wav.getnchannels(), wav.getnframes(), wav.getframerate()
+            if wav.getsampwidth() != 2:
+                return None
+            samples = wav.readframes(frames)
+    except (EOFError, RuntimeError) as error:  # RuntimeError: a chunk that announces more than there is
+        raise BadFile(f"{name} is damaged: it is cut short", "write it again") from error
+    except wave.Error:
+        return None
+    if len(samples) < 2 * channels * frames:
+        raise BadFile(f"{name} is damaged: {frames} samples are announced, fewer are there", "write it again")
+    return to_float(np.frombuffer(samples, "<i2").reshape(-1, channels)), rate_hz
+
+
+def _by_soundfile(data: bytes, name: str, longest_s: float) -> tuple[np.ndarray, int]:
+    """Channels float32 [T, C] and rate of any other kind; the length is checked before it is unpacked."""
+    try:
+        import soundfile
+    except ImportError as error:
+        raise NeedsPackage(
+            f"{name} is not plain 16-bit WAV", "convert it to mono 16-bit PCM WAV, or pip install soundfile"
+        ) from error
+    try:
+        with soundfile.SoundFile(io.BytesIO(data)) as file:
+            _check_length(name, file.frames, file.samplerate, longest_s)
+            return file.read(dtype="float32", always_2d=True), file.samplerate
+    except soundfile.SoundFileError as error:
+        raise BadFile(f"{name} is damaged: {error}", "write it again as mono 16-bit WAV") from error
+
+
+def _check_length(name: str, samples: int, rate_hz: int, longest_s: float) -> None:
+    if not LOWEST_RATE_HZ <= rate_hz <= HIGHEST_RATE_HZ:
+        raise BadFile(
+            f"{name} has {rate_hz} samples a second",
+            f"{LOWEST_RATE_HZ} to {HIGHEST_RATE_HZ} are allowed; make it again at a rate in that range",
+        )
+    if not SHORTEST_S <= samples / rate_hz <= longest_s:
+        raise BadFile(f"{name} lasts {samples / rate_hz:.2f} s", f"a clip lasts {SHORTEST_S:g} to {longest_s:g} s")
+
+
+def campaign_rate_hz(rates_hz: Iterable[int]) -> int:
+    """The one rate of a campaign: the highest among its sounds, 48 kHz at most."""
+    return min(max(rates_hz), HIGHEST_CAMPAIGN_RATE_HZ)
+
+
+def resample(sound: Sound, rate_hz: int) -> Sound:
+    """The sound at another rate: ceil(T * rate_hz / sound.rate_hz) samples."""
+    if rate_hz == sound.rate_hz:
+        return sound
+    shared = math.gcd(rate_hz, sound.rate_hz)
+    pcm = resample_poly(sound.pcm.astype(np.float64), rate_hz // shared, sound.rate_hz // shared)
+    return replace(sound, pcm=pcm.astype(np.float32), rate_hz=rate_hz)
+
+
+def split_excerpts(sound: Sound, seconds: float = 30.0) -> tuple[Sound, Sound]:
+    """The first and the last ``seconds``, as separate stimuli (002, section H.1); each is the whole of a shorter sound.
+
+    Where the sound is cut it fades over 5 ms, so that the cut itself is not heard as a click.
+    """
+    count = round(seconds * sound.rate_hz)
+    if len(sound.pcm) <= count:
+        return sound, sound
+    fade_samples = round(_FADE_S * sound.rate_hz)
+    fade = (0.5 + 0.5 * np.cos(np.pi * (np.arange(fade_samples) + 1) / fade_samples)).astype(np.float32)
+    first, last = sound.pcm[:count].copy(), sound.pcm[-count:].copy()
+    first[-fade_samples:] *= fade
+    last[:fade_samples] *= fade[::-1]
+    return (
+        replace(sound, pcm=first, name=f"the first {seconds:g} s of {sound.name}"),
+        replace(sound, pcm=last, name=f"the last {seconds:g} s of {sound.name}"),
+    )
+
+
+def loudness_lufs(sound: Sound) -> float:
+    """Integrated loudness of a mono sound (ITU-R BS.1770-4). Raises BadFile where it is silent or under 0.4 s."""
+    if sound.duration_s < 0.4:
+        raise BadFile(f"{sound.name} lasts {sound.duration_s:.2f} s", "loudness needs 0.4 s at least")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # where no block passes the gate, answered below
+        lufs = float(pyloudnorm.Meter(sound.rate_hz).integrated_loudness(sound.pcm.astype(np.float64)))
+    if not lufs > _SILENT_LUFS:
+        raise BadFile(f"{sound.name} is silent", "give a recording, or leave the script out")
+    return lufs
+
+
+def peak_dbfs(pcm: np.ndarray) -> float:
+    """The largest sample, dB of full scale."""
+    return float(20.0 * np.log10(max(float(np.abs(pcm).max()), 1e-12)))
+
+
+def common_level(sounds: Iterable[Sound]) -> float:
+    """The highest level, at most -23 LUFS, at which no sound passes -1 dBFS; give them at the campaign's rate."""
+    highest = min((_highest_lufs(loudness_lufs(s), peak_dbfs(s.pcm)) for s in sounds), default=TARGET_LUFS)
+    return min(TARGET_LUFS, highest)
+
+
+def normalise(sound: Sound, target_lufs: float = TARGET_LUFS) -> Normalised:
+    """The sound at ``target_lufs``; its samples are multiplied, never limited.
+
+    Raises:
+        BadOption: its peak would pass -1 dBFS; the error says the level that the campaign could use for its sake.
+        BadFile: it is silent.
+    """
+    before = loudness_lufs(sound)
+    gain_db = target_lufs - before
+    peak = peak_dbfs(sound.pcm) + gain_db
+    if peak > PEAK_LIMIT_DBFS:
+        raise BadOption(
+            f"{sound.name} at {target_lufs:.1f} LUFS would peak at {peak:+.1f} dBFS",
+            f"take {_highest_lufs(before, peak - gain_db):.2f} LUFS or less for every sound of the campaign",
+        )
+    pcm = (sound.pcm * 10.0 ** (gain_db / 20.0)).astype(np.float32)
+    return Normalised(pcm, gain_db, before, loudness_lufs(replace(sound, pcm=pcm)), peak_dbfs(pcm))
+
+
+def _highest_lufs(lufs: float, peak: float) -> float:
+    """Rounded down to 0.01, so that the level as printed is safe."""
+    return math.floor(100.0 * (lufs + PEAK_LIMIT_DBFS - peak)) / 100.0

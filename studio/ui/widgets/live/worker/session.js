@@ -1,0 +1,354 @@
+// The Worker's state: one socket, one utterance at a time, one player.
+
+import { Feed } from "../../sound/feed.js";
+import { Keyboard } from "./keyboard.js";
+import { Outbox } from "./outbox.js";
+import { restOf } from "./rest.js";
+import { Socket } from "../../wire/socket.js";
+import { Spectrum } from "../../sound/spectrum.js";
+import { sayOldWay, typeAsModel } from "./streams.js";
+import { Utterance } from "./utterance.js";
+import { now, parsePacket } from "../../wire/packet.js";
+
+const CREDIT_MS = 2000;
+const IDLE_END_MS = 30000; // a place is given back when nothing was typed for so long
+const FIGURES_MS = 100;
+const EXPLAIN_MS = 150; // the server's word for a wait may come after the sound
+
+export class Session {
+  constructor(url, post) {
+    this.post = post;
+    this.outbox = new Outbox(post);
+    this.keyboard = new Keyboard(this);
+    this.phase = "idle"; // idle | open | ending | stopping | waiting | replay
+    this.mode = "keyboard"; // keyboard | llm | old
+    this.current = this.last = this.live = null;
+    this.rest = null; // says what a lost connection cut off
+    this.nextId = 1;
+    this.settings = { voice: "", seed: 0, temperature: null, options: {} };
+    this.rateHz = 24000;
+    this.endsNext = false; // the text that waits to be opened is complete
+    this.latencyMs = this.replayFrom = 0;
+    this.feed = new Feed(this);
+    this.socket = new Socket(url, this);
+    setInterval(() => this.beat(), FIGURES_MS);
+  }
+
+  // --- what the server says ---------------------------------------------------------------------
+
+  state(state, retryMs) {
+    this.post({ type: "socket", state, retryMs });
+    if (state === "lost") this.lost();
+    else if (this.phase === "waiting" && this.retry) this.again();
+  }
+
+  text(m) {
+    if (m.type === "hello") return this.post(m);
+    const u = this.current;
+    if (m.type === "error") return this.refused(m);
+    if (m.type === "trace") {
+      const whose = [u, this.last].find((x) => x?.id === m.utterance);
+      if (whose) whose.urls = { trace: m.trace_url, wav: m.wav_url };
+      return this.post({ ...m, mode: whose?.mode });
+    }
+    if (!u || m.utterance !== u.id) return undefined;
+    u.event(m);
+    this.outbox.add(m);
+    if (m.type === "revised") this.feed.cut(m.from_sample);
+    if (m.type === "ended" || m.type === "failed") this.serverEnded(m);
+    return undefined;
+  }
+
+  packet(buffer) {
+    const p = parsePacket(buffer);
+    const u = this.current;
+    if (!p || !u || p.utterance !== u.id || p.take < u.take || this.phase === "stopping") return;
+    const mark = u.packet(p);
+    const columns = u.spectrum.push(p.pcm);
+    if (columns.length) this.outbox.add({ type: "columns", data: columns });
+    this.feed.packet(p, mark);
+  }
+
+  refused(m) {
+    // What was on its way to an utterance that has gone is no news.
+    if (m.utterance !== undefined && m.utterance !== this.current?.id) return;
+    if (m.code === "busy" && this.current?.id === m.utterance) {
+      const retry = this.restart;
+      if (this.mode === "keyboard") this.keyboard.reclaim(this.current);
+      this.drop();
+      this.wait(retry);
+      this.retryTimer = setTimeout(() => this.again(), m.retry_ms ?? 2000);
+    } else if (this.current?.id === m.utterance && m.code !== "bad_option" && !this.current.samples) {
+      this.drop();
+    }
+    this.post(m);
+  }
+
+  serverEnded(m) {
+    const u = this.current;
+    this.schedule?.stop();
+    this.keepRest();
+    if (this.phase === "stopping" || u.samples === 0) return this.over();
+    this.turn("ending");
+    this.feed.final();
+    if (m.type === "failed") this.post({ type: "error", code: m.code, message: m.message });
+    return undefined;
+  }
+
+  lost() {
+    const u = this.current;
+    if (!u || u.ended) return;
+    u.ended = true;
+    this.schedule?.stop();
+    this.keepRest();
+    this.rest = this.phase === "stopping" ? null : restOf(this, u);
+    this.post({ type: "cutoff", hasRest: this.rest !== null });
+    if (this.phase === "stopping" || !u.samples) this.over();
+    else this.turn("ending");
+    this.feed.final();
+  }
+
+  /** An utterance that ends by itself takes its text along; after finish and stop what was typed since is the next one's. */
+  keepRest() {
+    if (this.phase === "open" && this.mode === "keyboard") this.keyboard.close();
+  }
+
+  // --- what the player says ---------------------------------------------------------------------
+
+  begun(play) {
+    const replay = this.phase === "replay";
+    this.post({ type: "begin", play, id: this.current?.id, mode: replay ? "replay" : this.mode, from: this.replayFrom, rateHz: this.rateHz });
+  }
+
+  report(m) {
+    const u = this.current;
+    if (!u || this.phase === "replay") return;
+    u.playedSample = m.sample;
+    u.bufferedMs = (m.buffered * 1000) / this.rateHz;
+    if (u.ended || this.phase === "stopping") return;
+    this.socket.send({
+      type: "played",
+      utterance: u.id,
+      sample: m.sample,
+      buffered_ms: u.bufferedMs,
+      underruns: m.underruns,
+      output_latency_ms: this.latencyMs,
+    });
+  }
+
+  resumed(sample, frames) {
+    if (!this.current || this.phase === "replay") return;
+    const u = this.current;
+    const gap = u.gap(sample, frames);
+    setTimeout(() => {
+      u.explain(gap);
+      if (u !== this.current) return;
+      if (gap.reason !== "text") this.feed.holdMore();
+      this.outbox.add({ type: "gap", ...gap });
+    }, EXPLAIN_MS);
+  }
+
+  audible(m) {
+    if (!this.current || this.phase === "replay") return;
+    this.current.first.audibleMs = m.date + (now() - Date.now());
+    this.figures();
+  }
+
+  done() {
+    this.over();
+  }
+
+  stopped(m) {
+    const u = this.current;
+    if (!u) return undefined;
+    this.stoppedAt = m.sample;
+    if (this.phase === "replay" || u.ended) return this.over();
+    u.playedSample = m.sample;
+    this.socket.send({ type: "cancel", utterance: u.id, played_sample: m.sample });
+    return undefined;
+  }
+
+  fault(m) {
+    this.post({ type: "error", code: "player", message: `The player got samples from ${m.first} on, but needed ${m.expected}.` });
+  }
+
+  // --- what the person does ---------------------------------------------------------------------
+
+  edit(change) {
+    this.keyboard.edit(change);
+  }
+
+  /** The whole field again, from its start. */
+  speakAll({ tMs }) {
+    this.keyboard.base = 0;
+    this.then(() => this.keyboard.open(tMs));
+  }
+
+  finish() {
+    const u = this.current;
+    if (this.phase !== "open") {
+      this.endsNext = this.phase === "waiting" || this.afterwards !== null;
+      return;
+    }
+    this.schedule?.stop();
+    u.closes(now(), "finish");
+    u.typed.endMs = now();
+    u.ending = true;
+    if (this.mode === "keyboard") {
+      this.keyboard.end();
+      this.keyboard.close();
+    } else this.say({ type: "end" });
+    this.turn("ending");
+  }
+
+  stop({ suspended = false } = {}) {
+    clearTimeout(this.retryTimer);
+    this.afterwards = this.rest = null; // stop means everything, also what was to come next
+    this.endsNext = false;
+    if (this.phase === "idle" || this.phase === "stopping") return;
+    if (this.phase === "waiting") {
+      this.keyboard.close();
+      return void this.settle();
+    }
+    this.schedule?.stop();
+    if (this.mode === "keyboard") this.keyboard.close();
+    if (this.phase !== "replay") this.turn("stopping");
+    this.feed.stop(suspended);
+    if (!this.feed.port) this.stopped({ sample: 0 });
+  }
+
+  clear(m) {
+    this.keyboard.clear();
+    this.stop(m);
+    this.post({ type: "cleared" }); // what was posted before is of what is gone, and so is all until the next begin
+  }
+
+  /** Go on where the connection was lost. */
+  sayRest() {
+    if (this.rest) this.then(this.rest);
+  }
+
+  llm({ text, rate }) {
+    this.then(() => typeAsModel(this, text, rate));
+  }
+
+  /** The same text, pushed at each sentence's end only. */
+  old() {
+    const live = this.live;
+    if (!live) return;
+    this.then(() => sayOldWay(this, live));
+  }
+
+  replay() {
+    this.then(() => {
+      if (!this.last?.pcm.length) return;
+      this.current = this.last;
+      this.turn("replay");
+      this.replayFrom = this.last.pcm[0].first;
+      this.feed.replay(this.last);
+      this.replayFrom = 0;
+    });
+  }
+
+  settle() {
+    this.retry = this.afterwards = null;
+    this.endsNext = false;
+    this.turn("idle");
+  }
+
+  turn(phase, more = {}) {
+    this.phase = phase;
+    this.post({ type: "phase", phase, mode: this.mode, ...more });
+  }
+
+  /** Do it now, or when what is being said has been heard. */
+  then(action) {
+    if (this.phase === "idle") return action();
+    if (this.phase === "open") this.finish();
+    this.afterwards = action;
+    this.post({ type: "note", code: "queued" });
+    return undefined;
+  }
+
+  change(settings, rateHz) {
+    this.rateHz = rateHz;
+    const before = JSON.stringify([this.settings.options, this.settings.temperature]);
+    Object.assign(this.settings, settings);
+    const { options, temperature } = this.settings;
+    if (this.phase === "open" && before !== JSON.stringify([options, temperature])) this.say({ type: "options", options, temperature });
+  }
+
+  // --- how an utterance lives -------------------------------------------------------------------
+
+  open(mode, source, restart) {
+    this.mode = mode;
+    if (!this.socket.isOpen) return void this.wait(restart);
+    this.restart = restart;
+    const u = (this.current = new Utterance(this.nextId++, source, this.rateHz));
+    u.mode = mode;
+    u.spectrum = new Spectrum(this.rateHz);
+    if (mode !== "old") this.live = u;
+    this.afterwards = this.retry = this.rest = null;
+    this.endsNext = false;
+    this.keyboard.inputMs = now();
+    u.asked = mode === "old" ? this.live.asked : structuredClone(this.settings);
+    this.turn("open"); // first: a page that is still idle would take the new sound for heard out
+    this.feed.begin();
+    this.say({ type: "open", source, credit_ms: CREDIT_MS, ...u.asked });
+    return u;
+  }
+
+  wait(retry) {
+    this.retry = retry;
+    this.turn("waiting");
+  }
+
+  again() {
+    const retry = this.retry;
+    if (this.phase !== "waiting" || !retry) return;
+    this.phase = "idle";
+    retry();
+  }
+
+  drop() {
+    this.schedule?.stop();
+    this.current = null;
+    this.turn("idle");
+  }
+
+  over() {
+    this.outbox.flush();
+    const u = this.current;
+    if (u) u.bufferedMs = 0;
+    if (this.phase !== "replay" && u) this.last = u;
+    this.figures();
+    this.current = null;
+    this.turn("idle", { finished: u?.id, stopped: this.stoppedAt });
+    this.stoppedAt = undefined;
+    const next = this.afterwards;
+    this.afterwards = null;
+    next?.();
+  }
+
+  say(message) {
+    this.socket.send({ ...message, utterance: this.current.id });
+  }
+
+  // --- what the page is told --------------------------------------------------------------------
+
+  figures() {
+    const u = this.current;
+    if (!u || this.phase === "replay") return;
+    this.post({ type: "figures", mode: u.mode, phase: this.phase, buffered_ms: u.bufferedMs ?? 0, ...u.figures() });
+  }
+
+  beat() {
+    if (this.phase === "idle") return;
+    this.figures();
+    const isQuiet = this.phase === "open" && this.mode === "keyboard" && !(this.current.bufferedMs > 0);
+    if (isQuiet && now() - this.keyboard.inputMs > IDLE_END_MS) {
+      this.finish();
+      this.post({ type: "note", code: "idle_end" });
+    }
+  }
+}

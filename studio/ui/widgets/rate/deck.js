@@ -1,0 +1,196 @@
+// The sounds of one screen: played from decoded buffers, one heard at a time, and counted by what was really played.
+// Kept together, all of them run from the same sample and only their gains change, so that switching loses no time.
+
+import { Spans } from "./spans.js";
+
+const FADE_S = 0.005;
+const LEAD_S = 0.01; // every source is started for the same moment, which must not have passed yet
+const TICK_MS = 50;
+const WAKE_MS = 3000;
+const WHOLE_S = 0.02; // so near its end a sound counts as heard out
+
+export class Deck {
+  /** `buffers`: AudioBuffers by slot; `kept`: [{plays, spans}] of before a reload; `on` has `changed()`, `silent()` and perhaps `may(slot)`. */
+  constructor(context, buffers, { together = false, loop = false, kept = [], on }) {
+    this.context = context;
+    this.together = together;
+    this.loop = loop;
+    this.on = on;
+    const longest = Math.max(...buffers.map((b) => b.length));
+    this.slots = buffers.map((buffer, slot) => ({
+      buffer: together ? padded(context, buffer, longest) : buffer,
+      seconds: buffer.duration,
+      at: 0, // where it stands while it is still
+      plays: kept[slot]?.plays ?? 0,
+      spans: new Spans(kept[slot]?.spans),
+    }));
+    this.active = -1;
+    this.isPlaying = false;
+    this.running = [];
+  }
+
+  /** Where a slot's playhead is, in seconds. */
+  position(slot) {
+    if (!this.isPlaying || (slot !== this.active && !this.together)) return this.slots[slot].at;
+    const s = Math.max(this.from, this.from + this.context.currentTime - this.startedS);
+    const { seconds } = this.slots[slot];
+    return this.loop ? s % seconds : Math.min(s, seconds);
+  }
+
+  heardMs(slot) {
+    const { spans, seconds } = this.slots[slot];
+    const s = spans.seconds;
+    return Math.round(1000 * (s >= seconds - WHOLE_S ? seconds : s));
+  }
+
+  /** Whether a slot was heard to this share of its length. */
+  isHeard(slot, share) {
+    return this.heardMs(slot) >= Math.floor(1000 * share * (this.slots[slot].seconds - WHOLE_S));
+  }
+
+  toggle(slot) {
+    return this.isPlaying && slot === this.active ? this.pause() : this.play(slot);
+  }
+
+  async play(slot, from = null) {
+    if (this.on.may?.(slot) === false) return undefined; // another comes first
+    const asked = (this.asked = (this.asked ?? 0) + 1);
+    if (!(await this.wake())) return this.on.silent();
+    if (asked !== this.asked || this.isClosed) return undefined; // something else was pressed meanwhile
+    if (this.isPlaying && this.together && from === null && this.position(slot) < this.slots[slot].seconds) {
+      return this.switch(slot);
+    }
+    const atS = from ?? (this.together && this.active >= 0 ? this.position(this.active) : this.position(slot));
+    this.stop();
+    this.begin(slot, atS >= this.slots[slot].seconds - WHOLE_S ? 0 : atS);
+    return undefined;
+  }
+
+  begin(slot, from) {
+    const { context } = this;
+    this.active = slot;
+    this.from = this.markedS = from;
+    this.startedS = context.currentTime + LEAD_S;
+    const starting = this.together ? this.slots.keys() : [slot];
+    this.running = Array.from(starting, (k) => {
+      const source = new AudioBufferSourceNode(context, { buffer: this.slots[k].buffer, loop: this.loop });
+      const gain = new GainNode(context, { gain: k === slot && from === 0 ? 1 : 0 });
+      if (k === slot && from > 0) gain.gain.setValueAtTime(0, this.startedS).linearRampToValueAtTime(1, this.startedS + FADE_S);
+      source.connect(gain).connect(context.destination);
+      source.start(this.startedS, from);
+      return { slot: k, source, gain };
+    });
+    this.slots[slot].plays += 1;
+    this.isPlaying = true;
+    this.timer = setInterval(() => this.tick(), TICK_MS);
+    this.on.changed();
+  }
+
+  switch(slot) {
+    if (slot === this.active) return;
+    this.mark();
+    for (const one of this.running) fade(this.context, one.gain, one.slot === slot ? 1 : 0);
+    this.active = slot;
+    this.markedS = this.position(slot);
+    this.slots[slot].plays += 1;
+    this.on.changed();
+  }
+
+  pause() {
+    this.asked = (this.asked ?? 0) + 1;
+    if (!this.isPlaying) return;
+    this.stop();
+    this.on.changed();
+  }
+
+  /** Go to a place in a slot; what was leapt over was not heard. */
+  seek(slot, atS) {
+    if (this.isPlaying && (slot === this.active || this.together)) return void this.play(this.active, atS);
+    for (const one of this.together ? this.slots : [this.slots[slot]]) one.at = Math.min(atS, one.seconds);
+    this.on.changed();
+  }
+
+  stop() {
+    if (!this.isPlaying) return;
+    this.mark();
+    const atS = this.position(this.active);
+    for (const one of this.together ? this.slots : [this.slots[this.active]]) one.at = Math.min(atS, one.seconds);
+    this.isPlaying = false;
+    clearInterval(this.timer);
+    for (const { source, gain } of this.running) {
+      fade(this.context, gain, 0);
+      source.stop(this.context.currentTime + FADE_S);
+    }
+    this.running = [];
+  }
+
+  /** Count what was played since the last time. */
+  mark() {
+    const atS = this.position(this.active);
+    const { spans, seconds } = this.slots[this.active];
+    if (atS >= this.markedS) spans.add(this.markedS, atS);
+    else if (this.loop) spans.add(this.markedS, seconds);
+    this.markedS = atS;
+  }
+
+  tick() {
+    this.mark();
+    const { seconds } = this.slots[this.active];
+    if (!this.loop && this.position(this.active) >= seconds) {
+      this.stop();
+      for (const one of this.slots) if (this.together || one === this.slots[this.active]) one.at = 0;
+    }
+    this.on.changed();
+  }
+
+  async wake() {
+    const { context } = this;
+    if (context.state === "running") return true;
+    const late = new Promise((done) => setTimeout(done, WAKE_MS));
+    await Promise.race([context.resume().catch(() => {}), late]);
+    return context.state === "running";
+  }
+
+  /** What has to outlive a reload. */
+  get kept() {
+    return this.slots.map(({ plays, spans }) => ({ plays, spans: spans.list }));
+  }
+
+  close() {
+    this.isClosed = true;
+    this.stop();
+  }
+}
+
+function fade(context, gain, to) {
+  const now = context.currentTime;
+  gain.gain.cancelScheduledValues(now);
+  gain.gain.setValueAtTime(gain.gain.value, now).linearRampToValueAtTime(to, now + FADE_S);
+}
+
+/** The same sound with silence after it, so that all end together. */
+function padded(context, buffer, length) {
+  if (buffer.length === length) return buffer;
+  const longer = new AudioBuffer({ length, numberOfChannels: buffer.numberOfChannels, sampleRate: buffer.sampleRate });
+  for (let c = 0; c < buffer.numberOfChannels; c++) longer.copyToChannel(buffer.getChannelData(c), c);
+  return longer;
+}
+
+const NOISE_RMS = 0.07; // the level that clips are brought to, about -23 dBFS
+
+/** Noise with the long-term spectrum and the syllables of speech: two seconds of it, to be looped. */
+export function speechNoise(context) {
+  const rateHz = context.sampleRate;
+  const buffer = new AudioBuffer({ length: 2 * rateHz, numberOfChannels: 1, sampleRate: rateHz });
+  const out = buffer.getChannelData(0);
+  let low = 0;
+  let sum = 0;
+  for (let t = 0; t < out.length; t++) {
+    low += (2 * Math.PI * 500 / rateHz) * (2 * Math.random() - 1 - low); // above 500 Hz it falls by 6 dB an octave
+    out[t] = low * (1 - 0.8 * Math.cos((2 * Math.PI * 4 * t) / rateHz)); // four syllables a second
+    sum += out[t] ** 2;
+  }
+  const scale = NOISE_RMS / Math.sqrt(sum / out.length);
+  for (let t = 0; t < out.length; t++) out[t] *= scale;
+  return buffer;
+}

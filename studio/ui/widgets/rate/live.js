@@ -1,0 +1,262 @@
+// A live screen: the rater types to voice A and hears it meanwhile; voice B hears the same keys; then comes the choice.
+
+import { Editor } from "../wire/editor.js";
+import { Player } from "../sound/player.js";
+import { button, h } from "./dom.js";
+import { CHOICE_KEYS, chosen } from "./marks.js";
+
+const BUSY_MS = 1000;
+const MOST_LATE = 5; // times that the second voice is played again by itself
+const NAMES = "AB";
+
+/** The Worker with the socket, and the player; one for a whole sitting. */
+export class LiveLine {
+  constructor(base, server, token) {
+    const url = new URL("live", server);
+    url.protocol = url.protocol.replace("http", "ws");
+    this.on = null; // the screen that listens
+    this.worker = new Worker(`${base}/rate/live.worker.js`, { type: "module" });
+    this.worker.onmessage = ({ data }) => this.on?.[data.type]?.(data);
+    this.player = new Player(base, {
+      port: (port, rateHz) => this.worker.postMessage({ type: "port", port, rateHz }, [port]),
+      message: (m) => m.type === "fault" && this.on?.refused(m),
+    });
+    this.post({ type: "start", url: url.href, token });
+  }
+
+  post(message) {
+    this.worker.postMessage(message);
+  }
+}
+
+export class LiveTrial {
+  /** `shown` is what /mos/next said; `draft` what this screen had before a reload; `on` has `keep(draft)`, `send(answer)`, `say(text)`. */
+  constructor(shown, line, draft, words, on) {
+    Object.assign(this, { screen: shown.screen, trial: shown.trial, line, words, on });
+    this.heardMs = draft?.heardMs ?? [0, 0];
+    this.late = 0;
+    this.speaking = -1; // the slot that speaks, or is asked to
+    this.spentMs = draft?.spentMs ?? 0;
+    this.beganMs = performance.now();
+    this.plays = draft?.plays ?? [0, 0];
+    this.element = this.build();
+    this.editor = new Editor(this.fields[0], { edit: (m) => this.isTyping && line.post({ type: "edit", ...m }), finish: () => this.finish() });
+    if (draft) {
+      this.editor.forget();
+      this.fields[0].value = this.fields[1].value = draft.text ?? "";
+      if (draft.mark) this.mark.set(draft.mark);
+    }
+    this.isQuiet = false;
+    this.press = (event) => this.pressed(event);
+    document.addEventListener("keydown", this.press);
+    line.on = this;
+    this.update();
+  }
+
+  build() {
+    const { trial, words } = this;
+    this.isQuiet = true;
+    this.fields = [0, 1].map((slot) => h("textarea", { rows: 4, maxlength: 2000, readonly: true, spellcheck: "false", autocapitalize: "off", autocomplete: "off", "aria-label": words.say("live_voice", { name: NAMES[slot] }) }));
+    this.states = [0, 1].map(() => h("span", { class: "state", role: "status" }));
+    this.starts = [0, 1].map((slot) => button("", () => this.begin(slot), { class: slot ? "" : "primary" }));
+    this.finisher = button(words.say("live_finish"), () => this.finish(), { hidden: true, class: "primary" });
+    this.mark = chosen("ab", this.screen.prompt, this.screen.choices, words, () => this.marked());
+    this.missing = h("p", { class: "missing", id: "rate-missing" });
+    this.sender = button(words.say("send"), () => this.send(), { class: "primary", "aria-describedby": "rate-missing" });
+    const place = h("p", { class: "count", tabindex: -1 }, h("b", { text: words.say("position", { n: trial.position + 1, of: trial.of }) }), trial.practice ? h("span", { class: "badge", text: words.say("practice") }) : null);
+    const text = trial.text ? [h("p", { class: "prompt", text: words.say("live_text") }), h("blockquote", { text: trial.text })] : [h("p", { class: "prompt", text: words.say("live_own") })];
+    return h(
+      "div",
+      { class: "trial typing" },
+      h("div", { class: "card" }, place, ...text, ...[0, 1].map((slot) => this.voice(slot))),
+      h("div", { class: "card answers" }, this.mark.element),
+      h("div", { class: "send-row" }, h("div", {}, this.missing, h("p", { class: "keys", text: words.say("keys_live") })), this.sender),
+    );
+  }
+
+  voice(slot) {
+    const name = h("span", { class: "name", text: this.words.say("live_voice", { name: NAMES[slot] }) });
+    const actions = h("div", { class: "actions" }, this.starts[slot], ...(slot ? [] : [this.finisher]));
+    return h("section", { class: "voice", data: { slot } }, h("div", { class: "voice-head" }, name, this.states[slot]), this.fields[slot], actions);
+  }
+
+  // --- what the rater does ----------------------------------------------------------------------
+
+  get isTyping() {
+    return this.phase === "open" && this.speaking === 0;
+  }
+
+  begin(slot) {
+    if (this.speaking >= 0 || this.isLocked || (slot && !this.heardMs[0])) return;
+    this.line.player.wake(this.screen.rate_hz, true);
+    this.speaking = slot;
+    this.phase = "asked";
+    this.heardMs[slot] = 0;
+    if (!slot) this.heardMs[1] = 0; // what the other voice heard was another text
+    this.plays[slot] += 1;
+    this.fields[1].value = "";
+    if (!slot) this.editor.forget();
+    this.line.post({ type: "begin", trial: this.trial.trial, slot, rateHz: this.screen.rate_hz });
+    this.update();
+  }
+
+  finish() {
+    if (!this.isTyping) return;
+    if (!this.fields[0].value.trim()) return void this.remind(this.words.say("live_nothing"));
+    this.phase = "ending";
+    this.line.post({ type: "end" });
+    this.update();
+  }
+
+  pressed(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || this.isLocked) return;
+    const target = event.target instanceof Element ? event.target : document.body;
+    if (!this.element.isConnected || document.querySelector("dialog[open]") || target.closest("textarea:not([readonly]), button, a, summary")) return;
+    if (event.key === "Enter") this.send();
+    else {
+      const choice = Object.keys(CHOICE_KEYS).find((name) => CHOICE_KEYS[name] === event.key.toLowerCase());
+      if (!choice || !this.mark.set(choice)) return;
+    }
+    event.preventDefault();
+  }
+
+  marked() {
+    if (this.isQuiet) return;
+    this.update();
+    this.on.say(this.mark.said);
+  }
+
+  // --- what the line says -----------------------------------------------------------------------
+
+  state(m) {
+    if (m.isOpen && this.notice === "lost") this.note("");
+  }
+
+  opened({ slot }) {
+    this.phase = "open";
+    this.note("");
+    this.update();
+    if (!slot) this.fields[0].focus();
+  }
+
+  typed({ at, remove, insert }) {
+    const field = this.fields[1];
+    const chars = Array.from(field.value);
+    chars.splice(at, remove, ...Array.from(insert));
+    field.value = chars.join("");
+    field.scrollTop = field.scrollHeight;
+  }
+
+  finished({ slot, ms }) {
+    this.heardMs[slot] = ms;
+    this.speaking = -1;
+    this.phase = "";
+    this.update();
+    this.on.say(`${this.words.say("live_voice", { name: NAMES[slot] })}: ${this.words.say("heard")}. ${this.left}`);
+    if (!slot) this.starts[1].focus({ preventScroll: true });
+  }
+
+  dropped({ slot, why, message, retryMs }) {
+    this.speaking = -1;
+    this.phase = "";
+    this.note(why, message);
+    this.update();
+    if (this.isClosed) return;
+    if (why === "busy") this.timer = setTimeout(() => this.begin(slot), retryMs ?? BUSY_MS);
+    if (why === "again" && ++this.late < MOST_LATE) this.begin(slot);
+  }
+
+  refused({ message }) {
+    this.note("failed", message);
+  }
+
+  /** Say what went wrong, beside the button that sends. */
+  note(why, message = "") {
+    this.notice = why;
+    if (why) this.remind(why === "failed" ? message || this.words.say("live_failed") : this.words.say(`live_${why}`));
+  }
+
+  // --- what is shown ----------------------------------------------------------------------------
+
+  get left() {
+    const { words } = this;
+    if (this.speaking >= 0) return words.say(this.isTyping ? "live_typing" : "live_listen");
+    if (!this.heardMs[0]) return words.say("live_first");
+    if (!this.heardMs[1]) return words.say("live_second");
+    return this.mark.value === null ? words.say("choose_first") : "";
+  }
+
+  update() {
+    const { words } = this;
+    const isFree = this.speaking < 0 && !this.isLocked;
+    for (const slot of [0, 1]) {
+      const speaks = this.speaking === slot;
+      const state = speaks ? (this.phase === "asked" ? "live_wait" : "live_speaks") : this.heardMs[slot] ? "heard" : "";
+      if (this.states[slot].textContent !== (state && words.say(state))) this.states[slot].textContent = state && words.say(state);
+      this.states[slot].dataset.state = state;
+      const label = slot ? (this.heardMs[1] ? "live_repeat" : "live_hear") : this.heardMs[0] ? "live_anew" : "live_begin";
+      this.starts[slot].firstElementChild.textContent = words.say(label);
+      this.starts[slot].disabled = !isFree || (slot === 1 && !this.heardMs[0]);
+      this.starts[slot].classList.toggle("primary", !this.heardMs[slot] && (slot === 0 || this.heardMs[0] > 0));
+    }
+    this.starts[0].hidden = this.speaking === 0 && this.phase !== "asked";
+    this.finisher.hidden = !this.starts[0].hidden;
+    this.finisher.disabled = !this.isTyping;
+    this.fields[0].readOnly = !this.isTyping;
+    const { left } = this;
+    if (!this.notice && this.missing.textContent !== left) this.missing.textContent = left;
+    this.sender.setAttribute("aria-disabled", String(Boolean(left) || Boolean(this.isLocked)));
+    this.element.classList.toggle("ready", !left);
+    if (!this.isQuiet) this.keep();
+  }
+
+  remind(text = this.left) {
+    this.missing.textContent = text;
+    this.on.say(text);
+    this.missing.classList.remove("asked");
+    void this.missing.offsetWidth; // restarts the animation
+    this.missing.classList.add("asked");
+  }
+
+  keep() {
+    const text = this.heardMs[0] ? this.fields[0].value : "";
+    this.on.keep({ trial: this.trial.trial, mark: this.mark.value, heardMs: this.heardMs, plays: this.plays, text, spentMs: this.responseMs });
+  }
+
+  get responseMs() {
+    return this.spentMs + performance.now() - this.beganMs;
+  }
+
+  send() {
+    if (this.isLocked) return;
+    if (this.left) return void this.remind();
+    this.lock(true);
+    this.on.send({
+      trial: this.trial.trial,
+      scores: [],
+      choices: [{ question: "preference", outcome: this.mark.value }],
+      plays: this.trial.slots.map(({ slot }) => ({ slot, plays: this.plays[slot], heard_ms: this.heardMs[slot] })),
+      response_ms: Math.round(this.responseMs),
+      comment: "",
+    });
+  }
+
+  lock(isLocked) {
+    this.isLocked = isLocked;
+    this.element.classList.toggle("sending", isLocked);
+    for (const field of this.element.querySelectorAll("input")) field.disabled = isLocked;
+    this.update();
+  }
+
+  focus() {
+    this.starts[this.heardMs[0] ? 1 : 0].focus({ preventScroll: true });
+  }
+
+  close() {
+    this.isClosed = true;
+    clearTimeout(this.timer);
+    document.removeEventListener("keydown", this.press);
+    this.line.post({ type: "stop" });
+    this.line.on = null;
+  }
+}

@@ -1,0 +1,123 @@
+// What a rater answers with: a scale of labelled steps, a slider with a number, or a choice. Each has `element`, `value`
+// (null until it is given), `set(value)` and `focus()`.
+
+import { h } from "./dom.js";
+
+const MOST_STEPS = 11; // longer scales are a slider
+
+let groups = 0; // radio groups need names of their own
+
+/** A fieldset of radio buttons; `options` are {value, label, sub, key}. */
+class Radios {
+  constructor(legend, options, changed, style) {
+    this.value = null;
+    this.changed = changed;
+    const name = `rate-${++groups}`;
+    this.inputs = new Map();
+    const rows = options.map(({ value, label, sub, key }) => {
+      const input = h("input", { type: "radio", name, value, "aria-keyshortcuts": key, on: { change: () => this.set(value) } });
+      this.inputs.set(value, input);
+      return h("label", {}, input, h("span", {}, h("b", { text: label }), sub ? h("small", { text: sub }) : null));
+    });
+    this.legend = h("legend", { text: legend });
+    this.element = h("fieldset", { class: `marks ${style}` }, this.legend, h("div", { class: "options" }, ...rows));
+  }
+
+  set(value) {
+    const input = this.inputs.get(value);
+    if (!input) return false;
+    input.checked = true;
+    this.value = value;
+    this.changed(this);
+    return true;
+  }
+
+  focus() {
+    (this.inputs.get(this.value) ?? this.inputs.values().next().value).focus({ preventScroll: true });
+  }
+
+  /** What was chosen, in words. */
+  get said() {
+    return this.inputs.get(this.value)?.parentElement.textContent ?? "";
+  }
+}
+
+/** A slider from `low` to `high` with a number beside it; nothing is given until one of them is touched. */
+class Slider {
+  constructor(legend, { low, high, labels, bands }, changed) {
+    this.value = null;
+    this.changed = changed;
+    Object.assign(this, { low, high });
+    const middle = Math.round((low + high) / 2);
+    const take = () => this.set(Number(this.range.value));
+    this.range = h("input", { type: "range", min: low, max: high, step: 1, value: middle, "aria-label": legend, on: { input: take, pointerup: take } });
+    this.number = h("input", { type: "number", min: low, max: high, step: 1, inputmode: "numeric", "aria-label": legend, on: { input: () => this.typed() } });
+    const under = bands ?? [low, high].map((v) => [v, labels[v]].filter(Boolean).join(" ")); // bands share the rail evenly
+    const ends = h("div", { class: bands ? "ends bands" : "ends", "aria-hidden": "true" }, ...under.map((text) => h("span", { text })));
+    this.element = h("div", { class: "slide", data: { set: "0" } }, h("div", { class: "rail" }, this.range, ends), this.number);
+  }
+
+  typed() {
+    const value = Number(this.number.value);
+    const isGood = this.number.value !== "" && Number.isInteger(value) && value >= this.low && value <= this.high;
+    this.number.setAttribute("aria-invalid", String(this.number.value !== "" && !isGood));
+    this.take(isGood ? value : null);
+    if (isGood) this.range.value = value;
+  }
+
+  set(value) {
+    if (!Number.isInteger(value) || value < this.low || value > this.high) return false;
+    this.range.value = this.number.value = value;
+    this.number.removeAttribute("aria-invalid");
+    this.take(value);
+    return true;
+  }
+
+  take(value) {
+    this.value = value;
+    this.element.dataset.set = value === null ? "0" : "1";
+    this.changed(this);
+  }
+
+  focus() {
+    this.range.focus({ preventScroll: true });
+  }
+
+  get said() {
+    return String(this.value);
+  }
+}
+
+/** The marks of one slot: a question about it. `name` is the sound's own where several are on the page. */
+export function scored(question, name, isRow, words, changed) {
+  const { low, high, labels } = question;
+  const legend = name ? words.say("score_of", { name }) : question.prompt;
+  if (isRow || high - low >= MOST_STEPS) {
+    const slider = new Slider(legend, question, changed);
+    if (isRow) return slider;
+    slider.legend = h("legend", { text: legend });
+    slider.element = h("fieldset", { class: "marks" }, slider.legend, slider.element);
+    return slider;
+  }
+  const values = Array.from({ length: high - low + 1 }, (_, k) => low + k);
+  const options = values.map((value) => ({ value, label: signed(value, low < 0), sub: labels[value], key: String(value) }));
+  return new Radios(legend, options, changed, "steps");
+}
+
+/** A step as it is written: with its sign where the scale has two sides. */
+const signed = (value, isSigned) => (isSigned && value > 0 ? `+${value}` : String(value).replace("-", "\u2212"));
+
+export const CHOICE_KEYS = { a: "a", b: "b", tie: "t", both_bad: "x" };
+
+/** The choice between two sounds; `kind` is ab, similarity or abx. */
+export function chosen(kind, prompt, choices, words, changed) {
+  const shown = Object.keys(CHOICE_KEYS).filter((choice) => choices.includes(choice));
+  const order = ["a", "tie", "both_bad", "b"].filter((choice) => shown.includes(choice)); // A stands left, B right
+  const options = order.map((value) => ({
+    value,
+    label: words.say(`${kind}_${value}`),
+    sub: CHOICE_KEYS[value].toUpperCase(),
+    key: CHOICE_KEYS[value],
+  }));
+  return new Radios(prompt || words.say(`${kind}_prompt`), options, changed, "choice");
+}

@@ -1,0 +1,159 @@
+// The screens before and after the test: each draws itself from what /mos/next said.
+
+import { Deck, speechNoise } from "./deck.js";
+import { button, copy, h } from "./dom.js";
+import { HeadphoneCheck } from "./check.js";
+import { Player } from "./player.js";
+
+const HEARD_SHARE = 0.5; // of the two seconds of the level's noise
+
+/** A card with a heading; the heading takes the focus, so that a screen reader begins there. */
+export const card = (title, ...rest) => h("div", { class: "card text" }, h("h2", { text: title, tabindex: -1 }), ...rest);
+
+const prose = (text) => h("p", { class: "body-text", text: text ?? "" });
+const actions = (...buttons) => h("div", { class: "actions" }, ...buttons);
+
+function consent(rater, shown) {
+  const { words } = rater;
+  const answer = (agreed) => rater.pass("consent", { agreed, version: shown.version });
+  const refuse = async () => (await rater.ask("refuse_ask", "refuse_text", "leave_yes")) && answer(false);
+  return card(
+    words.say("consent_title"),
+    prose(shown.text),
+    actions(button(words.say("agree"), () => answer(true), { class: "primary" }), button(words.say("disagree"), refuse)),
+  );
+}
+
+function screening(rater, shown) {
+  const { words } = rater;
+  const answers = {};
+  const missing = h("p", { class: "missing" });
+  const questions = shown.questions.map(({ id, prompt, options }, k) =>
+    h(
+      "fieldset",
+      { class: "marks list" },
+      h("legend", { text: prompt }),
+      h("div", { class: "options" }, ...options.map((option) =>
+          h("label", {}, h("input", { type: "radio", name: `screen-${k}`, on: { change: () => (answers[id] = option) } }), h("span", {}, h("b", { text: option }))))),
+    ),
+  );
+  const send = () => {
+    if (Object.keys(answers).length === shown.questions.length) return rater.pass("screening", { answers });
+    missing.textContent = words.say("answer_all");
+    return rater.say(missing.textContent);
+  };
+  return card(words.say("screening_title"), ...questions, missing, actions(button(words.say("go_on"), send, { class: "primary" })));
+}
+
+function instructions(rater, shown) {
+  const go = button(rater.words.say("go_on"), () => rater.pass("instructions", {}), { class: "primary" });
+  return card(rater.words.say("instructions_title"), prose(shown.text), actions(go));
+}
+
+function headphones(rater, shown) {
+  rater.running = new HeadphoneCheck(rater, shown);
+  return rater.running.element;
+}
+
+function level(rater) {
+  const { words } = rater;
+  const go = button(words.say("level_done"), () => rater.pass("level", {}), { class: "primary", disabled: true });
+  const first = h("p", { class: "hint", text: words.say("level_first") });
+  const deck = new Deck(rater.context, [speechNoise(rater.context)], {
+    loop: true,
+    on: {
+      silent: () => rater.notify("warn", words.say("silent")),
+      changed: () => {
+        player.draw();
+        if (!deck.isHeard(0, HEARD_SHARE)) return;
+        go.disabled = false;
+        first.textContent = "";
+      },
+    },
+  });
+  const player = new Player(deck, 0, words.say("level_sound"), words, 0);
+  rater.running = deck;
+  return card(words.say("level_title"), prose(words.say("level_text")), h("div", { class: "sounds" }, player.element), actions(go), first);
+}
+
+function comments(rater) {
+  const { words } = rater;
+  const field = h("textarea", { id: "rate-comment", rows: 4, maxlength: 4000 });
+  field.value = rater.kept.get("comment") ?? "";
+  field.addEventListener("input", () => rater.kept.set("comment", field.value));
+  const send = () => rater.pass("comments", { comment: field.value });
+  return card(
+    words.say("comments_title"),
+    h("label", { for: "rate-comment", text: words.say("comments_text") }),
+    field,
+    actions(button(words.say("finish"), send, { class: "primary" })),
+  );
+}
+
+function done(rater, shown) {
+  const { words } = rater;
+  const redirect = /^https?:\/\//i.test(shown.redirect ?? "") ? shown.redirect : null;
+  rater.kept.drop("comment");
+  const rest = [];
+  if (shown.code) rest.push(codeRow(rater, words.say("completion"), shown.code));
+  if (redirect && rater.isPreview) rest.push(h("p", { class: "hint", text: words.say("redirect_preview", { url: redirect }) }));
+  else if (redirect) {
+    rest.push(h("p", {}, h("span", { text: `${words.say("redirecting")} ` }), h("a", { href: redirect, text: words.say("redirect_link") })));
+    location.replace(redirect);
+  }
+  const own = rater.kept.get("code");
+  if (own) rest.push(h("p", { class: "hint", text: words.say("own_code", { code: own }) }));
+  return card(words.say("done_title"), prose(shown.text), ...rest);
+}
+
+/** A code to keep, with a button that copies it. */
+export function codeRow(rater, label, code) {
+  const press = button(rater.words.say("copy"), () => copy(code, press, rater.words.say("copied")));
+  return h("p", { class: "code-row" }, h("span", { text: label }), h("code", { text: code }), press);
+}
+
+const said = (name) => (rater) => card(rater.words.say(`${name}_title`), prose(rater.words.say(`${name}_text`)));
+
+/** What is drawn at each stage; trials are drawn by the rater itself. */
+export const STAGES = {
+  consent,
+  screening,
+  instructions,
+  headphones,
+  level,
+  comments,
+  done,
+  screened_out: said("screened_out"),
+  withdrawn: said("withdrawn"),
+  full: said("full"),
+  closed: said("closed"),
+  bad_link: said("bad_link"),
+};
+
+/** Before anybody joined: begin, or go on with a code from another browser. */
+export function welcome(rater) {
+  const { words } = rater;
+  const go = (code) =>
+    rater.attempt(async () => {
+      try {
+        await rater.enter(code);
+      } catch (error) {
+        if (!code || error.status !== 422) throw error;
+        missing.textContent = words.say("code_form");
+      }
+    });
+  const field = h("input", { type: "text", id: "rate-code", autocomplete: "off", autocapitalize: "characters", maxlength: 40, spellcheck: "false" });
+  const missing = h("p", { class: "missing", role: "status" });
+  const resume = (event) => {
+    event.preventDefault();
+    if (field.value.trim()) go(field.value);
+  };
+  const form = h("form", { class: "resume", on: { submit: resume } }, h("label", { for: "rate-code", text: words.say("code_field") }), field, h("button", { type: "submit", text: words.say("code_use") }), missing);
+  return h(
+    "div",
+    { class: "card text" },
+    h("p", { class: "body-text", tabindex: -1, text: words.say("welcome") }),
+    actions(button(words.say("begin"), () => go(null), { class: "primary" })),
+    h("details", {}, h("summary", { text: words.say("have_code") }), form),
+  );
+}

@@ -1,0 +1,144 @@
+"""The stopping rule: looked at where it was planned, closes the campaign when met, finds no false differences."""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from mos.world import ACR, World
+
+from studio.core.errors import BadOption
+from studio.mos.analysis.results import overview, results
+from studio.mos.analysis.stopping_rule import ALPHA, met
+from studio.mos.campaign.config import StopRule
+from studio.mos.rating.campaigns import NotOpen, find
+from studio.mos.report.tables import stop_rule
+from studio.mos.stats.compare import all_pairs
+from studio.mos.stats.population import Listeners, draw_ratings
+from studio.mos.store.tables.looks import Look
+
+RULE = StopRule(half_width=0.5, looks=[2, 4])
+
+
+def until(ready: Callable[[], bool]) -> None:
+    """Looks are taken by a thread of their own."""
+    limit = time.monotonic() + 30
+    while not ready():
+        assert time.monotonic() < limit, "it did not come about"
+        time.sleep(0.02)
+
+
+def come(world: World, who: str, value: int) -> None:
+    """A rater from the link to the end."""
+    sitting = world.join(who)
+    sitting.to_trials()
+    sitting.finish(value)
+
+
+def test_a_rule_that_is_met_closes_the_campaign(world: World) -> None:
+    """Who is at the screens finishes; nobody new begins; the owner is told when and why."""
+    world.campaign(replace(ACR, raters_per_stimulus=9, stop=replace(RULE, half_width=9.0)))
+    anna, idle = world.join("anna"), world.join("idle")
+    shown = anna.to_trials()
+    come(world, "bert", 4)
+    come(world, "carl", 3)
+    until(lambda: bool(world.all(Look)))
+    with pytest.raises(NotOpen):
+        world.join("late")
+    with pytest.raises(NotOpen):
+        idle.send("consent", agreed=True, version=3)
+    assert anna.answer(shown).counted and len(anna.finish()) == 3
+    with world.store.read() as session:
+        campaign = find(session, "first")
+        assert campaign.state == "closed"
+        stopped, told = overview(session, campaign)["stopped"], stop_rule(results(session, campaign))
+    assert stopped["raters"] == 2 and stopped["met"]
+    assert stopped["why"].startswith("every 95% interval at most ±9: widest ±5.87")
+    assert told is not None and "met, so the campaign was closed at the look at 2 raters" in told
+    world.set_state("open")
+    with world.store.read() as session:
+        assert overview(session, find(session, "first"))["stopped"] is None
+
+
+def test_raters_of_one_mind_close_nothing(world: World) -> None:
+    """Two who give the same score everywhere leave an interval of no width, which is no knowledge."""
+    world.campaign(replace(ACR, raters_per_stimulus=9, stop=replace(RULE, decided=True)))
+    for who in ("anna", "bert"):
+        come(world, who, 4)
+    until(lambda: bool(world.all(Look)))
+    assert not world.all(Look)[0].met
+
+
+def test_there_is_no_look_between_the_planned_ones(world: World) -> None:
+    """A look sees the first so many, is kept whatever it saw, and is taken once."""
+    world.campaign(replace(ACR, raters_per_stimulus=9, stop=RULE))
+    for n, value in enumerate((1, 5, 3)):
+        come(world, f"rater {n}", value)
+        until(lambda n=n: len(world.all(Look)) == (n > 0))
+    [look] = world.all(Look)
+    assert (look.raters, look.met) == (2, 0) and "widest" in look.why
+    come(world, "rater 3", 3)
+    until(lambda: len(world.all(Look)) == 2)
+    with world.store.read() as session:
+        campaign = find(session, "first")
+        found = results(session, campaign)
+        assert campaign.state == "open" and found["stopped"] is None
+    assert [seen["raters"] for seen in found["looks"]] == [2, 4]
+    assert "not met at the look at 4 raters" in str(stop_rule(found))
+
+
+def stops(rng: np.random.Generator, rule: StopRule, who: Listeners) -> tuple[bool, bool]:
+    """Whether a campaign stops for a difference at any look; and whether it would with p values as they are."""
+    drawn = draw_ratings(who, rng, rule.looks[-1], 20)
+    seen = []
+    for raters in rule.looks:
+        pairs = all_pairs(drawn.where(drawn.rater < raters))
+        rows = [{"a": d.a, "b": d.b, "p_holm": d.p_holm, "interval": {"se": d.interval.se}} for d in pairs]
+        is_met, _ = met(rule, {"questions": {"q": {"differences": rows}}})
+        seen.append((is_met, all(d.p is not None and d.p <= ALPHA for d in pairs)))
+    return any(s for s, _ in seen), any(s for _, s in seen)
+
+
+def test_looking_often_finds_no_differences_that_are_not_there() -> None:
+    """Two systems that are alike, five looks: at most one campaign in twenty stops; without the correction more do."""
+    rng, rule = np.random.default_rng(5), StopRule(decided=True, looks=[10, 20, 30, 40, 50])
+    alike = Listeners(systems=(3.3, 3.3), item_system_sd=0.0)
+    found = np.array([stops(rng, rule, alike) for _ in range(200)]).mean(axis=0)
+    assert found[0] <= 0.05 < found[1]
+    assert stops(rng, rule, Listeners(systems=(2.8, 3.8)))[0]
+
+
+def test_every_pair_of_every_kind_has_to_be_decided() -> None:
+    """Differences, comparisons, identities and shares; what cannot be said is not decided."""
+    rule = StopRule(decided=True, looks=[20])
+    known = {"interval": {"se": 0.1}, "cmos": {"two_way": {"se": 0.1}}}
+    sure, unsure = known | {"a": "x", "b": "y", "p_holm": 0.001}, known | {"a": "x", "b": "z", "p_holm": None}
+    alike = sure | {"interval": {"se": 0.0}, "cmos": {"two_way": {"se": 0.0}}, "p_holm": 0.0}
+    clear = {"a": "x", "b": "y", "share": {"mean": 0.7, "se": 0.03, "df": 19, "low": 0.64, "high": 0.76}}
+    close = clear | {"share": clear["share"] | {"mean": 0.52}}
+    two = clear | {"share": {"mean": 1.0, "se": None, "df": 1, "raters": 2, "low": 0.16, "high": 1.0}}
+    eight = clear | {"share": two["share"] | {"df": 7, "raters": 8, "low": 0.63}}
+    for tables, wanted in (
+        ({"questions": {"q": {"differences": [sure]}}}, True),
+        ({"questions": {"q": {"differences": [sure, unsure]}}}, False),
+        ({"comparisons": {"q": {"pairs": [sure]}}}, True),
+        ({"questions": {"q": {"differences": [alike]}}}, False),
+        ({"comparisons": {"q": {"pairs": [alike]}}}, False),
+        ({"choices": {"pairs": {"raters": [two]}}}, False),
+        ({"choices": {"pairs": {"raters": [eight]}}}, True),
+        ({"identity": {"pairs": [unsure]}}, False),
+        ({"choices": {"pairs": {"raters": [clear]}}}, True),
+        ({"choices": {"pairs": {"raters": [clear, close]}}}, False),
+        ({}, False),
+    ):
+        assert met(rule, tables)[0] is wanted, tables
+    rigid = {"questions": {"q": {"systems": {"two_way": {"x": {"low": 5.0, "high": 5.0}}}}}}
+    assert not met(StopRule(half_width=0.1, looks=[20]), rigid)[0]
+    assert met(StopRule(half_width=0.1, decided=True, looks=[20]), {"choices": {"pairs": {"raters": [close]}}})[0]
+
+
+@pytest.mark.parametrize("bad", [{"half_width": 0.0}, {"looks": []}, {"looks": [1, 5]}, {"looks": [20, 20]}])
+def test_rules_that_are_none(bad: dict[str, object]) -> None:
+    with pytest.raises(BadOption):
+        StopRule(**bad)

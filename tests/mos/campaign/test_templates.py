@@ -1,0 +1,105 @@
+"""The papers' tests: each is a campaign that its kind accepts, with the papers' own figures and words."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from studio.core.errors import BadOption
+from studio.mos.campaign import templates
+from studio.mos.campaign.config import from_json, to_json
+from studio.mos.campaign.templates import labels, template, template_names
+from studio.mos.kinds.registry import kind_of
+
+NAMES = [
+    "abx",
+    "ccr",
+    "dcr",
+    "dsm-quality",
+    "dsm-similarity",
+    "incremental-mos",
+    "live",
+    "mushra",
+    "s5-preference",
+    "speakstream-mos",
+]
+
+
+def test_there_are_ten():
+    assert template_names() == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_is_whole(name):
+    config = template(name)
+    kind_of(config.kind).check(config)
+    assert from_json(to_json(config)) == config
+    texts = config.texts
+    for text in (texts.title, texts.consent, texts.instructions, texts.thanks):
+        assert text == text.strip() and len(text) > 10
+    for said in ("kept", "pseudonym", "deleted", "stop at any time", "18 years"):
+        assert said in texts.consent
+    assert texts.language == "en" and texts.consent_version == 1
+    assert config.break_after < config.trials_per_sitting
+
+
+def test_speakstream_asks_two_questions_of_seven_raters():
+    config = template("speakstream-mos")
+    assert (config.kind, config.raters_per_stimulus) == ("acr", 7)
+    assert [(q.id, q.low, q.high) for q in config.questions] == [("naturalness", 1, 5), ("coherence", 1, 5)]
+    assert config.questions[0].labels == {"1": "Bad", "2": "Poor", "3": "Fair", "4": "Good", "5": "Excellent"}
+
+
+def test_s5_has_pairs_for_twenty_speakers_of_english():
+    config = template("s5-preference")
+    assert (config.kind, config.raters_per_stimulus, config.trials_per_sitting) == ("ab", 20, 50)
+    (native,) = config.gates.screening
+    assert set(native.accept) < set(native.options)
+
+
+def test_dsm_has_pages_and_forced_choices():
+    pages, choices = template("dsm-quality"), template("dsm-similarity")
+    assert pages.kind == "scale" and [(q.low, q.high) for q in pages.questions] == [(1, 100)]
+    assert pages.questions[0].prompt.startswith("How would you rate the overall quality of these audio clips?")
+    assert choices.kind == "similarity" and choices.choices == ["a", "b"] and choices.pairs == "all"
+    assert choices.prompt.endswith("Which voices sound more like the speakers in the reference?")
+
+
+def test_incremental_is_a_mos():
+    config = template("incremental-mos")
+    assert config.kind == "acr" and [(q.low, q.high) for q in config.questions] == [(1, 5)]
+
+
+def test_the_recommendations_scales_are_theirs():
+    scales = {name: [(q.low, q.high) for q in template(name).questions] for name in ("ccr", "dcr", "abx", "mushra")}
+    assert scales == {"ccr": [(-3, 3)], "dcr": [(1, 5)], "abx": [], "mushra": [(0, 100)]}
+    assert template("abx").choices == ["a", "b"]
+    # Their words are the page's own, in every language; none of ACR's may stand in the way.
+    assert not any(q.labels for name in scales for q in template(name).questions)
+    words = json.loads((Path(templates.__file__).parents[2] / "ui/widgets/rate/words.json").read_text("utf-8"))
+    for language, said in words.items():
+        for name, values in (("ccr", range(-3, 4)), ("dcr", range(1, 6)), ("mushra", range(1, 6))):
+            found = [said[f"{name}_{value}"] for value in values]
+            assert len(set(found)) == len(found) and all(found), language
+            assert said[f"{name}_prompt"]
+        assert set(said) == set(words["en"])
+    assert [words["en"][f"ccr_{v}"] for v in (-3, 0, 3)] == ["Much worse", "About the same", "Much better"]
+    assert words["en"]["dcr_5"] == "Degradation is inaudible"
+
+
+@pytest.mark.parametrize("language", ["en", "de", "fr", "es", "ja"])
+def test_labels_name_every_score_once(language):
+    found = labels(language)
+    assert list(found) == ["1", "2", "3", "4", "5"] and len(set(found.values())) == 5
+    found["1"] = "changed"
+    assert labels(language)["1"] != "changed"
+
+
+def test_what_is_not_there_is_said_with_what_is():
+    with pytest.raises(BadOption, match=r"no template 'mos'; there are abx, .*speakstream-mos"):
+        template("mos")
+    for name in ("shared", "../config", "presets/speakstream-mos"):
+        with pytest.raises(BadOption):
+            template(name)
+    with pytest.raises(BadOption, match="labels in en, de, fr, es, ja"):
+        labels("tlh")

@@ -1,0 +1,113 @@
+"""Takes of a live screen in the store, on both databases: what counts, what is refused, what the results say."""
+
+from dataclasses import replace
+
+import pytest
+from mos.world import AB, Sitting, World, items_of
+
+from studio.core.errors import BadFile, BadMessage, BadOption
+from studio.mos.analysis.results import results
+from studio.mos.campaign.draft import SystemSpec
+from studio.mos.rating.campaigns import find
+from studio.mos.rating.takes import MAX_TAKES, Made, Stroke, Typing
+from studio.mos.store.access import Forbidden
+from studio.mos.store.tables.answers import AnswerCreate, ChoiceCreate, PlayCreate
+from studio.mos.store.tables.takes import Take
+
+LIVE = replace(AB, kind="live", trials_per_sitting=2)
+VOICES = (
+    SystemSpec("zebrafinch", voice={"voice": "lark", "speaker": "slt", "seed": 5, "m": 2, "temperature": 0.3}),
+    SystemSpec("nightjar", voice={"voice": "", "speaker": "rms", "m": 3}),
+)
+HELLO = Typing([Stroke(0.0, 0, 0, "hallo "), Stroke(180.5, 1, 1, "e")], 400.0)
+OTHER = Typing([Stroke(0.0, 0, 0, "something else ")], 10.0)
+TRACE = b"what was heard"
+
+
+def keep(rater: Sitting, trial: str, slot: int, typing: Typing = HELLO, **more: float) -> None:
+    made = Made(trial, slot, typing, 24_000, 24_000 * (slot + 1), 30.0 + slot, late_ms=2.5 * slot)
+    rater.world.listening.keep_take(rater.rater_id, replace(made, **more), TRACE + bytes([slot])).result(30)
+
+
+def vote(rater: Sitting, trial: str) -> None:
+    plays = [PlayCreate(slot=slot, plays=1, heard_ms=1000.0 * (slot + 1)) for slot in (0, 1)]
+    choices = [ChoiceCreate(question="preference", outcome="b")]
+    rater.world.listening.answer(rater.rater_id, AnswerCreate(trial=trial, choices=choices, plays=plays)).result(30)
+
+
+@pytest.fixture
+def rater(world: World) -> Sitting:
+    """At the first screen of a live test."""
+    world.campaign(LIVE, systems=VOICES, items=items_of(2))
+    sitting = world.join("p1")
+    sitting.to_trials()
+    return sitting
+
+
+def screen(rater: Sitting) -> str:
+    return rater.next()["trial"]["trial"]
+
+
+def test_what_was_typed_comes_back_as_it_was() -> None:
+    assert Typing.of_json(HELLO.to_json()) == replace(HELLO, strokes=list(HELLO.strokes))
+    assert HELLO.text() == "hello "
+
+
+def test_a_part_says_what_the_system_is_and_what_to_type_again(rater: Sitting) -> None:
+    trial = screen(rater)
+    said = {}
+    with pytest.raises(BadMessage, match="nothing was typed"):
+        rater.world.listening.part(rater.rater_id, trial, 1)
+    keep(rater, trial, 0)
+    for slot in (0, 1):
+        part = rater.world.listening.part(rater.rater_id, trial, slot)
+        said[part.said_by.speaker] = part
+        assert (part.typing is None) == (slot == 0)
+    assert said["slt"].said_by.options == {"m": 2} and said["slt"].said_by.temperature == 0.3
+    assert said["rms"].said_by.voice == "" and said["rms"].said_by.seed == 0
+
+
+def test_the_last_takes_of_one_typing_are_what_is_voted_on(rater: Sitting) -> None:
+    trial = screen(rater)
+    keep(rater, trial, 0, OTHER)
+    keep(rater, trial, 1, OTHER)
+    keep(rater, trial, 0)
+    with pytest.raises(BadMessage, match="both voices"):
+        vote(rater, trial)
+    keep(rater, trial, 1)
+    vote(rater, trial)
+    with rater.world.store.read() as session:
+        found = results(session, find(session, "first"))["takes"]
+    assert [(one["takes"], one["latency_ms"]) for one in found if one["late_ms"] is None] == [(1, 30.0)]
+    assert [(one["takes"], one["late_ms"]) for one in found if one["late_ms"] is not None] == [(1, 2.5)]
+    assert len(rater.world.all(Take)) == 4
+
+
+def test_takes_that_are_none_are_refused(rater: Sitting) -> None:
+    trial, stranger = screen(rater), rater.world.join("p2")
+    stranger.to_trials()
+    with pytest.raises(Forbidden):
+        keep(stranger, trial, 0)
+    for bad in ({"late_ms": 20.1}, {"samples": 0}):
+        with pytest.raises(BadMessage):
+            keep(rater, trial, 0, **bad)
+    assert rater.world.all(Take) == []
+    assert not list(rater.world.listening.clips.root.rglob("*.trace")), "nothing of them is left"
+    for _ in range(MAX_TAKES):
+        keep(rater, trial, 0)
+    with pytest.raises(BadMessage, match="20 times"):
+        rater.world.listening.part(rater.rater_id, trial, 0)
+
+
+@pytest.mark.parametrize("voice", [None, {"voice": "teacher", "speaker": "slt"}])
+def test_nobody_types_to_what_cannot_speak(world: World, voice: dict[str, str] | None) -> None:
+    with pytest.raises(BadOption, match="nobody can type to 'nightjar'"):
+        world.campaign(LIVE, systems=(VOICES[0], SystemSpec("nightjar", voice=voice)))
+
+
+def test_voices_of_two_rates_would_be_known(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    clip = world.clip
+    rates = {"zebrafinch": 16_000, "nightjar": 24_000}
+    monkeypatch.setattr(world, "clip", lambda item, system: replace(clip(item, system), source_rate_hz=rates[system]))
+    with pytest.raises(BadFile, match="16000, 24000 Hz"):
+        world.campaign(LIVE, systems=VOICES)

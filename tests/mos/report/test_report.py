@@ -1,0 +1,234 @@
+"""Reports print the numbers of the statistics, escape every text, and load nothing."""
+
+import re
+import time
+import tracemalloc
+from collections.abc import Iterator
+from dataclasses import replace
+from html.parser import HTMLParser
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+from mos.rated import CHECKED, MOS, NASTY, PAGE, PAIRS, a_world, campaign, rate
+from mos.world import World
+
+from studio.mos.analysis.judgements import judgements
+from studio.mos.analysis.results import results
+from studio.mos.campaign.config import Question, StopRule
+from studio.mos.kinds.analysis import ratings_of, votes_of
+from studio.mos.rating.campaigns import find
+from studio.mos.report.formats import html, latex, latex_text, markdown, markdown_text
+from studio.mos.report.tables import detail_tables, paper_tables, stop_rule
+from studio.mos.stats import elo, means, preference
+from studio.mos.stats.columns import Votes
+
+TITLE = "<script>alert(1)</script> & 100% of $x_1$ | `a` {b} \\c"
+RATERS = 6
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """Rated campaigns of three kinds, and one that nobody rated."""
+    folder = tmp_path_factory.mktemp("reports")
+    world = a_world(folder)
+    texts = replace(MOS.texts, title=TITLE)
+    checked = replace(CHECKED, gates=replace(CHECKED.gates, golds=0))
+    nasty = Question("naturalness", f"How {TITLE}?", 1, 5)
+    campaign(world, folder / "a", replace(checked, texts=texts, questions=[nasty, MOS.questions[1]]), "mos", ("trap",))
+    campaign(world, folder / "b", replace(PAIRS, texts=texts, prompt=TITLE), "pairs")
+    campaign(world, folder / "c", replace(PAGE, stop=StopRule(90.0)), "page")
+    campaign(world, folder / "d", replace(MOS, stop=StopRule(0.1)), "empty")
+    for name in ("mos", "pairs", "page"):
+        for k in range(RATERS):
+            rate(world, f"PID-{k}", name, comment=NASTY)
+    yield world
+    world.store.close()
+
+
+@pytest.fixture(scope="module")
+def found(world: World) -> dict[str, dict[str, Any]]:
+    """Everybody's results, by campaign."""
+    with world.store.read() as session:
+        return {n: results(session, find(session, n), everyone=True) for n in ("mos", "pairs", "page", "empty")}
+
+
+def answers(world: World, name: str) -> Any:
+    with world.store.read() as session:
+        row = find(session, name)
+        assert row.id is not None
+        return judgements(session, row.id, everyone=True)
+
+
+class Page(HTMLParser):
+    """The tags, attributes and text of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.text = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_means_are_those_of_the_statistics(world: World, found: dict[str, Any]) -> None:
+    [table] = paper_tables(found["mos"])
+    assert table.columns == ["System", "naturalness (1-5)", "coherence (1-5)", "ratings"]
+    by = {q: means.by_system(ratings_of(answers(world, "mos"), q)) for q in ("naturalness", "coherence")}
+    assert [row[0] for row in table.rows] == ["heron", "osprey", "teal"]
+    for system, *cells, ratings in table.rows:
+        shown = [f"{by[q][system].mean:.2f} ± {by[q][system].half_width:.2f}" for q in by]
+        assert cells == shown
+        assert ratings == str(by["coherence"][system].n)
+
+
+def test_a_page_of_systems_prints_one_standard_error_and_the_interval(world: World, found: dict[str, Any]) -> None:
+    [table] = paper_tables(found["page"])
+    ratings = ratings_of(answers(world, "page"), "quality")
+    plain, both = means.by_system(ratings, "plain"), means.by_system(ratings)
+    for system, error, interval, _ in table.rows:
+        assert error == f"{plain[system].mean:.1f} ± {plain[system].se:.1f}"
+        assert interval == f"{both[system].mean:.1f} ± {both[system].half_width:.1f}"
+    assert "one standard error" in table.columns[1] and "95% interval" in table.columns[2]
+
+
+def test_preferences_and_elo_are_those_of_the_statistics(world: World, found: dict[str, Any]) -> None:
+    shares, ladder = paper_tables(found["pairs"])
+    votes = votes_of(answers(world, "pairs"))
+    for row, pair in zip(shares.rows, preference.all_pairs(votes, seed=11), strict=True):
+        n = pair.share.n
+        counts = (pair.wins_a, pair.ties, pair.both_bad, pair.wins_b)
+        assert row[:6] == [pair.a, pair.b, *(f"{100 * c / n:.1f}%" for c in counts)]
+        assert pair.share.low is not None and pair.share.high is not None
+        assert row[6] == f"{pair.share.mean:.1%} [{pair.share.low:.1%}, {pair.share.high:.1%}]"
+    report = elo.elo_report(votes, "gamma", seed=11)["systems"]
+    best = sorted(report, key=lambda name: -report[name]["elo"])
+    assert [row[0] for row in ladder.rows] == best
+    for name, score, interval, *_ in ladder.rows:
+        assert score == f"{report[name]['elo']:.0f}"
+        assert interval == f"[{report[name]['lo']:.0f}, {report[name]['hi']:.0f}]"
+    assert "a0 = 0.1, rate b0 = 0.1" in ladder.notes[0] and "c = 2000" in ladder.notes[0]
+
+
+@pytest.mark.parametrize("name", ["mos", "pairs", "page", "empty"])
+def test_the_html_loads_nothing_runs_nothing_and_shows_text_as_text(name: str, found: dict[str, Any]) -> None:
+    text = html(found[name])
+    page = Page(text)
+    allowed = {"html", "head", "meta", "title", "style", "body", "main", "h1", "h2", "h3", "p", "dl", "div", "dt", "dd"}
+    allowed |= {"section", "figure", "figcaption", "table", "caption", "thead", "tbody", "tr", "th", "td", "details"}
+    allowed |= {"summary", "span", "svg", "line", "text", "circle", "rect"}
+    assert set(page.tags) <= allowed
+    assert not {k for k, _ in page.attributes if k.startswith("on") or k in ("src", "href", "srcset")}
+    assert not re.search(r"https?://|@import|url\(", text)
+    assert "default-src 'none'" in text
+    assert found[name]["title"] in page.text
+    assert text.count("<h1>") == 1
+
+
+def test_the_html_has_every_part(found: dict[str, Any]) -> None:
+    page = Page(html(found["mos"]))
+    for part in ("naturalness", "coherence", "How often each score", "Raters", "Design and methods", "Codebook"):
+        assert part in page.text
+    for fact in ("Seed of the assignment", "9 raters for each unit", "clustered by rater and script", "response_ms"):
+        assert fact in page.text
+    assert "heard_ms" in page.text and "traps answered to the point" in page.text
+    choices = Page(html(found["pairs"]))
+    for part in ("Elo", "Who is better than whom", "Wins", "a0 = 0.1, b0 = 0.1, c = 2000", "Sides that are far apart"):
+        assert part in choices.text
+    assert "No answers yet" in Page(html(found["empty"])).text
+
+
+@pytest.mark.parametrize("name", ["mos", "pairs", "page", "empty"])
+def test_no_rater_can_be_recognised(name: str, found: dict[str, Any]) -> None:
+    for text in (html(found[name]), latex(found[name]), markdown(found[name])):
+        assert "PID-" not in text
+        assert "HYPERLINK" not in text
+
+
+def test_latex_is_balanced_and_escaped(found: dict[str, Any]) -> None:
+    text = latex(found["mos"])
+    assert text.count(r"\begin{table}") == text.count(r"\end{table}") == 1
+    assert r"\begin{tabular}{lccc}" in text
+    assert r"$\pm$" in text
+    assert "±" not in text
+    assert re.search(r"heron & \d\.\d\d \$\\pm\$ \d\.\d\d & \d\.\d\d \$\\pm\$ \d\.\d\d & \d+ \\\\", text)
+    for special in "%&#_$":
+        assert latex_text(special) == f"\\{special}"
+    assert latex_text("a\\b{c}") == r"a\textbackslash{}b\{c\}"
+    assert latex(found["empty"]).startswith("% empty")
+
+
+def test_markdown_shows_text_as_text(found: dict[str, Any]) -> None:
+    text = markdown(found["pairs"])
+    assert "<script" not in text
+    assert markdown_text("a|b*c*<i>\n_d_") == r"a\|b\*c\*&lt;i&gt; \_d\_"
+    table = [line for line in text.splitlines() if line.startswith("|")]
+    assert len({re.sub(r"\\\|", "", line).count("|") for line in table[:5]}) == 1
+    assert f"## {detail_tables(found['pairs'])[0].caption}" in text
+
+
+def test_the_stopping_rule_says_where_it_stands(found: dict[str, Any]) -> None:
+    assert stop_rule(found["mos"]) is None
+    assert (
+        stop_rule(found["page"])
+        == "Stopping rule (every 95% interval at most ±90): reached. First look at 20 finished raters."
+    )
+    assert str(stop_rule(found["empty"])).endswith("no answers yet.")
+    tight = found["page"] | {"rule": found["page"]["rule"] | {"half_width": 0.01}}
+    assert "not reached by 3 of 3" in str(stop_rule(tight))
+
+
+def test_missing_numbers_are_dashes_and_reasons(found: dict[str, Any]) -> None:
+    """One rater gives no interval, and one-sided votes no maximum likelihood; neither may print a number."""
+    row = {"elo": None, "lo": None, "hi": None}
+    lost = found["pairs"]["tables"]["choices"]["elo"]["mle"]
+    lost = lost | {"systems": dict.fromkeys(lost["systems"], row), "reason": "heron never lost"}
+    choices = found["pairs"]["tables"]["choices"]
+    choices = choices | {"elo": choices["elo"] | {"mle": lost, "gamma": lost, "dsm": lost}}
+    less = found["pairs"] | {"tables": {"choices": choices}}
+    assert "heron never lost" in html(less)
+    assert "None" not in Page(html(less)).text
+    assert "nan" not in markdown(less)
+
+
+def test_a_report_of_a_million_votes_and_thirty_systems_is_quick(found: dict[str, Any]) -> None:
+    rng, size, n = np.random.default_rng(0), 30, 1_000_000
+    a = rng.integers(size, size=n)
+    b = (a + 1 + rng.integers(size - 1, size=n)) % size
+    votes = Votes(a, b, rng.integers(4, size=n).astype(np.uint8), rng.integers(300, size=n), names(size), raters(300))
+    counts = {"wins_a": 900, "wins_b": 800, "ties": 300, "both_bad": 298}
+    share = {"mean": 0.5, "low": 0.48, "high": 0.52, "n": 2298}
+    pairs = [{"a": x, "b": y, **counts, "share": share} for x, y in combinations(votes.systems, 2)]
+    choices = {
+        "n": n,
+        "names": votes.systems,
+        "pairs": {"raters": pairs, "exact": pairs, "wilson": pairs},
+        "elo": dict.fromkeys(("gamma", "mle", "dsm"), elo.elo_report(votes, "gamma", replicates=2)),
+        "constants": {"a0": 0.1, "b0": 0.1, "c": 2000.0, "replicates": 2},
+        "sides": {"a": 1, "b": 2, "tie": 3, "both_bad": 4},
+    }
+    large = found["pairs"] | {"tables": {"choices": choices}, "raters": 300}
+    tracemalloc.start()
+    began = time.process_time()
+    text = html(large) + latex(large) + markdown(large)
+    took_s, peak = time.process_time() - began, tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert took_s < 2.0
+    assert peak < 50e6
+    assert len(text) < 3_000_000
+
+
+def names(count: int) -> list[str]:
+    return [f"system-{k:02}" for k in range(count)]
+
+
+def raters(count: int) -> list[str]:
+    return [f"r{k}" for k in range(count)]

@@ -1,0 +1,133 @@
+"""The clip folder, and a campaign's sounds brought to one rate and one level."""
+
+import hashlib
+import io
+import os
+import struct
+import wave
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from soundmaking import RATE_HZ, spiky, tone
+
+from studio.core.clips import clip_id, read_wav, to_float, to_int16, wav_bytes
+from studio.core.errors import BadFile
+from studio.mos.store.clips import ClipFolder, rate_warnings, store_stimuli
+from studio.mos.store.sounds import Sound, loudness_lufs, read_clip
+
+
+def test_the_folder_names_clips_by_what_they_sound_like(tmp_path):
+    folder, pcm = ClipFolder(tmp_path / "clips"), to_int16(tone())
+    sha = folder.add(pcm, RATE_HZ)
+    assert sha == clip_id(pcm, RATE_HZ) == hashlib.sha256(struct.pack("<I", RATE_HZ) + pcm.tobytes()).hexdigest()
+    assert folder.path(sha) == tmp_path / "clips" / sha[:2] / f"{sha}.wav"
+    data = folder.path(sha).read_bytes()
+    assert len(data) == 44 + 2 * len(pcm) and data[44:] == pcm.tobytes()
+    assert [p for p in (tmp_path / "clips").rglob("*") if p.is_file()] == [folder.path(sha)]
+    assert np.array_equal(folder.read(sha)[0], pcm)
+
+
+def test_a_clip_is_written_once(tmp_path):
+    folder, pcm = ClipFolder(tmp_path), to_int16(tone())
+    sha = folder.add(pcm, RATE_HZ)
+    before = folder.path(sha).stat()
+    assert folder.add(pcm, RATE_HZ) == sha
+    assert folder.path(sha).stat().st_ino == before.st_ino
+
+
+def test_a_clip_is_on_disk_before_it_has_its_name(tmp_path, monkeypatch):
+    order = []
+    real_sync, real_replace = os.fsync, type(tmp_path).replace
+    monkeypatch.setattr(os, "fsync", lambda fd: (order.append("fsync"), real_sync(fd)))
+    monkeypatch.setattr(type(tmp_path), "replace", lambda self, to: (order.append("rename"), real_replace(self, to))[1])
+    ClipFolder(tmp_path).add(to_int16(tone()), RATE_HZ)
+    assert order == ["fsync", "rename", "fsync", "fsync"]
+
+
+def test_a_write_that_fails_leaves_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError("no space")))
+    with pytest.raises(OSError, match="no space"):
+        ClipFolder(tmp_path).add(to_int16(tone()), RATE_HZ)
+    assert [p for p in tmp_path.rglob("*") if p.is_file()] == []
+
+
+GOOD = "ab" * 32
+
+
+@pytest.mark.parametrize(
+    "sha", ["", "ab", GOOD[:-1], GOOD + "a", GOOD.upper(), GOOD[:-1] + "g", "../" + GOOD[3:], GOOD + "\n", "é" * 64]
+)
+def test_only_an_address_is_an_address(tmp_path, sha):
+    with pytest.raises(BadFile, match="64 hex digits"):
+        ClipFolder(tmp_path).path(sha)
+
+
+@given(sha=st.text(max_size=80))
+def test_no_text_leads_out_of_the_folder(tmp_path_factory, sha):
+    folder = ClipFolder(tmp_path_factory.getbasetemp())
+    try:
+        path = folder.path(sha)
+    except BadFile:
+        return
+    assert path.resolve().is_relative_to(folder.root.resolve())
+
+
+def test_a_damaged_clip_is_noticed(tmp_path):
+    folder = ClipFolder(tmp_path)
+    sha = folder.add(to_int16(tone()), RATE_HZ)
+    data = bytearray(folder.path(sha).read_bytes())
+    data[500] ^= 1
+    folder.path(sha).write_bytes(bytes(data))
+    with pytest.raises(BadFile, match="damaged"):
+        folder.read(sha)
+
+
+def test_stimuli_get_one_rate_and_one_level(tmp_path):
+    made = {("i", "a"): Sound(tone(0.3), RATE_HZ), ("i", "b"): Sound(tone(0.02, rate_hz=16_000), 16_000)}
+    folder = ClipFolder(tmp_path)
+    stored, told = store_stimuli({key: lambda key=key: made[key] for key in made}, folder)
+    assert "16000 Hz" in told[0] and len(told) == 1
+    for key, clip in stored.items():
+        pcm, rate_hz = read_wav(folder.path(clip.sha))
+        assert (rate_hz, len(pcm)) == (clip.rate_hz, clip.samples) == (RATE_HZ, RATE_HZ)
+        assert loudness_lufs(Sound(to_float(pcm), rate_hz)) == pytest.approx(-23, abs=0.05)
+        assert clip.source_rate_hz == made[key].rate_hz
+        assert clip.source_sha == clip_id(to_int16(made[key].pcm), clip.source_rate_hz)
+        assert clip.lufs_before + clip.gain_db == pytest.approx(-23) and clip.peak_dbfs <= -1
+
+
+def test_one_sound_that_would_clip_lowers_all(tmp_path):
+    made = {("i", "a"): Sound(tone(0.3, 2.0), RATE_HZ), ("i", "b"): spiky(0.5)}
+    stored, told = store_stimuli({key: lambda key=key: made[key] for key in made}, ClipFolder(tmp_path))
+    levels = [clip.lufs_after for clip in stored.values()]
+    assert levels[0] == pytest.approx(levels[1], abs=0.05) and levels[0] < -30
+    assert any("because one would clip" in line for line in told)
+
+
+def test_clipped_sources_are_told(tmp_path):
+    sound = Sound(tone(), RATE_HZ, clipped=True)
+    stored, told = store_stimuli({("i1", "a"): lambda: sound}, ClipFolder(tmp_path))
+    assert set(stored) == {("i1", "a")} and told == ["1 sounds came clipped: i1 by a"]
+    assert store_stimuli({}, ClipFolder(tmp_path)) == ({}, [])
+
+
+def test_no_sound_keeps_what_its_file_said_of_itself(tmp_path):
+    """A LIST chunk names the system that made the file; the stored clip has none."""
+    plain = wav_bytes(to_int16(tone()), RATE_HZ)
+    info = b"LIST" + struct.pack("<I", 16) + b"INFOISFT" + struct.pack("<I", 4) + b"slt\0"
+    data = plain[:4] + struct.pack("<I", len(plain) - 8 + len(info)) + plain[8:36] + info + plain[36:]
+    (tmp_path / "a.wav").write_bytes(data)
+    with wave.open(io.BytesIO(data)) as check:
+        assert check.getnframes() == RATE_HZ
+    folder = ClipFolder(tmp_path / "clips")
+    stored, _ = store_stimuli({("i", "a"): lambda: read_clip(tmp_path / "a.wav")}, folder)
+    kept = folder.path(stored["i", "a"].sha).read_bytes()
+    assert b"slt" not in kept[:200] and b"LIST" not in kept[:200] and kept[36:40] == b"data"
+
+
+def test_systems_with_other_rates_are_reported():
+    rates = {("i1", "a"): 24_000, ("i1", "b"): 16_000, ("i2", "b"): 24_000}
+    assert "a: 24000 Hz; b: 16000 Hz, 24000 Hz" in rate_warnings(rates)[0]
+    assert rate_warnings({("i1", "a"): 24_000, ("i1", "b"): 24_000}) == []

@@ -1,0 +1,203 @@
+"""The store: durable before it is acknowledged, one refusal spoils nothing, the same on SQLite and on PostgreSQL."""
+
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+from mos.held import hold, keep, names
+from sqlalchemy import event, text
+from sqlalchemy.exc import IntegrityError
+from sqlmodel import Session, select
+
+from studio.core.errors import BadOption
+from studio.mos.store.database import Store
+from studio.mos.store.tables.secrets import Secret
+from studio.mos.store.tables.stimuli import Item
+
+
+def test_what_is_acknowledged_is_seen_by_another_connection(store: Store, url: str) -> None:
+    """A future is resolved after the commit, never before."""
+    for n in range(20):
+        assert store.write(keep(f"n{n}")).result(10) == f"n{n}"
+        assert f"n{n}" in names(url)
+
+
+def test_nothing_is_acknowledged_while_its_commit_is_outstanding(store: Store) -> None:
+    """Those of one batch are all unresolved until the batch is committed."""
+    busy, go_on = hold(store)
+    assert busy.wait(10)
+    slow, first_ran = threading.Event(), threading.Event()
+    first = store.write(lambda _session: first_ran.set())
+    second = store.write(lambda _session: slow.wait(20))
+    go_on.set()
+    assert first_ran.wait(10)
+    time.sleep(0.05)
+    assert not first.done(), "it has run, but it is not on disk"
+    slow.set()
+    first.result(10)
+    second.result(10)
+
+
+def test_one_refusal_spoils_no_other(store: Store, url: str) -> None:
+    """A doubled key, an error of the caller's and a broken statement are refused alone, in the middle of a batch."""
+    busy, go_on = hold(store)
+    assert busy.wait(10)
+
+    def mistake(session: Session) -> None:
+        session.add(Secret(name="mistake", value="x"))
+        session.flush()
+        raise BadOption("no", "do not")
+
+    before = store.write(keep("before"))
+    doubled = store.write(keep("before", "other"))
+    wrong = store.write(mistake)
+    broken = store.write(lambda session: session.exec(text("SELECT nothing FROM nowhere")))  # type: ignore[call-overload]
+    after = store.write(keep("after"))
+    go_on.set()
+    assert (before.result(10), after.result(10)) == ("before", "after")
+    with pytest.raises(IntegrityError):
+        doubled.result(10)
+    with pytest.raises(BadOption):
+        wrong.result(10)
+    assert broken.exception(10) is not None
+    assert {"before", "after"} <= names(url) and "mistake" not in names(url)
+
+
+def test_what_a_batch_answered_is_whole_though_a_later_one_failed_on_the_same_row(store: Store) -> None:
+    """Jobs share a transaction, not their objects."""
+    store.write_now(keep("row"))
+    busy, go_on = hold(store)
+    assert busy.wait(10)
+
+    def spoil(session: Session) -> None:
+        row = session.exec(select(Secret).where(Secret.name == "row")).one()
+        row.value = "spoilt"
+        session.add(row)
+        session.flush()
+        raise BadOption("no")
+
+    got = store.write(lambda session: session.exec(select(Secret).where(Secret.name == "row")).one())
+    spoilt = store.write(spoil)
+    go_on.set()
+    assert isinstance(spoilt.exception(10), BadOption)
+    assert got.result(10).value == "x"
+
+
+def test_those_who_wait_share_commits(store: Store) -> None:
+    """A hundred writes that wait cost two commits, not a hundred."""
+    commits: list[int] = []
+    event.listen(store._writing, "commit", lambda _connection: commits.append(1))
+    busy, go_on = hold(store)
+    assert busy.wait(10)
+    waiting = [store.write(keep(f"n{n}")) for n in range(100)]
+    go_on.set()
+    for one in waiting:
+        one.result(10)
+    assert len(commits) <= 3
+
+
+def test_answers_do_not_queue_behind_a_crowd(store: Store) -> None:
+    """What is to be soon is run first and committed before the others; those of one rank go in turn."""
+    events: list[str] = []
+    event.listen(store._writing, "commit", lambda _connection: events.append("commit"))
+    busy, go_on = hold(store)
+    assert busy.wait(10)
+
+    def noting(name: str) -> Callable[[Session], str]:
+        def work(session: Session) -> str:
+            events.append(name)
+            return keep(name)(session)
+
+        return work
+
+    jobs = [store.write(noting(name)) for name in "abc"] + [store.write(noting(name), soon=True) for name in "xy"]
+    go_on.set()
+    for job in jobs:
+        job.result(10)
+    assert "".join(events).replace("commit", ".") in ("xy.abc.", ".xy.abc.")
+
+
+def test_twenty_threads_lose_nothing(store: Store, url: str) -> None:
+    """Writers and readers at once: everything acknowledged is there, once."""
+    done: list[str] = []
+    seen: list[int] = []
+
+    def write(thread: int) -> None:
+        for n in range(10):
+            done.append(store.write(keep(f"t{thread}n{n}")).result(20))
+            with store.read() as session:
+                seen.append(len(session.exec(select(Secret)).all()))
+
+    threads = [threading.Thread(target=write, args=(t,)) for t in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert len(done) == len(seen) == 200
+    assert set(done) == {n for n in names(url) if n.startswith("t")}
+
+
+def test_two_stores_on_one_database_take_turns(store: Store, url: str) -> None:
+    """A command beside the server: what was read inside a write is still so at its commit."""
+    other = Store(url)
+    store.write_now(keep("count", "0"))
+
+    def add_one(session: Session) -> None:
+        row = session.exec(select(Secret).where(Secret.name == "count")).one()
+        row.value = str(int(row.value) + 1)
+        session.add(row)
+
+    pending = [s.write(add_one) for _ in range(40) for s in (store, other)]
+    for one in pending:
+        one.result(20)
+    with store.read() as session:
+        assert session.exec(select(Secret.value).where(Secret.name == "count")).one() == "80"
+    other.close()
+
+
+def test_a_reader_has_one_view(store: Store) -> None:
+    """What is committed while somebody reads does not appear in the middle of it."""
+    store.write_now(keep("first"))
+    with store.read() as session:
+        assert session.exec(select(Secret.name)).all() == ["first"]
+        store.write_now(keep("second"))
+        assert session.exec(select(Secret.name)).all() == ["first"]
+    with store.read() as session:
+        assert len(session.exec(select(Secret.name)).all()) == 2
+
+
+def test_what_a_reader_changes_is_thrown_away(store: Store, url: str) -> None:
+    """Only ``write`` writes."""
+    with store.read() as session:
+        session.add(Secret(name="smuggled", value="x"))
+        session.flush()
+    assert "smuggled" not in names(url)
+
+
+def test_foreign_keys_hold(store: Store) -> None:
+    """SQLite leaves them off unless it is told."""
+    with pytest.raises(IntegrityError):
+        store.write_now(lambda session: session.add(Item(campaign_id=99, name="i", text="", role="test")))
+
+
+def test_settings_are_the_durable_ones(store: Store, url: str) -> None:
+    """WAL, FULL and foreign keys on SQLite; commits waited for on PostgreSQL."""
+    settings = store.settings
+    if url.startswith("sqlite"):
+        durable = {"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1", "busy_timeout": "30000"}
+        assert settings == durable | {"secure_delete": "1"}
+    else:
+        assert settings["synchronous_commit"] == "on"
+        assert set(settings) == {"server_version", "synchronous_commit", "fsync"}
+
+
+def test_a_caller_who_goes_away_spoils_nothing(store: Store, url: str) -> None:
+    """A request that was broken off cannot take its write back, nor stop the writer."""
+    busy, go_on = hold(store)
+    assert busy.wait(10)
+    gone = store.write(keep("gone"))
+    assert not gone.cancel()
+    go_on.set()
+    store.write_now(keep("after"))
+    assert {"gone", "after"} <= names(url)
