@@ -107,9 +107,19 @@ def say(
     text: Annotated[str, typer.Argument(help="What to say; - reads a pipe and speaks as it comes.")] = "",
     out: Annotated[Path | None, typer.Option("--out", "-o", help="WAV file; played here when absent.")] = None,
     voice: VoiceName = "",
-    scheme: Annotated[str, typer.Option(help="S1 repeats the look-ahead words, S2 feeds each once.")] = "S1",
-    window: Annotated[int, typer.Option("--window", "-m", help="Words seen per segment, 1 to 6.")] = 3,
-    hop: Annotated[int, typer.Option("--hop", "-n", help="Words spoken per segment, at most the window.")] = 1,
+    option: Annotated[
+        list[str] | None, typer.Option("--option", help="name=value, of the voice's family; may be repeated.")
+    ] = None,
+    window: Annotated[
+        int | None, typer.Option("--window", "-m", help="Words seen per segment: --option m=... (SpeakStream).")
+    ] = None,
+    hop: Annotated[
+        int | None, typer.Option("--hop", "-n", help="Words spoken per segment: --option n=... (SpeakStream).")
+    ] = None,
+    scheme: Annotated[
+        str | None,
+        typer.Option(help="S1 repeats look-ahead words, S2 does not: --option scheme=... (SpeakStream)."),
+    ] = None,
     temperature: Annotated[float | None, typer.Option(help="The voice's own unless given; 0 is greedy.")] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same samples.")] = 0,
     trace: Annotated[Path | None, typer.Option(help="Also write the trace: events, frames, p_eos, sound.")] = None,
@@ -125,7 +135,9 @@ def say(
 ) -> None:
     """Speak a text into a WAV file."""
     from studio import say as saying
+    from studio.core.cards import parse_voice
     from studio.core.errors import BadOption
+    from studio.core.options import parse_options
     from studio.core.ports import SpeakRequest
     from studio.core.time import MonotonicClock
     from studio.engine.loop import open_engine
@@ -141,9 +153,12 @@ def say(
         source = saying.piped(sys.stdin.fileno())
     else:
         source = list(saying.at_once(text) if typing_wpm is None else saying.typed(text, typing_wpm))
-    options = {"scheme": scheme, "m": window, "n": hop}
+    short = {"m": window, "n": hop, "scheme": scheme}
+    written = [f"{name}={value}" for name, value in short.items() if value is not None] + (option or [])
     engine = open_engine(voices, best(), device, threads=threads, vocoder=vocoder)
     try:
+        card, _ = parse_voice(voice, {card.name: card for card in engine.cards()})
+        options = parse_options(card.options, written)
         request = SpeakRequest(voice=voice, seed=seed, temperature=temperature, options=options)
         folder = trace.with_suffix("") if trace else None
         with saying.progress() as told:

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from studio.core.errors import BadText
+from studio.core.errors import BadText, StudioError
+from studio.core.events import Failed, Unsupported
 from studio.core.ports import SpeakRequest
 from studio.core.trace import Trace, collect
 from studio.text.normalise import best
@@ -31,9 +32,10 @@ def synthesize(
         options: the family's options (SpeakStream: ``scheme``, ``m``, ``n``).
 
     Raises:
-        BadText: the text is empty.
+        BadText: the text is empty, or nothing of it can be spoken.
         BadVoice: there is no such voice or speaker, or its files do not match its card.
         BadOption: an option is unknown or outside its range.
+        StudioError: the voice broke off; what it had made is lost.
     """
     from studio.engine.loop import open_engine  # torch comes with it
 
@@ -45,6 +47,13 @@ def synthesize(
         utterance = engine.open(request)
         utterance.push_text(text)
         utterance.end()
-        return collect({"sha256": dict(utterance.card.sha256)}, utterance.events())
+        trace = collect({"sha256": dict(utterance.card.sha256)}, utterance.events())
     finally:
         engine.close()
+    last = trace.events[-1]
+    if isinstance(last, Failed):
+        raise StudioError(last.message)
+    if not len(trace.pcm):
+        reasons = [event.why for event in trace.events if isinstance(event, Unsupported)]
+        raise BadText("nothing of the text can be spoken", next(iter(reasons), "give at least one word"))
+    return trace

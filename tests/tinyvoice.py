@@ -7,7 +7,8 @@ from safetensors.torch import save_file
 
 from studio.core.cards import Card, sha256_of, write_card
 from studio.engine import dmel
-from studio.engine.families.speakstream import OPTION_SPECS, Config, SpeakStream
+from studio.engine.families.speakstream.net import Config, SpeakStream
+from studio.engine.families.speakstream.rule import OPTION_SPECS
 from studio.engine.vocoders.registry import build_vocoder
 
 VOCODERS: dict[str, dict[str, int]] = {

@@ -14,8 +14,9 @@ import torch
 from studio.bench.material import Desk, Setting, TeacherSpeech, desk, read_texts
 from studio.core.trace import Trace
 from studio.engine import dmel
-from studio.engine.families.speakstream import Options, SpeakStream
-from studio.engine.families.speakstream_stream import SpeakStreamFamily
+from studio.engine.families.speakstream.family import SpeakStreamFamily
+from studio.engine.families.speakstream.net import SpeakStream
+from studio.engine.families.speakstream.rule import Options
 from studio.measure.boundaries import BoundaryScore, boundary_score, distances, obeys
 from studio.measure.recogniser import Sound, WordTime, align_all
 from studio.measure.report import print_table

@@ -5,6 +5,7 @@ time since ``ready``; ``sample`` is the index of a PCM sample made by the voice 
 card's rate), so waits are never samples. ``to_dict`` and ``from_dict`` are the JSON form.
 """
 
+import math
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, ClassVar, Literal
 
@@ -132,7 +133,10 @@ class Eos(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class Frames(Event):
-    """Frames of the acoustic alphabet and p_eos of each, kept in the trace's layers, not on the wire."""
+    """Frames of the acoustic alphabet and p_eos of each, kept in the trace's layers, not on the wire.
+
+    A frame's p_eos is known when it was fed back: it is NaN (None in JSON) for the last one of what was broken off.
+    """
 
     type: ClassVar[str] = "frames"
     first_frame: int
@@ -144,7 +148,7 @@ class Frames(Event):
             "type": self.type,
             "t_ms": round(self.t_ms, 3),
             "first_frame": self.first_frame,
-            "p_eos": [round(float(p), 5) for p in self.p_eos],
+            "p_eos": [None if math.isnan(p) else round(float(p), 5) for p in self.p_eos],
         }
 
 

@@ -97,12 +97,16 @@ class WordStream:
         return changes
 
     def feed(self, text: str) -> Iterator[WordChanges]:
-        """Append text as ``push`` does, but lazily, for pastes. Exhaust it before any other call."""
+        """Append text as ``push`` does, but lazily, for pastes: a step for each run of white space or of letters.
+
+        Most steps commit nothing, so that who reads a huge text may stop anywhere. Exhaust it before any other call.
+        """
         assert not self._ended, "text after the end"
         for run in _RUNS.finditer(text):
             if run[0][0] in WHITE:
                 yield from self._close_token()
                 self._at += len(run[0])
+                yield WordChanges()
                 continue
             if not self._token:
                 self._token_start = self._at

@@ -1,9 +1,10 @@
-"""The engine of one process: voices in memory, a few places, one thread that gives every utterance its turn."""
+"""The engine of one process: voices in memory, a few places, one thread that opens utterances and takes their turns."""
 
-import logging
 import threading
+from collections import deque
 from collections.abc import Sequence
-from dataclasses import replace
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -11,17 +12,33 @@ import torch
 from studio.core import events as ev
 from studio.core.cards import Card, parse_voice, read_cards
 from studio.core.errors import BadOption, BadVoice, Busy, StudioError
-from studio.core.ports import MAX_SEED, MAX_TEMPERATURE, Normaliser, SpeakRequest
+from studio.core.options import default_options, merge_options
+from studio.core.ports import MAX_SEED, Normaliser, SpeakRequest
 from studio.core.time import Clock, MonotonicClock
-from studio.engine.utterance import LocalUtterance
+from studio.engine.pool import Pool
+from studio.engine.utterance import LocalUtterance, check_temperature
 from studio.engine.voices import Voice, load_voice, pick_device
 
 PLACES = 4
-_log = logging.getLogger(__name__)
+_OPEN_S = 30.0
+
+
+@dataclass(frozen=True)
+class _Opening:
+    """An utterance that somebody waits for."""
+
+    voice: Voice
+    speaker: str
+    request: SpeakRequest
+    temperature: float
+    done: "Future[LocalUtterance]" = field(default_factory=Future)
 
 
 class LocalEngine:
-    """Speaks utterances in turn, one frame each; see ``studio.core.ports.Engine``."""
+    """Speaks utterances in turn, one frame each; see ``studio.core.ports.Engine``.
+
+    Slots are taken, made ready and given back on the engine's own thread: no caller waits for another's.
+    """
 
     def __init__(
         self,
@@ -30,14 +47,19 @@ class LocalEngine:
         places: int,
         normalise: Normaliser,
         clock: Clock,
+        threads: int = 1,
     ) -> None:
+        self._threads = threads
         self._cards = {name: card for name, (card, _) in voices.items()}
         self._folders = {name: folder for name, (_, folder) in voices.items()}
         self._device, self._places, self._normalise, self._clock = device, places, normalise, clock
         self._loaded: dict[str, Voice] = {}
         self._loading = threading.Lock()
+        self._pool = Pool(clock)
+        self._openings: deque[_Opening] = deque()
         self._active: list[LocalUtterance] = []
-        self._wake = threading.Condition(threading.RLock())
+        self._lock = threading.Lock()  # of the two lists and of what follows; never held while anything is computed
+        self._news = threading.Event()  # something came in since the last turn began
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
         self._thread.start()
@@ -59,77 +81,94 @@ class LocalEngine:
         temperature = card.temperature if request.temperature is None else request.temperature
         check_temperature(temperature)
         if not 0 <= request.seed <= MAX_SEED:
-            raise BadOption(f"the seed {request.seed} is out of range", f"it is a whole number from 0 to {MAX_SEED}")
-        voice = self.voice(card.name)
-        with self._wake:
+            raise BadOption("the seed is out of range", f"it is a whole number from 0 to {MAX_SEED}")
+        options = merge_options(card.options, request.options, default_options(card.options))
+        opening = _Opening(self.voice(card.name), speaker, replace(request, options=options), temperature)
+        with self._lock:
             if self._closed:
                 raise Busy("the engine is being closed", "start it again")
-            if len(self._active) >= self._places:
-                raise Busy(f"all {self._places} places are taken", "try again when one of them has ended")
-            stream, options = voice.family.open(
-                card.speakers.index(speaker), request.options, temperature, request.seed
-            )
-            ready = ev.Ready(
-                utterance=0,
-                voice=card.name,
-                speaker=speaker,
-                family=card.family,
-                rate_hz=card.sample_rate_hz,
-                frame_samples=card.frame_samples,
-                seed=request.seed,
-                options=options | {"temperature": temperature},
-            )
-            utterance = LocalUtterance(
-                voice, stream, ready, self._normalise, self._clock, self._wake, request.credit_samples
-            )
-            self._active.append(utterance)
-            self._wake.notify_all()
-            return utterance
+            self._openings.append(opening)
+        self._news.set()
+        return opening.done.result(timeout=_OPEN_S)
 
     def places_free(self) -> int:
         """How many more utterances can begin now."""
-        with self._wake:
-            return self._places - len(self._active)
+        with self._lock:
+            return self._places - sum(not one.done for one in self._active) - len(self._openings)
 
     def close(self) -> None:
         """End every utterance and the thread."""
-        with self._wake:
+        with self._lock:
             self._closed = True
-            self._wake.notify_all()
+        self._news.set()
         self._thread.join()
 
     def _run(self) -> None:
-        while True:
-            with self._wake:
-                if self._closed:
-                    for utterance in self._active:
-                        utterance.fail("closed", "the engine was closed")
-                    return
-                active = [*self._active]
-            did = False
-            for utterance in active:
-                did |= self._turn(utterance)
-            with self._wake:
-                self._active = [u for u in self._active if not u.done]
-                if not did and not self._closed:
-                    self._wake.wait(timeout=0.05)
-
-    def _turn(self, utterance: LocalUtterance) -> bool:
-        """One utterance's turn; whatever goes wrong in it ends that utterance alone."""
+        before = torch.get_num_threads()
+        torch.set_num_threads(self._threads)  # a thread that was not told takes every core for some of its products
         try:
-            return utterance.turn()
-        except StudioError as error:
-            utterance.fail(error.code, str(error))
-        except Exception as error:  # noqa: BLE001 - the engine must go on for the others
-            _log.exception("an utterance failed")
-            utterance.fail("internal", f"{type(error).__name__} in the engine; the log has the details")
-        return True
+            self._serve()
+        finally:
+            torch.set_num_threads(before)  # torch keeps one number for the whole process
 
+    def _serve(self) -> None:
+        while True:
+            self._news.clear()  # before anything is read: what comes in from now on is not waited for
+            self._open_waiting()
+            with self._lock:
+                self._active = [one for one in self._active if not one.done]
+                active, closed = [*self._active], self._closed
+            if closed:
+                break
+            if not self._pool.turn(active):
+                self._news.wait()
+        self._open_waiting()  # which now refuses
+        for utterance in active:
+            utterance.fail("closed", "the engine was closed")
 
-def check_temperature(temperature: float) -> None:
-    """Raises BadOption when a temperature is out of range."""
-    if not 0.0 <= temperature <= MAX_TEMPERATURE:
-        raise BadOption(f"the temperature {temperature} is out of range", f"it is from 0 (greedy) to {MAX_TEMPERATURE}")
+    def _open_waiting(self) -> None:
+        """Make ready what callers wait for."""
+        while True:
+            with self._lock:
+                if not self._openings:
+                    return
+                opening = self._openings[0]
+                spoken = sum(not one.done for one in self._active)
+                if self._closed:
+                    refusal = Busy("the engine is being closed", "start it again")
+                elif spoken >= self._places:
+                    refusal = Busy(f"all {self._places} places are taken", "try again when one of them has ended")
+                else:
+                    refusal = None
+            try:
+                if refusal is not None:
+                    raise refusal
+                utterance = self._begin(opening)
+            except Exception as error:  # noqa: BLE001 - whoever waits is told, and the engine goes on
+                with self._lock:
+                    self._openings.popleft()
+                opening.done.set_exception(error)
+                continue
+            with self._lock:
+                self._openings.popleft()
+                self._active.append(utterance)
+            opening.done.set_result(utterance)
+
+    def _begin(self, opening: _Opening) -> LocalUtterance:
+        voice, request, card = opening.voice, opening.request, opening.voice.card
+        speaker = card.speakers.index(opening.speaker)
+        row = voice.open(speaker, request.options, opening.temperature, request.seed)
+        ready = ev.Ready(
+            utterance=0,
+            voice=card.name,
+            speaker=opening.speaker,
+            family=card.family,
+            rate_hz=card.sample_rate_hz,
+            frame_samples=card.frame_samples,
+            seed=request.seed,
+            options={**request.options, "temperature": opening.temperature},
+        )
+        return LocalUtterance(voice, row, ready, self._normalise, self._clock, self._news.set, request.credit_samples)
 
 
 def open_engine(
@@ -154,7 +193,6 @@ def open_engine(
     Raises:
         BadVoice, BadOption, NeedsPackage.
     """
-    torch.set_num_threads(threads)
     found = read_cards(voices)
     if voice_names:
         for name in voice_names:
@@ -167,7 +205,7 @@ def open_engine(
         for name, (card, folder) in found.items():
             if vocoder in card.vocoders:
                 found[name] = (replace(card, vocoder=vocoder), folder)
-    engine = LocalEngine(found, pick_device(device), places, normalise, clock or MonotonicClock())
+    engine = LocalEngine(found, pick_device(device), places, normalise, clock or MonotonicClock(), threads)
     try:
         engine.voice(next(iter(found)))
     except StudioError:

@@ -1,47 +1,52 @@
 """Voices: a card, a family's net and a vocoder, loaded and verified together."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
-from torch import Tensor
 
 from studio.core.cards import Card
 from studio.core.errors import BadOption, BadVoice, NeedsPackage
-from studio.engine import dmel
-from studio.engine.families.base import Family, family_info
-from studio.engine.vocoders.base import State, Vocoder
+from studio.engine.alphabets import alphabet
+from studio.engine.families.base import Family, Row, family_info
+from studio.engine.vocode import VocodeModule
+from studio.engine.vocoders.base import Vocoder
 from studio.engine.vocoders.registry import build_vocoder
 from studio.engine.weights import load_weights
-
-_DEQUANTISERS = {dmel.ALPHABET: dmel.dequantise}
 
 
 @dataclass
 class Voice:
-    """A voice ready to speak; ``warm`` keeps the vocoder's state after each speaker's silence prompt."""
+    """A voice ready to speak, with the slots that are free."""
 
     card: Card
     family: Family
-    vocoder: Vocoder
+    vocode: VocodeModule
     device: torch.device
-    warm: dict[int, State]
+    free: list[int]
 
-    def mels(self, levels: Tensor) -> Tensor:
-        """What the vocoder takes, float32 [1, T, C], for frames uint8 [T, C] of the card's alphabet."""
-        return _DEQUANTISERS[self.card.alphabet](levels.to(self.device)).unsqueeze(0)
+    @property
+    def vocoder(self) -> Vocoder:
+        """The net of ``vocode``."""
+        return self.vocode.vocoder
 
-    @torch.inference_mode()
-    def vocoder_state(self, speaker: int, seed: int) -> State:
-        """The vocoder after the silence prompt: made once for each speaker, then copied."""
-        if speaker not in self.warm:
-            _, state = self.vocoder.step(
-                self.mels(self.family.prompt(speaker)), self.vocoder.init_state(1, self.device)
-            )
-            self.warm[speaker] = state
-        state = self.warm[speaker].clone()
-        state.seed.fill_(seed)
-        return state
+    def open(self, speaker: int, options: Mapping[str, Any], temperature: float, seed: int) -> Row:
+        """A row in free slots, which it owns until ``release``. Raises BadOption."""
+        count = self.family.slots_per_row
+        slots = tuple(self.free[-count:])
+        assert len(slots) == count, "the engine admits no more rows than there are places"
+        row = self.family.row(slots, speaker, options, temperature, seed)
+        del self.free[-count:]
+        for slot in slots:
+            self.family.slots.reset(slot)
+        self.vocode.reset(slots[0], self.family.prompt(speaker), seed)
+        return row
+
+    def release(self, row: Row) -> None:
+        """Take a row's slots back."""
+        self.free.extend(row.slots)
 
 
 def pick_device(name: str) -> torch.device:
@@ -64,6 +69,8 @@ def load_vocoder(card: Card, folder: Path, device: torch.device, name: str = "")
 
 
 def load_voice(card: Card, folder: Path, device: torch.device, places: int) -> Voice:
-    """Load and verify a voice. Raises BadVoice."""
+    """Load and verify a voice with slots for so many utterances. Raises BadVoice."""
     family = family_info(card.family).load(card, folder, device, places)
-    return Voice(card, family, load_vocoder(card, folder, device), device, {})
+    slots = places * family.slots_per_row
+    vocode = VocodeModule(load_vocoder(card, folder, device), alphabet(card.alphabet), slots, device)
+    return Voice(card, family, vocode, device, [*range(slots)][::-1])

@@ -13,7 +13,8 @@ from studio.core import events as ev
 from studio.core.clips import to_float, to_int16, write_wav
 from studio.core.trace import collect
 from studio.engine import dmel
-from studio.engine.families.speakstream import Config, Options, SpeakStream
+from studio.engine.families.speakstream.net import Config, SpeakStream
+from studio.engine.families.speakstream.rule import Options
 from studio.measure.recogniser import Recogniser
 from studio.train import teachers
 

@@ -7,11 +7,11 @@ from tinyvoice import write_tiny_voice
 
 from studio.core import events as ev
 from studio.core.ports import SpeakRequest
-from studio.engine.families.speakstream import Config, SpeakStream
+from studio.engine.families.speakstream.net import Config, SpeakStream
 from studio.engine.loop import open_engine
 from studio.engine.nets.transformer import attend_whole
 from studio.engine.sampling import sample_levels, uniform
-from studio.engine.state import ContextFull, KeyValueCache
+from studio.engine.slots import ContextFull, KeyValueSlots
 from studio.text.normalise import best
 
 
@@ -26,9 +26,9 @@ def net(layers: int = 3, width: int = 64) -> SpeakStream:
     return made
 
 
-def cache_of(made: SpeakStream, slots: int, capacity: int = 256) -> KeyValueCache:
+def slots_of(made: SpeakStream, slots: int, capacity: int = 256) -> KeyValueSlots:
     c = made.decoder.config
-    return KeyValueCache(c.layers, slots, c.heads, capacity, c.head_width)
+    return KeyValueSlots(c.layers, slots, c.heads, capacity, c.head_width, poison=True)
 
 
 def test_the_papers_size():
@@ -42,8 +42,8 @@ def test_streaming_equals_whole():
     made = net()
     x = torch.randn(1, 40, 64)
     whole = made.decoder(x)
-    cache = cache_of(made, 2)
-    pieces = [made.decoder.extend(x[:, a:b], cache, [1]) for a, b in [(0, 7), (7, 8), (8, 9), (9, 25), (25, 40)]]
+    slots = slots_of(made, 2)
+    pieces = [made.decoder.extend(x[:, a:b], slots, [1]) for a, b in [(0, 7), (7, 8), (8, 9), (9, 25), (25, 40)]]
     torch.testing.assert_close(torch.cat(pieces, 1), whole, rtol=1e-4, atol=1e-5)
 
 
@@ -55,12 +55,12 @@ def test_law_3_a_row_does_not_know_its_neighbours(size):
     rows = torch.randn(8, 12, 64)
 
     def run(slots: list[int], order: list[int]) -> torch.Tensor:
-        cache = cache_of(made, 8)
+        memory = slots_of(made, 8)
         for slot, length in zip(slots, [3, 9, 5, 12, 7, 1, 11, 2], strict=False):
             if slot >= 0:
-                made.decoder.extend(rows[slot : slot + 1, :length], cache, [slot])
+                made.decoder.extend(rows[slot : slot + 1, :length], memory, [slot])
         x = torch.stack([rows[max(o, 0), :1] for o in order])
-        return made.heads(made.decoder.extend(x, cache, order))[0]
+        return made.heads(made.decoder.extend(x, memory, order))[0]
 
     alone = run([0, -1, -1, -1], [0, -1, -1, -1])[0]
     together = run([*range(size)], [*range(size)])[0]
@@ -71,34 +71,64 @@ def test_law_3_a_row_does_not_know_its_neighbours(size):
 @torch.inference_mode()
 def test_unwritten_memory_is_loud_and_never_read():
     made = net()
-    cache = cache_of(made, 2)
-    out = made.decoder.extend(torch.randn(1, 5, 64), cache, [0])
+    slots = slots_of(made, 2)
+    out = made.decoder.extend(torch.randn(1, 5, 64), slots, [0])
     assert torch.isfinite(out).all()
-    assert cache.keys[:, 0, :, 5:].isnan().all() and cache.keys[:, 1].isnan().all()
-    cache.held[0] = 6  # a slot that claims more than it wrote
-    assert made.decoder.extend(torch.randn(1, 1, 64), cache, [0]).isnan().any()
-    cache.reset(0)
-    assert cache.keys[:, 0].isnan().all() and cache.held[0] == 0
+    assert all(keys[0, :, 5:].isnan().all() and keys[1].isnan().all() for keys in slots.keys)
+    slots.length[0] = 6  # a slot that claims more than it wrote
+    assert made.decoder.extend(torch.randn(1, 1, 64), slots, [0]).isnan().any()
+    slots.reset(0)
+    assert all(keys[0].isnan().all() for keys in slots.keys) and slots.length[0] == 0 and slots.epoch[0] == 1
 
 
 @torch.inference_mode()
 def test_dropping_the_oldest_keeps_the_rest_where_it_was():
     made = net(layers=1)  # one layer: what is kept does not remember what was dropped
     x = torch.randn(1, 20, 64)
-    full, cut = cache_of(made, 1), cache_of(made, 1)
+    full, cut = slots_of(made, 1), slots_of(made, 1)
     made.decoder.extend(x[:, :19], full, [0])
-    full.drop(0, 8)
+    full.start[0] = 8
     made.decoder.extend(x[:, 8:19], cut, [0])
     after_drop = made.decoder.extend(x[:, 19:], full, [0])
     fresh = made.decoder.extend(x[:, 19:], cut, [0])
     torch.testing.assert_close(after_drop, fresh, rtol=1e-4, atol=1e-5)
-    assert full.held[0] == 12 and full.position[0] == 20
+    assert full.length[0] == 20 and full.start[0] == 8
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("capacity", [20, 23, 32])
+def test_a_ring_that_goes_round_is_as_good_as_a_long_memory(capacity):
+    """Far more tokens than a slot holds, the oldest forgotten in time, in pieces of several lengths."""
+    made = net()
+    x = torch.randn(1, 90, 64)
+    ring, long = slots_of(made, 2, capacity), slots_of(made, 2)
+    at = 0
+    for tokens in [7, 1, 1, 9, 1, 5, 1, 1, 8, 1, 12, 1, 1, 1, 10, 1, 9, 1, 1, 11]:
+        for slots in (ring, long):
+            slots.start[1] = max(0, at + tokens - 18)
+        pieces = [made.decoder.extend(x[:, at : at + tokens], slots, [1]) for slots in (ring, long)]
+        torch.testing.assert_close(pieces[0], pieces[1], rtol=1e-4, atol=1e-5)
+        at += tokens
+    assert at > 3 * 20
+
+
+@torch.inference_mode()
+def test_going_back_is_to_lower_a_length():
+    made = net()
+    x = torch.randn(1, 30, 64)
+    straight, turned = slots_of(made, 1), slots_of(made, 1)
+    made.decoder.extend(x[:, :10], straight, [0])
+    made.decoder.extend(x[:, :10], turned, [0])
+    made.decoder.extend(torch.randn(1, 8, 64), turned, [0])
+    turned.length[0] = 10
+    ends = [made.decoder.extend(x[:, 10:], slots, [0]) for slots in (straight, turned)]
+    assert torch.equal(*ends)
 
 
 def test_a_full_slot_says_so():
-    cache = KeyValueCache(1, 1, 1, 4, 2)
+    slots = KeyValueSlots(1, 1, 1, 4, 2)
     with pytest.raises(ContextFull, match="4 tokens"):
-        cache.write(0, 0, torch.zeros(1, 5, 2), torch.zeros(1, 5, 2))
+        slots.write(0, 0, 0, torch.zeros(1, 5, 2), torch.zeros(1, 5, 2))
 
 
 def test_noise_is_a_function_of_seed_frame_and_channel():

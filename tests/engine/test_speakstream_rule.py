@@ -5,7 +5,7 @@ import math
 import pytest
 
 from studio.core.errors import BadOption
-from studio.engine.families.speakstream import FeedingRule, Options, Plan
+from studio.engine.families.speakstream.rule import FeedingRule, Options, Plan
 
 WINDOWS = [(m, n) for m in range(1, 7) for n in range(1, m + 1)]
 

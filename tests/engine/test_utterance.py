@@ -1,11 +1,16 @@
 """An utterance's life: waits, credit, cancel, options in mid-text, pastes, words that cannot be said."""
 
+import threading
 import time
+from dataclasses import replace
 
 import pytest
+from safetensors.torch import load_file, save_file
 from tinyvoice import write_tiny_voice
 
 from studio.core import events as ev
+from studio.core.cards import read_card, sha256_of, write_card
+from studio.core.errors import BadOption
 from studio.core.ports import SpeakRequest
 from studio.engine.loop import open_engine
 from studio.text.normalise import best
@@ -137,3 +142,146 @@ def test_caller_events_and_played_reports_are_kept_in_order(engine):
     assert times == sorted(times)
     utterance.note(ev.Edited(first=0, last=0, text="late"))  # after the end nothing is added
     assert utterance._out.empty()
+
+
+def test_options_do_not_wait_behind_text(engine):
+    """With two hundred words unread, the next segment obeys all the same."""
+    utterance = engine.open(SpeakRequest(options={"m": 2, "n": 1}, credit_samples=12_000))
+    stream = utterance.events()
+    utterance.push_text("word " * 200)
+    before = [e for e in until(stream, ev.Audio, 20) if isinstance(e, ev.Segment)]
+    utterance.set_options({"m": 5, "n": 2})
+    utterance.grant(10**9)
+    got = until(stream, ev.Segment, 2)
+    segments = [e for e in got if isinstance(e, ev.Segment)]
+    assert len(segments[-1].words) == 2 and len(segments[-1].seen) == 5 and segments[-1].index <= before[-1].index + 3
+    utterance.cancel()
+    list(stream)
+
+
+def test_options_are_checked_against_those_that_wait(engine):
+    """n = 3 is fine, and so is m = 2, but not together: who asks is told, and the voice goes on."""
+    utterance = engine.open(SpeakRequest(options={"m": 3, "n": 1}))
+    utterance.set_options({"n": 3})
+    with pytest.raises(BadOption, match="hop n = 3"):
+        utterance.set_options({"m": 2})
+    with pytest.raises(BadOption, match="temperature"):
+        utterance.set_options({}, temperature=float("nan"))
+    utterance.push_text("one two three four")
+    utterance.end()
+    got = list(utterance.events())
+    assert isinstance(got[-1], ev.Ended)
+    assert [len(e.words) for e in got if isinstance(e, ev.Segment)] == [3, 1]
+
+
+def test_a_text_that_cannot_be_spoken_keeps_nobody_waiting(engine):
+    silent = engine.open(SpeakRequest())
+    silent.push_text("🙂 " * 30_000)
+    silent.end()
+    other = engine.open(SpeakRequest(options={"m": 1, "n": 1}))
+    other.push_text("good morning")
+    other.end()
+    assert isinstance(list(other.events())[-1], ev.Ended)
+    assert not silent.done, "it is read beside the other's speech, not before it"
+    silent.cancel()
+    left = [e for e in silent.events() if isinstance(e, ev.Unsupported)]
+    assert len(left) < 30_000
+
+
+def test_the_last_frame_is_kept_at_a_cancel(engine):
+    utterance = engine.open(SpeakRequest(credit_samples=6_000))
+    stream = utterance.events()
+    utterance.push_text("several words are here to be spoken by it")
+    got = until(stream, ev.Audio, 10)
+    utterance.cancel(3_000)
+    got += list(stream)
+    frames = [e for e in got if isinstance(e, ev.Frames)]
+    assert [e.first_frame for e in frames] == [*range(10)]
+    assert got[-1].samples == 6_000
+
+
+def test_text_that_comes_between_a_turn_and_the_wait_is_not_overheard(engine):
+    utterance = engine.open(SpeakRequest(options={"m": 1, "n": 1}))
+    turn, pushed = engine._pool.turn, []
+
+    def late(active):
+        did = turn(active)
+        if not did and not pushed:  # the engine is about to wait for news
+            pushed.append(True)
+            utterance.push_text("good morning ")
+        return did
+
+    engine._pool.turn = late
+    try:
+        utterance.note(ev.Edited(first=0, last=0, text=""))
+        engine._news.set()
+        until(utterance.events(), ev.Audio)
+    finally:
+        engine._pool.turn = turn
+        utterance.cancel()
+    assert isinstance(list(utterance.events())[-1], ev.Ended)
+
+
+def test_who_asks_for_places_does_not_wait_for_who_opens(engine):
+    voice = engine.voice("tiny")
+    go_on, inside = threading.Event(), threading.Event()
+    whole = voice.open
+
+    def slow(*args):
+        inside.set()
+        go_on.wait(20)
+        return whole(*args)
+
+    voice.open = slow
+    try:
+        opening = threading.Thread(target=lambda: engine.open(SpeakRequest()).cancel(), daemon=True)
+        opening.start()
+        assert inside.wait(20)
+        free: list[int] = []
+        asking = threading.Thread(target=lambda: free.append(engine.places_free()), daemon=True)
+        asking.start()
+        asking.join(5.0)
+        assert free == [3], "three are left while one is being opened"
+    finally:
+        go_on.set()
+        opening.join(20)
+        voice.open = whole
+
+
+@pytest.mark.parametrize("part", ["speakstream", "sourcefilter"])
+def test_what_is_no_number_ends_the_utterance_as_failed(tmp_path, part):
+    folder = write_tiny_voice(tmp_path)
+    file = folder / f"{part}.safetensors"
+    weights = load_file(file)
+    name = "eos_out.bias" if part == "speakstream" else "enter.weight"
+    save_file({**weights, name: weights[name] * float("nan")}, file)
+    card = read_card(folder)
+    write_card(folder, replace(card, sha256=card.sha256 | {file.name: sha256_of(file)}))
+    engine = open_engine(tmp_path, best(), device="cpu", threads=1)
+    utterance = engine.open(SpeakRequest())
+    utterance.push_text("good morning to you")
+    utterance.end()
+    last = list(utterance.events())[-1]
+    engine.close()
+    assert isinstance(last, ev.Failed) and last.code == "not_finite"
+
+
+def test_the_cards_own_defaults_and_ranges_hold(tmp_path):
+    folder = write_tiny_voice(tmp_path)
+    card = read_card(folder)
+    narrowed = [replace(o, default=4, high=4) if o.name == "m" else o for o in card.options]
+    write_card(folder, replace(card, options=tuple(narrowed)))
+    engine = open_engine(tmp_path, best(), device="cpu", threads=1)
+    with pytest.raises(BadOption, match="from 1 to 4"):
+        engine.open(SpeakRequest(options={"m": 5}))
+    with pytest.raises(BadOption, match="there is no option"):
+        engine.open(SpeakRequest(options={"window": 5}))
+    utterance = engine.open(SpeakRequest())
+    with pytest.raises(BadOption, match="from 1 to 4"):
+        utterance.set_options({"m": 6})
+    utterance.push_text("one two three four five six")
+    utterance.end()
+    got = list(utterance.events())
+    engine.close()
+    assert got[0].options["m"] == 4
+    assert [len(e.seen) for e in got if isinstance(e, ev.Segment)][:2] == [4, 4]

@@ -1,40 +1,61 @@
-"""What every family is to the engine: it opens streams, and a stream makes frames of committed words.
+"""The contract between a family and the engine: rows say what they want, modules run it, rows take what came out.
 
-A family registers under its name; one from another package through the entry point group ``studio.families``.
+A *row* is one utterance inside a family, plain Python without torch: what to feed next, what a result means.
+A *module* is a net's function over slots: pure, the same for whoever shares the batch. The *pool* (engine/pool.py)
+stands between them. A family registers under its name; one from another package through the entry point group
+``studio.families``.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import torch
 
 from studio.core.cards import Card, OptionSpec
-from studio.core.errors import BadVoice
+from studio.core.errors import BadVoice, StudioError
 from studio.core.events import Event
+
+if TYPE_CHECKING:
+    import torch  # rows and the pool, which import this, know no torch
 
 ENTRY_POINTS = "studio.families"
 
 
+class NotFinite(StudioError):
+    """A net answered something that is no number."""
+
+    code = "not_finite"
+
+
+@dataclass(frozen=True)
+class Want:
+    """What a row needs next: one run of a module on its slots."""
+
+    module: str
+    inputs: Any
+
+
 @dataclass
 class Turn:
-    """What one turn of a stream made.
+    """What one result meant.
 
     Attributes:
-        levels: uint8 [k, C], frames for the vocoder (k may be 0).
-        before: events that precede the sound (segment, word_start), ``after`` those that follow it; t_ms unset.
+        frames: [k, ...] of the voice's acoustic alphabet, for the vocoder (k may be 0).
+        before, after: events that precede the sound (segment, word_start) and that follow it; t_ms unset.
     """
 
-    levels: np.ndarray
-    before: list[Event] = field(default_factory=list)
-    after: list[Event] = field(default_factory=list)
+    frames: np.ndarray
+    before: list[Event] = field(default_factory=list[Event])
+    after: list[Event] = field(default_factory=list[Event])
 
 
-class FamilyStream(Protocol):
-    """One utterance inside a family's slot."""
+class Row(Protocol):
+    """One utterance in a family's slots: words in, wants out, results in, frames out."""
+
+    slots: tuple[int, ...]
 
     def commit(self, words: Sequence[str]) -> None:
         """Append spoken words."""
@@ -48,12 +69,12 @@ class FamilyStream(Protocol):
         """No more words will come."""
         ...
 
-    def set_options(self, options: Mapping[str, Any], temperature: float | None) -> dict[str, Any]:
-        """Options from the next segment on; answers all that are then in force. Raises BadOption."""
+    def check(self, options: Mapping[str, Any]) -> None:
+        """Raises BadOption unless these options, all of the card's, go together."""
         ...
 
-    def check(self, options: Mapping[str, Any]) -> None:
-        """Raises BadOption when options do not fit with those in force."""
+    def set_options(self, options: Mapping[str, Any], temperature: float | None) -> None:
+        """Options, checked before, from the next segment on."""
         ...
 
     @property
@@ -66,28 +87,69 @@ class FamilyStream(Protocol):
         """Committed words that no segment has taken yet."""
         ...
 
-    def turn(self) -> Turn | None:
-        """Make at most one frame; None when words are missing, or when everything was spoken."""
+    def want(self) -> Want | None:
+        """What to run next; None when words are missing or everything was spoken. Asking twice changes nothing."""
         ...
 
-    def close(self) -> None:
-        """Free the slot."""
+    def took(self, outputs: Any) -> Turn:
+        """Take what the wanted run answered. Raises NotFinite."""
+        ...
+
+    def broken_off(self) -> list[Event]:
+        """What is still to be told of frames already made, when the utterance is cancelled."""
+        ...
+
+    def mark(self) -> Any:
+        """Where the row stands, at a segment's end: to come back to. None in the middle of one."""
+        ...
+
+    def back(self, mark: Any) -> None:
+        """Return to a mark: what was made since is forgotten; committed words stay."""
+        ...
+
+    def rewrite(self, i: int, words: Sequence[str]) -> None:
+        """Replace the committed words from ``i`` on, none of which has been fed since the mark returned to."""
+        ...
+
+
+class Module(Protocol):
+    """A net's function: pure, and the same for a row whoever shares the batch.
+
+    Attributes:
+        most_rows: how many rows one run takes.
+    """
+
+    most_rows: int
+
+    def run(self, slots: Any, rows: Sequence[tuple[int, ...]], inputs: Sequence[Any]) -> list[Any]:
+        """Run the rows (their slots) on their inputs; answers what each row's ``took`` takes.
+
+        A run that raises has changed no row's length, so that each row may be tried alone.
+        """
         ...
 
 
 class Family(Protocol):
-    """A loaded net that hosts several streams."""
+    """A loaded net that hosts several rows.
 
-    places: int
+    Attributes:
+        slots: the memory of all rows, first dimension = slot; its ``reset(slot)`` gives one a new owner.
+        modules: by name, in the order in which the pool runs them.
+        slots_per_row: how many a row owns (guidance needs two).
+    """
 
-    def open(
-        self, speaker: int, options: Mapping[str, Any], temperature: float, seed: int
-    ) -> tuple[FamilyStream, dict[str, Any]]:
-        """A new stream in a free slot, and its options in force. Raises BadOption, Busy."""
+    slots: Any
+    modules: Mapping[str, Module]
+    slots_per_row: int
+
+    def row(
+        self, slots: tuple[int, ...], speaker: int, options: Mapping[str, Any], temperature: float, seed: int
+    ) -> Row:
+        """A new row in slots that were reset. Raises BadOption."""
         ...
 
-    def prompt(self, speaker: int) -> torch.Tensor:
-        """Frames that come before every utterance and are never heard, uint8 [S, C]; the vocoder hears them too."""
+    def prompt(self, speaker: int) -> np.ndarray:
+        """Frames that come before every utterance and are never heard [S, ...]; the vocoder hears them too."""
         ...
 
 
@@ -98,7 +160,7 @@ class FamilyInfo:
     name: str
     paper: str
     options: tuple[OptionSpec, ...]
-    load: Callable[[Card, Path, torch.device, int], Family]
+    load: Callable[[Card, Path, "torch.device", int], Family]
 
 
 def family_info(name: str) -> FamilyInfo:

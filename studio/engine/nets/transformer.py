@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from studio.engine.state import KeyValueCache
+from studio.engine.slots import KeyValueSlots
 
 T = TypeVar("T")
 TILE_ROWS = 4
@@ -113,38 +113,38 @@ class Decoder(nn.Module):
             x = block.finish(x, attend_whole(q, k, v))
         return self.norm(x)
 
-    def extend(self, x: Tensor, cache: KeyValueCache, slots: list[int]) -> Tensor:
+    def extend(self, x: Tensor, slots: KeyValueSlots, rows: list[int]) -> Tensor:
         """Run T new tokens of each row over what its slot holds, and keep their keys and values.
 
         The linear layers run on tiles of rows; attention runs row by row over exactly what the row holds, so
         a row's result depends neither on how many neighbours it has nor on how long they are.
 
         Args:
-            x: [B, T, D]; row b continues slot ``slots[b]``. A slot of -1 is padding: computed, never kept.
-            cache: where keys and values live.
+            x: [B, T, D]; row b continues slot ``rows[b]`` at its length. A slot of -1 is padding: computed, never kept.
+            slots: where keys and values live; lengths grow when every layer has run.
         """
-        left = iter(slots)
-        return torch.cat(by_tiles(lambda tile: self._extend(tile, cache, list(islice(left, len(tile)))), x))
+        left = iter(rows)
+        return torch.cat(by_tiles(lambda tile: self._extend(tile, slots, list(islice(left, len(tile)))), x))
 
-    def _extend(self, x: Tensor, cache: KeyValueCache, slots: list[int]) -> Tensor:
+    def _extend(self, x: Tensor, slots: KeyValueSlots, rows: list[int]) -> Tensor:
         tokens = x.shape[1]
-        first = torch.tensor([cache.position[s] if s >= 0 else 0 for s in slots], device=x.device)
-        positions = first.unsqueeze(1) + torch.arange(tokens, device=x.device)
+        at = [int(slots.length[row]) if row >= 0 else 0 for row in rows]
+        positions = torch.tensor(at, device=x.device).unsqueeze(1) + torch.arange(tokens, device=x.device)
         cos, sin = rotary(positions, self.config.head_width, self.config.rotary_base)
         cos, sin = cos.unsqueeze(1), sin.unsqueeze(1)
         for layer, block in enumerate(self._typed()):
             q, k, v = block.project(x, cos, sin)
-            rows = []
-            for row, slot in enumerate(slots):
-                if slot < 0:
-                    rows.append(v[row])
+            mixed = []
+            for b, row in enumerate(rows):
+                if row < 0:
+                    mixed.append(v[b])
                     continue
-                keys, values = cache.write(layer, slot, k[row], v[row])
-                rows.append(_attend(q[row], keys, values))
-            x = block.finish(x, torch.stack(rows))
-        for slot in slots:
-            if slot >= 0:
-                cache.advance(slot, tokens)
+                slots.write(layer, row, at[b], k[b], v[b])
+                mixed.append(_attend(q[b], slots.held(layer, row, at[b] + tokens)))
+            x = block.finish(x, torch.stack(mixed))
+        for row in rows:
+            if row >= 0:
+                slots.length[row] += tokens
         return self.norm(x)
 
 
@@ -167,11 +167,14 @@ def attend_whole(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return torch.cat(out, 2)
 
 
-def _attend(q: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-    """Attention of the last T positions over all S, [H, T, d] x [H, S, d] -> [H, T, d]."""
-    tokens, held = q.shape[1], keys.shape[1]
-    scores = q @ keys.transpose(1, 2) * q.shape[-1] ** -0.5
+def _attend(q: Tensor, held: list[tuple[Tensor, Tensor]]) -> Tensor:
+    """Attention of the last T tokens [H, T, d] over all that is held, in pieces of [H, S, d] -> [H, T, d]."""
+    tokens, count = q.shape[1], sum(keys.shape[1] for keys, _ in held)
+    found = [q @ keys.transpose(1, 2) * q.shape[-1] ** -0.5 for keys, _ in held]
+    scores = found[0] if len(found) == 1 else torch.cat(found, dim=2)
     if tokens > 1:
-        allowed = torch.ones(tokens, held, dtype=torch.bool, device=q.device).tril(held - tokens)
+        allowed = torch.ones(tokens, count, dtype=torch.bool, device=q.device).tril(count - tokens)
         scores = scores.masked_fill(~allowed, float("-inf"))
-    return scores.softmax(dim=-1) @ values
+    shares = scores.softmax(dim=-1).split([keys.shape[1] for keys, _ in held], dim=2)
+    mixed = [share @ values for share, (_, values) in zip(shares, held, strict=True)]
+    return mixed[0] if len(mixed) == 1 else mixed[0] + mixed[1]

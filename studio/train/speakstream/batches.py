@@ -10,7 +10,7 @@ from torch import Tensor
 
 from studio.core.errors import BadFile
 from studio.engine import dmel
-from studio.engine.families.speakstream import FILLER, Options
+from studio.engine.families.speakstream.rule import FILLER, Options
 from studio.train.features import Sentence, read_features, typical_silence
 from studio.train.recipe import FitRecipe
 from studio.train.speakstream.interleave import BOS, EOS, FRAME, SYMBOL, Interleaved, crop, interleave, join

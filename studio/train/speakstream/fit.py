@@ -18,7 +18,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from studio.engine import dmel
-from studio.engine.families.speakstream import Config, Options, SpeakStream
+from studio.engine.families.speakstream.net import Config, SpeakStream
+from studio.engine.families.speakstream.rule import Options
 from studio.train.features import PHONES
 from studio.train.recipe import FitRecipe, Recipe
 from studio.train.speakstream.batches import Batch, SpokenText, training_batches, validation_batches

@@ -10,7 +10,8 @@ from safetensors.torch import load_file, save_file
 from studio.core.cards import Card, sha256_of, write_card
 from studio.core.errors import BadFile
 from studio.engine import dmel
-from studio.engine.families.speakstream import OPTION_SPECS, Config, Options, SpeakStream
+from studio.engine.families.speakstream.net import Config, SpeakStream
+from studio.engine.families.speakstream.rule import OPTION_SPECS, Options
 from studio.engine.vocoders.registry import build_vocoder
 from studio.train.recipe import Recipe
 from studio.train.teachers import SPEAKERS

@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from studio.engine import dmel
-from studio.engine.families.speakstream import SCHEMES, W_EOS, Config, Options, spell
+from studio.engine.families.speakstream.net import Config
+from studio.engine.families.speakstream.rule import SCHEMES, W_EOS, Options, spell
 from studio.train.features import Sentence, typical_silence
 from studio.train.recipe import WindowDraw
 from studio.train.speakstream.batches import collate

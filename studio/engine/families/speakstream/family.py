@@ -1,0 +1,64 @@
+"""SpeakStream loaded: its net, its slots, its modules."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from studio.core.cards import Card
+from studio.engine import dmel
+from studio.engine.families.base import FamilyInfo, Module
+from studio.engine.families.speakstream.modules import DecodeModule, PrefillModule, SpeakStreamSlots
+from studio.engine.families.speakstream.net import Config, SpeakStream
+from studio.engine.families.speakstream.row import Limits, SpeakStreamRow
+from studio.engine.families.speakstream.rule import OPTION_SPECS
+from studio.engine.slots import KeyValueSlots
+from studio.engine.weights import load_weights
+
+CAPACITY_TOKENS = 6144
+
+
+class SpeakStreamFamily:
+    """A loaded checkpoint with a number of slots; see ``studio.engine.families.base.Family``."""
+
+    slots_per_row = 1
+
+    def __init__(self, net: SpeakStream, places: int, device: torch.device) -> None:
+        self.net = net.eval()
+        sizes, c = net.decoder.config, net.config
+        memory = KeyValueSlots(sizes.layers, places, sizes.heads, CAPACITY_TOKENS, sizes.head_width, device=device)
+        self.slots = SpeakStreamSlots(memory, places, device)
+        self.modules: Mapping[str, Module] = {"prefill": PrefillModule(net), "decode": DecodeModule(net)}
+        self._limits = Limits(c.context_frames, c.kept_frames, c.longest_word_frames, CAPACITY_TOKENS)
+        self._silence = net.silence.cpu().numpy()
+
+    @staticmethod
+    def load(card: Card, folder: Path, device: torch.device, places: int) -> "SpeakStreamFamily":
+        """The family of a card, verified weights in it. Raises BadVoice."""
+        net = SpeakStream(Config(**card.config))
+        load_weights(net, folder, card, "speakstream.safetensors")
+        return SpeakStreamFamily(net.to(device), places, device)
+
+    def prompt(self, speaker: int) -> np.ndarray:
+        """The silence prompt of a speaker, uint8 [S, 80] (section IV.D)."""
+        return self._silence[speaker]
+
+    def row(
+        self, slots: tuple[int, ...], speaker: int, options: Mapping[str, Any], temperature: float, seed: int
+    ) -> SpeakStreamRow:
+        """A row in a slot that was reset. Raises BadOption."""
+        return SpeakStreamRow(
+            slots,
+            self._limits,
+            dmel.TIME_BASE,
+            self.prompt(speaker),
+            speaker=speaker,
+            options=options,
+            temperature=temperature,
+            seed=seed,
+        )
+
+
+INFO = FamilyInfo("speakstream", "SpeakStream (paper 000)", OPTION_SPECS, SpeakStreamFamily.load)

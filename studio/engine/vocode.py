@@ -1,0 +1,53 @@
+"""The vocoder as a module: frames of many utterances in, samples out, each slot's state carried between."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from studio.engine.alphabets import Alphabet
+from studio.engine.vocoders.base import State, Vocoder
+
+
+class VocodeModule:
+    """Runs a vocoder over slots; see ``studio.engine.families.base.Module``.
+
+    Attributes:
+        look_ahead_frames: frames a vocoder must have beyond those it speaks; the causal ones need none.
+    """
+
+    most_rows = 1
+    look_ahead_frames = 0
+
+    def __init__(self, vocoder: Vocoder, alphabet: Alphabet, slots: int, device: torch.device) -> None:
+        self.vocoder, self._alphabet, self._device = vocoder, alphabet, device
+        self.slots: State = vocoder.init_state(slots, device)
+        self._warm: dict[bytes, State] = {}
+
+    @torch.inference_mode()
+    def reset(self, slot: int, prompt: np.ndarray, seed: int) -> None:
+        """Give a slot to a new owner, who begins after the frames of ``prompt``, which nobody hears."""
+        key = prompt.tobytes()
+        if key not in self._warm:  # once for each speaker
+            _, self._warm[key] = self.vocoder.step(self._mels(prompt), self.vocoder.init_state(1, self._device))
+        self.slots.put(self._index([slot]), self._warm[key])
+        self.slots.seed[slot] = seed
+
+    @torch.inference_mode()
+    def run(self, slots: State, rows: Sequence[tuple[int, ...]], inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Samples float32 [k * frame_samples] of each row's frames [k, ...], k >= 1 and the same for all."""
+        index = self._index([slots_of[0] for slots_of in rows])
+        frames = self._mels(*inputs)
+        pcm, after = self.vocoder.step(frames, slots.take(index))
+        slots.put(index, after)
+        return [*pcm.float().cpu().numpy()]
+
+    def finish(self, slot: int) -> np.ndarray:
+        """What a slot still has to say after its last frame: nothing, in a causal vocoder."""
+        return np.zeros(0, np.float32)
+
+    def _mels(self, *frames: np.ndarray) -> torch.Tensor:
+        return self._alphabet.to_mels(torch.from_numpy(np.stack(frames)).to(self._device))
+
+    def _index(self, slots: list[int]) -> torch.Tensor:
+        return torch.tensor(slots, device=self._device)
