@@ -3,22 +3,15 @@
 import torch
 from torch import Tensor
 
-_MASK = 0xFFFFFFFF
-
-
-def _mix(x: Tensor) -> Tensor:
-    """A bijection of 32-bit numbers that leaves no visible order (Wellons's lowbias32); int64 holding them."""
-    x = (x ^ (x >> 16)) * 0x7FEB352D & _MASK
-    x = (x ^ (x >> 15)) * 0x846CA68B & _MASK
-    return x ^ (x >> 16)
+from studio.engine.hashing import MASK32, hash32
 
 
 def uniform(seeds: Tensor, frames: Tensor, channels: int) -> Tensor:
     """Numbers in (0, 1), float32 [B, channels], from int64 [B] of seeds and [B] of frame indices."""
-    low, high = seeds & _MASK, (seeds >> 32) & _MASK
-    row = _mix(_mix(low ^ _mix(high + 0x9E3779B9 & _MASK)) + frames & _MASK)
-    column = torch.arange(1, channels + 1, device=seeds.device, dtype=torch.int64) * 0x85EBCA6B & _MASK
-    bits = _mix(row.unsqueeze(1) ^ _mix(column))
+    low, high = seeds & MASK32, (seeds >> 32) & MASK32
+    row = hash32(hash32(low ^ hash32(high + 0x9E3779B9 & MASK32)) + frames & MASK32)
+    column = torch.arange(1, channels + 1, device=seeds.device, dtype=torch.int64) * 0x85EBCA6B & MASK32
+    bits = hash32(row.unsqueeze(1) ^ hash32(column))
     return ((bits >> 8).to(torch.float32) + 0.5) * 2.0**-24
 
 

@@ -45,14 +45,14 @@ class Listening:
         self.store = store
         self.clips = clips
         self.access = Access(store)
-        self.looker = InterimLooks(store)
+        self.interim_looks = InterimLooks(store)
         self._running: dict[int, Running] = {}
         self._heard: OrderedDict[tuple[str, int], tuple[Path, int | None]] = OrderedDict()
         self._lock = threading.Lock()
 
     def close(self) -> None:
         """Finish what is being written and let go of the files."""
-        self.looker.close()
+        self.interim_looks.close()
         self.store.close()
 
     # what a rater's browser asks
@@ -105,7 +105,7 @@ class Listening:
 
         def look(done: "Future[dict[str, Any]]") -> None:
             if finished and done.exception() is None:
-                self.looker.somebody_finished(finished[0])
+                self.interim_looks.somebody_finished(finished[0])
 
         taken = self.store.write(work)
         taken.add_done_callback(look)

@@ -8,14 +8,7 @@ import math
 import torch
 from torch import Tensor
 
-_MASK = 0xFFFFFFFF
-
-
-def _mixed(x: Tensor) -> Tensor:
-    """A 32-bit integer hash (the multipliers are those of Chris Wellons' lowbias32), kept in int64."""
-    x = ((x ^ (x >> 16)) * 0x7FEB352D) & _MASK
-    x = ((x ^ (x >> 15)) * 0x846CA68B) & _MASK
-    return x ^ (x >> 16)
+from studio.engine.hashing import MASK32, hash32
 
 
 def uniform_noise(seed: Tensor, position: Tensor, samples: int) -> Tensor:
@@ -29,8 +22,8 @@ def uniform_noise(seed: Tensor, position: Tensor, samples: int) -> Tensor:
         [B, samples] float32, uniform in +-sqrt(3).
     """
     index = position[:, None] + torch.arange(samples, device=position.device)
-    key = _mixed((seed & _MASK) + 0x9E3779B9)[:, None]
-    bits = _mixed((index & _MASK) ^ key)
+    key = hash32((seed & MASK32) + 0x9E3779B9)[:, None]
+    bits = hash32((index & MASK32) ^ key)
     return (bits.to(torch.float32) - 2.0**31) * (math.sqrt(3.0) / 2.0**31)
 
 
