@@ -28,6 +28,7 @@ def write_tiny_voice(
     vocoder: str = "sourcefilter",
     eos_bias: float = -1.5,
     speakers: tuple[str, str] = ("one", "two"),
+    number_format: str = "float32",
 ) -> Path:
     """Make the voice ``tiny`` in a folder of voices; ``eos_bias`` decides how soon segments end."""
     torch.manual_seed(7)
@@ -68,6 +69,7 @@ def write_tiny_voice(
         learned_from="nothing",
         parameters={"speakstream": sum(p.numel() for p in net.parameters()), vocoder: voice.parameter_count()},
         sha256={file: sha256_of(folder / file) for file in files},
+        number_format=number_format,
     )
     write_card(folder, card)
     return folder

@@ -36,6 +36,7 @@ class Card:
         options: the family's options with this voice's ranges and defaults.
         learned_from: what the voice learned from, and under which licence.
         sha256: of every weight file, by file name.
+        number_format: what the net computes in, float32 or int8; another one is another voice, with figures of its own.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Card:
     learned_from: str
     parameters: dict[str, int]
     sha256: dict[str, str]
+    number_format: str = "float32"
     notes: str = ""
     figures: dict[str, Any] = field(default_factory=dict[str, Any])
 

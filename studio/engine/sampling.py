@@ -15,20 +15,19 @@ def uniform(seeds: Tensor, frames: Tensor, channels: int) -> Tensor:
     return ((bits >> 8).to(torch.float32) + 0.5) * 2.0**-24
 
 
-def sample_levels(logits: Tensor, temperature: Tensor, seeds: Tensor, frames: Tensor) -> Tensor:
+def sample_levels(logits: Tensor, temperature: Tensor, noise: Tensor) -> Tensor:
     """Draw one level for each channel by the inverse of its distribution.
 
     Args:
         logits: [B, C, K].
         temperature: float [B]; 0 takes the most likely level.
-        seeds, frames: int64 [B].
+        noise: [B, C] in (0, 1), from ``uniform``.
 
     Returns:
         uint8 [B, C].
     """
-    logits = logits.float()
-    greedy = logits.argmax(-1)
     shares = (logits / temperature.clamp(min=1e-3)[:, None, None]).softmax(-1).cumsum(-1)
-    noise = uniform(seeds, frames, logits.shape[1])
-    drawn = (shares < noise.unsqueeze(-1)).sum(-1).clamp(max=logits.shape[-1] - 1)
-    return torch.where((temperature > 0)[:, None], drawn, greedy).to(torch.uint8)
+    drawn = (shares < noise.unsqueeze(-1)).sum(-1).clamp_(max=logits.shape[-1] - 1)
+    if (temperature > 0).all():
+        return drawn.to(torch.uint8)
+    return torch.where((temperature > 0)[:, None], drawn, logits.argmax(-1)).to(torch.uint8)

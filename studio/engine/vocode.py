@@ -6,7 +6,10 @@ import numpy as np
 import torch
 
 from studio.engine.alphabets import Alphabet
+from studio.engine.nets.products import rows_apart
 from studio.engine.vocoders.base import State, Vocoder
+
+MOST_ROWS = 16
 
 
 class VocodeModule:
@@ -16,10 +19,11 @@ class VocodeModule:
         look_ahead_frames: frames a vocoder must have beyond those it speaks; the causal ones need none.
     """
 
-    most_rows = 1
     look_ahead_frames = 0
 
     def __init__(self, vocoder: Vocoder, alphabet: Alphabet, slots: int, device: torch.device) -> None:
+        rows_apart(vocoder)
+        self.most_rows = MOST_ROWS if vocoder.rows_apart or device.type != "cpu" else 1
         self.vocoder, self._alphabet, self._device = vocoder, alphabet, device
         self.slots: State = vocoder.init_state(slots, device)
         self._warm: dict[bytes, State] = {}
@@ -37,8 +41,7 @@ class VocodeModule:
     def run(self, slots: State, rows: Sequence[tuple[int, ...]], inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Samples float32 [k * frame_samples] of each row's frames [k, ...], k >= 1 and the same for all."""
         index = self._index([slots_of[0] for slots_of in rows])
-        frames = self._mels(*inputs)
-        pcm, after = self.vocoder.step(frames, slots.take(index))
+        pcm, after = self.vocoder.step(self._mels(*inputs), slots.take(index))
         slots.put(index, after)
         return [*pcm.float().cpu().numpy()]
 

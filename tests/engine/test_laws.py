@@ -149,3 +149,53 @@ def test_others_change_nothing(engine):
     assert np.array_equal(samples(list(first.events())), alone)
     for utterance in others:
         list(utterance.events())
+
+
+@pytest.mark.parametrize("kind", ["tiny", "tiny-int8", "tiny-vocstream"])
+def test_law_3_whoever_shares_the_batch(tmp_path, kind):
+    """Six utterances that start one after another, one of them cancelled: each as if it were alone."""
+    write_tiny_voice(
+        tmp_path,
+        vocoder="vocstream" if "vocstream" in kind else "sourcefilter",
+        number_format="int8" if "int8" in kind else "float32",
+    )
+    engine = open_engine(tmp_path, best(), device="cpu", threads=1, places=6)
+    sizes: list[int] = []
+    module = engine.voice("tiny").family.modules["decode"]
+    run = module.run
+
+    def counted(slots, rows, inputs):
+        sizes.append(len(rows))
+        return run(slots, rows, inputs)
+
+    module.run = counted
+    requests = [
+        SpeakRequest(voice=f"tiny:{speaker}", seed=k, temperature=0.5 + 0.1 * k, options={"m": m, "n": 1})
+        for k, (speaker, m) in enumerate([("one", 1), ("two", 3), ("one", 5), ("two", 2), ("one", 3), ("two", 4)])
+    ]
+    texts = [TEXT, TEXT[7:], TEXT[12:], TEXT, TEXT[4:30], TEXT[18:]]
+
+    def said(utterance) -> np.ndarray:
+        return samples(list(utterance.events()))
+
+    alone = []
+    for request, text in zip(requests, texts, strict=True):
+        one = engine.open(request)
+        one.push_text(text)
+        one.end()
+        alone.append(said(one))
+    assert set(sizes) == {1}
+    utterances = []
+    for request, text in zip(requests, texts, strict=True):
+        utterances.append(engine.open(request))
+        utterances[-1].push_text(text)
+        if len(utterances) == 4:
+            utterances[1].cancel()
+        if len(utterances) != 2:
+            utterances[-1].end()
+    together = [said(one) for one in utterances]
+    engine.close()
+    assert max(sizes) >= 4, "they never met"
+    for k, (wanted, got) in enumerate(zip(alone, together, strict=True)):
+        assert np.array_equal(got, wanted[: len(got)]), f"utterance {k}"
+        assert k == 1 or len(got) == len(wanted) > 0

@@ -207,7 +207,7 @@ def test_filters_have_the_envelope_asked_for_and_look_back_only() -> None:
     impulse = torch.zeros(1, 6, 1, hop)
     impulse[0, 0, 0, 40] = 1
     tail = torch.zeros(1, fft // hop - 1, hop)
-    out, _ = excitation.filtered(impulse, envelope.expand(1, 6, 1, bands), basis, tail, fft)
+    out, _ = excitation.filtered(impulse, envelope.expand(1, 6, 1, bands), lambda x: x @ basis, tail, fft)
     assert out[0, :40].abs().max() < 1e-3 * out.abs().max()
     assert out[0, 40:72].square().sum() > 0.5 * out.square().sum(), "minimum phase: the energy comes first"
     heard = torch.fft.rfft(out[0], n=fft).abs().log()

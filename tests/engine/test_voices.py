@@ -89,9 +89,9 @@ def test_requests_that_cannot_be_met(folder):
         with pytest.raises(BadOption, match="1 <= n <= m"):
             engine.open(SpeakRequest(options={"m": 1, "n": 2}))
         for wrong in (0, 7, 1.5, "3", True):
-            with pytest.raises(BadOption, match=r"window m = .* whole number from 1 to 6"):
+            with pytest.raises(BadOption, match=r"m cannot be .*; give a whole number from 1 to 6"):
                 engine.open(SpeakRequest(options={"m": wrong}))
-        with pytest.raises(BadOption, match="no option speed"):
+        with pytest.raises(BadOption, match="there is no option 'speed'"):
             engine.open(SpeakRequest(options={"speed": 2}))
         with pytest.raises(BadOption, match="temperature"):
             engine.open(SpeakRequest(temperature=9.0))
@@ -122,7 +122,7 @@ def test_an_error_in_one_utterance_leaves_the_others_alone(folder, monkeypatch):
     try:
         broken, sound = engine.open(SpeakRequest()), engine.open(SpeakRequest())
         sound.push_text("one two three")
-        monkeypatch.setattr(broken, "turn", lambda: 1 / 0)
+        monkeypatch.setattr(broken, "want", lambda: 1 / 0)
         sound.end()
         assert isinstance(list(sound.events())[-1], Ended)
         last = list(broken.events())[-1]
@@ -134,7 +134,7 @@ def test_an_error_in_one_utterance_leaves_the_others_alone(folder, monkeypatch):
 
 def voice_slots(engine) -> list[int]:
     """Free slots of the voice, once the engine's thread has seen the ends."""
-    return engine.voice("tiny").family.free
+    return engine.voice("tiny").free
 
 
 def test_a_closed_engine_fails_what_still_speaks(folder):

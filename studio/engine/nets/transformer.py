@@ -1,21 +1,15 @@
 """A lean pre-norm decoder: RMSNorm, rotary positions, query-key norm, squared-ReLU feed-forward.
 
-Trained on whole sequences (``forward``), run a few tokens at a time over cached keys and values (``extend``).
+Trained on whole sequences; ``lean.LeanDecoder`` runs what was trained a few tokens at a time.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
-from typing import TypeVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from studio.engine.slots import KeyValueSlots
-
-T = TypeVar("T")
-TILE_ROWS = 4
 BLOCK_QUERIES = 256
 
 
@@ -50,15 +44,6 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     a, b = x.chunk(2, dim=-1)
     cos, sin = cos.to(x.dtype), sin.to(x.dtype)
     return torch.cat((a * cos - b * sin, a * sin + b * cos), dim=-1)
-
-
-def by_tiles(run: Callable[[Tensor], T], x: Tensor) -> list[T]:
-    """What ``run`` answers for each tile of rows of [B, ...], in order.
-
-    On a CPU a tile has four rows: a BLAS takes another kernel, with other roundings, for other numbers of rows, and a
-    row's result must not depend on how many neighbours it has (law 3). On a GPU the batch goes in one piece.
-    """
-    return [run(tile) for tile in (x.split(TILE_ROWS) if x.device.type == "cpu" else (x,))]
 
 
 class Block(nn.Module):
@@ -113,40 +98,6 @@ class Decoder(nn.Module):
             x = block.finish(x, attend_whole(q, k, v))
         return self.norm(x)
 
-    def extend(self, x: Tensor, slots: KeyValueSlots, rows: list[int]) -> Tensor:
-        """Run T new tokens of each row over what its slot holds, and keep their keys and values.
-
-        The linear layers run on tiles of rows; attention runs row by row over exactly what the row holds, so
-        a row's result depends neither on how many neighbours it has nor on how long they are.
-
-        Args:
-            x: [B, T, D]; row b continues slot ``rows[b]`` at its length. A slot of -1 is padding: computed, never kept.
-            slots: where keys and values live; lengths grow when every layer has run.
-        """
-        left = iter(rows)
-        return torch.cat(by_tiles(lambda tile: self._extend(tile, slots, list(islice(left, len(tile)))), x))
-
-    def _extend(self, x: Tensor, slots: KeyValueSlots, rows: list[int]) -> Tensor:
-        tokens = x.shape[1]
-        at = [int(slots.length[row]) if row >= 0 else 0 for row in rows]
-        positions = torch.tensor(at, device=x.device).unsqueeze(1) + torch.arange(tokens, device=x.device)
-        cos, sin = rotary(positions, self.config.head_width, self.config.rotary_base)
-        cos, sin = cos.unsqueeze(1), sin.unsqueeze(1)
-        for layer, block in enumerate(self._typed()):
-            q, k, v = block.project(x, cos, sin)
-            mixed = []
-            for b, row in enumerate(rows):
-                if row < 0:
-                    mixed.append(v[b])
-                    continue
-                slots.write(layer, row, at[b], k[b], v[b])
-                mixed.append(_attend(q[b], slots.held(layer, row, at[b] + tokens)))
-            x = block.finish(x, torch.stack(mixed))
-        for row in rows:
-            if row >= 0:
-                slots.length[row] += tokens
-        return self.norm(x)
-
 
 def attend_whole(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """Causal attention over whole sequences, [B, H, T, d] each.
@@ -165,16 +116,3 @@ def attend_whole(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         scores[..., first:] += ahead[: past - first, : past - first]
         out.append(scores.softmax(-1) @ v[:, :, :past])
     return torch.cat(out, 2)
-
-
-def _attend(q: Tensor, held: list[tuple[Tensor, Tensor]]) -> Tensor:
-    """Attention of the last T tokens [H, T, d] over all that is held, in pieces of [H, S, d] -> [H, T, d]."""
-    tokens, count = q.shape[1], sum(keys.shape[1] for keys, _ in held)
-    found = [q @ keys.transpose(1, 2) * q.shape[-1] ** -0.5 for keys, _ in held]
-    scores = found[0] if len(found) == 1 else torch.cat(found, dim=2)
-    if tokens > 1:
-        allowed = torch.ones(tokens, count, dtype=torch.bool, device=q.device).tril(count - tokens)
-        scores = scores.masked_fill(~allowed, float("-inf"))
-    shares = scores.softmax(dim=-1).split([keys.shape[1] for keys, _ in held], dim=2)
-    mixed = [share @ values for share, (_, values) in zip(shares, held, strict=True)]
-    return mixed[0] if len(mixed) == 1 else mixed[0] + mixed[1]

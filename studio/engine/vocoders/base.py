@@ -71,11 +71,14 @@ class Vocoder(nn.Module, ABC, Generic[StateT]):
 
     Attributes:
         name: what cards call it.
+        rows_apart: whether a row's samples on a CPU are the same bit for bit whoever shares the batch (law 3), once its
+            linear layers are; one that is not so runs row by row there.
         Config: its configuration, a dataclass of plain values with at least ``channels``, ``frame_samples`` and
             ``sample_rate_hz``.
     """
 
     name: ClassVar[str]
+    rows_apart: ClassVar[bool] = False
     Config: ClassVar[type]
     config: Any
 

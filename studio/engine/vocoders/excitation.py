@@ -4,6 +4,7 @@ Every function is stateless and continues exactly: phases, positions and tails c
 """
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -102,19 +103,22 @@ def minimum_phase_basis(bands: int, fft: int, sample_rate_hz: int) -> Tensor:
     return torch.cat((spectrum.real, spectrum.imag), dim=1).to(torch.float32)
 
 
-def filtered(excitation: Tensor, log_envelope: Tensor, basis: Tensor, tail: Tensor, fft: int) -> tuple[Tensor, Tensor]:
+def filtered(
+    excitation: Tensor, log_envelope: Tensor, to_spectrum: Callable[[Tensor], Tensor], tail: Tensor, fft: int
+) -> tuple[Tensor, Tensor]:
     """Each hop of each source through its own minimum-phase filter, the sources summed, the hops overlapped and added.
 
     Args:
         excitation: [B, S, sources, hop].
         log_envelope: [B, S, sources, bands], natural log of the gain.
+        to_spectrum: the map of ``minimum_phase_basis``.
         tail: [B, overlaps, hop], what earlier hops still have to say; fft = (overlaps + 1) * hop.
 
     Returns:
         Samples [B, S * hop] and the next tail.
     """
     batch, hops, _, hop = excitation.shape
-    log_magnitude, angle = (log_envelope @ basis).chunk(2, dim=-1)
+    log_magnitude, angle = to_spectrum(log_envelope).chunk(2, dim=-1)
     gain = log_magnitude.exp()
     real, imag = gain * angle.cos(), gain * angle.sin()
     source = torch.fft.rfft(excitation, n=fft)

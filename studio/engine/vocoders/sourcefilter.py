@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from studio.engine import dmel
+from studio.engine.nets.products import Product
 from studio.engine.vocoders import excitation
 from studio.engine.vocoders.base import State, Vocoder, seed_rows
 
@@ -20,6 +21,7 @@ from studio.engine.vocoders.base import State, Vocoder, seed_rows
 _PITCH_SHARPNESS = 4.0
 # Below this voicing logit (12%) pulses are faint enough for their phase to begin again unheard.
 _REST_LOGIT = -2.0
+_TWO_REGISTERS = 32  # floats, of the widest CPU
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,15 @@ def causal_depthwise(past: Tensor, taps: Tensor) -> Tensor:
     return mixed
 
 
+def rowwise_sigmoid(x: Tensor) -> Tensor:
+    """A sigmoid of [..., N] that rounds a row the same wherever it lies.
+
+    Torch rounds the last elements of a tensor, fewer than two registers full, by another routine than the others.
+    """
+    spare = -x.shape[-1] % _TWO_REGISTERS
+    return torch.sigmoid(F.pad(x, (0, spare)))[..., : x.shape[-1]]
+
+
 class CausalBlock(nn.Module):
     """A ConvNeXt block that looks back only: depthwise convolution, norm, two pointwise layers, a residual."""
 
@@ -119,9 +130,8 @@ class SourceFilter(Vocoder[SourceFilterState]):
     """Frames to samples by a differentiable source-filter model, one chunk per frame."""
 
     name: ClassVar[str] = "sourcefilter"
+    rows_apart: ClassVar[bool] = True
     Config: ClassVar[type] = SourceFilterConfig
-    basis: Tensor
-    spread: Tensor
     log_pitches: Tensor
 
     def __init__(self, config: SourceFilterConfig) -> None:
@@ -138,9 +148,9 @@ class SourceFilter(Vocoder[SourceFilterState]):
         with torch.no_grad():
             self.heads.bias[c.pitch_classes + 1 :][: c.envelope_bands] = -4.0
         basis = excitation.minimum_phase_basis(c.envelope_bands, c.fft, c.sample_rate_hz)
-        self.register_buffer("basis", basis, persistent=False)
+        self.to_spectrum = Product(basis.T)
         knots, bands = (excitation.band_centres_hz(n, c.sample_rate_hz) for n in self._sizes[:1:-1])
-        self.register_buffer("spread", excitation.interpolation(knots, bands).float(), persistent=False)
+        self.to_bands = Product(excitation.interpolation(knots, bands).float().T)
         low, high = math.log(c.pitch_low_hz), math.log(c.pitch_high_hz)
         pitches = torch.linspace(low, high, c.pitch_classes, dtype=torch.float64)
         self.register_buffer("log_pitches", pitches, persistent=False)
@@ -182,7 +192,7 @@ class SourceFilter(Vocoder[SourceFilterState]):
     def pitch_hz(self, logits: Tensor) -> Tensor:
         """Frequencies [B, S] float64 from pitch logits [B, S, classes]."""
         share = torch.softmax(logits.to(torch.float64) * _PITCH_SHARPNESS, dim=-1)
-        return (share @ self.log_pitches).exp()
+        return (share * self.log_pitches).sum(-1).exp()
 
     def render(self, controls: Controls, f0_hz: Tensor, state: SourceFilterState) -> tuple[Tensor, SourceFilterState]:
         """Samples [B, S * hop] of the controls with pulses at ``f0_hz`` [B, S] float64; tails are left as they are."""
@@ -198,10 +208,10 @@ class SourceFilter(Vocoder[SourceFilterState]):
         )
         noise = excitation.uniform_noise(state.seed, state.position, hops * c.hop_samples)
         sources = torch.stack((pulses.to(noise.dtype), noise.view(pulses.shape)), dim=2)
-        voiced = torch.sigmoid(controls.voicing) * torch.sigmoid(-controls.aperiodicity @ self.spread)
+        voiced = rowwise_sigmoid(controls.voicing) * rowwise_sigmoid(self.to_bands(-controls.aperiodicity))
         gains = torch.stack((voiced, 1 - voiced), dim=2).clamp_min(1e-6).log() * 0.5
         envelopes = controls.envelope[:, :, None] + gains
-        pcm, ringing = excitation.filtered(sources, envelopes, self.basis, state.ringing, c.fft)
+        pcm, ringing = excitation.filtered(sources, envelopes, self.to_spectrum, state.ringing, c.fft)
         after = SourceFilterState(
             position=state.position + hops * c.hop_samples,
             seed=state.seed,

@@ -10,10 +10,11 @@ import torch
 from studio.core.cards import Card
 from studio.engine import dmel
 from studio.engine.families.base import FamilyInfo, Module
-from studio.engine.families.speakstream.modules import DecodeModule, PrefillModule, SpeakStreamSlots
+from studio.engine.families.speakstream.modules import DecodeModule, PrefillModule, SpeakStreamSlots, SpeakStreamStep
 from studio.engine.families.speakstream.net import Config, SpeakStream
 from studio.engine.families.speakstream.row import Limits, SpeakStreamRow
 from studio.engine.families.speakstream.rule import OPTION_SPECS
+from studio.engine.nets.products import NumberFormat, check_format
 from studio.engine.slots import KeyValueSlots
 from studio.engine.weights import load_weights
 
@@ -25,12 +26,15 @@ class SpeakStreamFamily:
 
     slots_per_row = 1
 
-    def __init__(self, net: SpeakStream, places: int, device: torch.device) -> None:
+    def __init__(
+        self, net: SpeakStream, places: int, device: torch.device, number_format: NumberFormat = "float32"
+    ) -> None:
         self.net = net.eval()
+        step = SpeakStreamStep(net, number_format)
         sizes, c = net.decoder.config, net.config
         memory = KeyValueSlots(sizes.layers, places, sizes.heads, CAPACITY_TOKENS, sizes.head_width, device=device)
         self.slots = SpeakStreamSlots(memory, places, device)
-        self.modules: Mapping[str, Module] = {"prefill": PrefillModule(net), "decode": DecodeModule(net)}
+        self.modules: Mapping[str, Module] = {"prefill": PrefillModule(step), "decode": DecodeModule(step)}
         self._limits = Limits(c.context_frames, c.kept_frames, c.longest_word_frames, CAPACITY_TOKENS)
         self._silence = net.silence.cpu().numpy()
 
@@ -39,7 +43,7 @@ class SpeakStreamFamily:
         """The family of a card, verified weights in it. Raises BadVoice."""
         net = SpeakStream(Config(**card.config))
         load_weights(net, folder, card, "speakstream.safetensors")
-        return SpeakStreamFamily(net.to(device), places, device)
+        return SpeakStreamFamily(net.to(device), places, device, check_format(card.number_format))
 
     def prompt(self, speaker: int) -> np.ndarray:
         """The silence prompt of a speaker, uint8 [S, 80] (section IV.D)."""

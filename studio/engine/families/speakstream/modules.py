@@ -1,32 +1,47 @@
 """SpeakStream's modules: prefill (a segment's text and its first frame) and decode (the next frame, or the end)."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from studio.engine import dmel
 from studio.engine.families.speakstream.net import SpeakStream
 from studio.engine.families.speakstream.row import Drawn, Prefill
-from studio.engine.sampling import sample_levels
+from studio.engine.nets.lean import LeanDecoder
+from studio.engine.nets.products import NumberFormat, Product
+from studio.engine.sampling import sample_levels, uniform
 from studio.engine.slots import KeyValueSlots
+
+MOST_ROWS = 16
+_AHEAD_FRAMES = 64  # noise is made for so many frames at once
 
 
 class SpeakStreamSlots:
-    """The memory of all rows: keys and values, and what each row draws with."""
+    """The memory of all rows: keys and values, and what each row draws with.
+
+    Attributes:
+        last: uint8 [slots, 80], the frame drawn last, not yet fed back.
+        speaker, temperature: [slots].
+        seed, frame: of each slot, on the host: which noise comes next.
+    """
 
     def __init__(self, keys_and_values: KeyValueSlots, count: int, device: torch.device) -> None:
         self.memory = keys_and_values
-        self.last = torch.zeros(count, dmel.CHANNELS, dtype=torch.uint8, device=device)  # drawn, not yet fed back
+        self.last = torch.zeros(count, dmel.CHANNELS, dtype=torch.uint8, device=device)
         self.speaker = torch.zeros(count, dtype=torch.int64, device=device)
-        self.temperature = torch.zeros(count, device=device)
-        self.seed = torch.zeros(count, dtype=torch.int64, device=device)
-        self.frame = torch.zeros(count, dtype=torch.int64, device=device)  # the next to be drawn
+        self.temperature = torch.ones(count, device=device)
+        self.seed, self.frame = [0] * count, [0] * count
+        self._noise = torch.zeros(count, _AHEAD_FRAMES, dmel.CHANNELS, device=device)
+        self._noise_from: list[int | None] = [None] * count
 
     def reset(self, slot: int) -> None:
         """Give a slot to a new owner; the rest is set by its first prefill."""
         self.memory.reset(slot)
+        self._noise_from[slot] = None
 
     def place(self, slot: int, given: Prefill) -> None:
         """Take over what a prefill says about its row."""
@@ -34,14 +49,62 @@ class SpeakStreamSlots:
         self.speaker[slot], self.temperature[slot] = given.speaker, given.temperature
         self.seed[slot], self.frame[slot] = given.seed, given.frame
 
+    def noise(self, numbers: Sequence[int]) -> Tensor:
+        """The noise of each slot's next frame, float32 [B, 80]."""
+        found = []
+        for slot in numbers:
+            first, frame = self._noise_from[slot], self.frame[slot]
+            if first is None or not first <= frame < first + _AHEAD_FRAMES:
+                frames = torch.arange(frame, frame + _AHEAD_FRAMES, device=self.last.device)
+                seeds = torch.full_like(frames, self.seed[slot])
+                self._noise[slot] = uniform(seeds, frames, dmel.CHANNELS)
+                self._noise_from[slot] = first = frame
+            found.append(self._noise[slot, frame - first])
+        return torch.stack(found)
+
+
+class SpeakStreamStep:
+    """The net made ready to run: tables instead of products where a frame's levels choose, heads in one product."""
+
+    @torch.no_grad()
+    def __init__(self, net: SpeakStream, number_format: NumberFormat = "float32") -> None:
+        self.net = net
+        self.decoder = LeanDecoder(net.decoder, number_format)
+        width, parts = net.config.width, net.frame.weight.view(net.config.width, dmel.CHANNELS, -1)
+        # What each level of each channel adds to a frame's embedding, [80 * 19, D].
+        self._levels = torch.einsum("dcl,sl->csd", parts, net.level.weight).reshape(-1, width).contiguous()
+        self._first = torch.arange(dmel.CHANNELS, device=parts.device) * dmel.SYMBOLS
+        self._speakers = net.speaker.weight + net.frame.bias
+        heads = torch.cat((net.levels_out.weight, net.eos_out.weight))
+        bias = torch.cat((net.levels_out.bias, net.eos_out.bias))
+        self.head = Product(self.decoder.folded(net.decoder, heads), bias, number_format)
+
+    def embed_frames(self, levels: Tensor, speaker: Tensor) -> Tensor:
+        """Frames uint8 [N, 80] of speakers [N] -> [N, D], as ``SpeakStream.embed_frames`` within rounding."""
+        return F.embedding_bag(levels + self._first, self._levels, mode="sum") + self._speakers[speaker]
+
+    def draw(self, slots: SpeakStreamSlots, numbers: list[int], x: Tensor) -> list[Drawn]:
+        """Run tokens [B, T, D] of slots and draw each row's next frame; one copy to the host for all rows."""
+        count = len(numbers)
+        hidden = self.decoder.extend(x, slots.memory, numbers)
+        out = self.head(hidden)
+        logits, eos = out[:, :-1].view(count, dmel.CHANNELS, dmel.LEVELS), out[:, -1:]
+        index = torch.tensor(numbers, device=x.device)
+        levels = sample_levels(logits, slots.temperature[index], slots.noise(numbers))
+        slots.last[index] = levels
+        for slot in numbers:
+            slots.frame[slot] += 1
+        told = torch.cat((eos, out.sum(1, keepdim=True), levels), dim=1).cpu().numpy()
+        return [Drawn(row[2:].astype(np.uint8)[None], _sigmoid(row[0]), bool(np.isfinite(row[1]))) for row in told]
+
 
 class PrefillModule:
     """Runs a segment's beginning, row by row: their lengths differ, and padding would change roundings."""
 
     most_rows = 1
 
-    def __init__(self, net: SpeakStream) -> None:
-        self.net = net
+    def __init__(self, step: SpeakStreamStep) -> None:
+        self._step = step
 
     @torch.inference_mode()
     def run(self, slots: SpeakStreamSlots, rows: Sequence[tuple[int, ...]], inputs: Sequence[Prefill]) -> list[Drawn]:
@@ -49,51 +112,42 @@ class PrefillModule:
         found: list[Drawn] = []
         for (slot,), given in zip(rows, inputs, strict=True):
             slots.place(slot, given)
-            x = self._embedded(given, slots.speaker[slot : slot + 1])
-            found += _draw(self.net, slots, [slot], x)
+            found += self._step.draw(slots, [slot], self._embedded(given, slots.speaker[slot : slot + 1]))
         return found
 
     def _embedded(self, given: Prefill, speaker: Tensor) -> Tensor:
         """All tokens, [1, T, D]; ``speaker`` int64 [1]."""
-        net, device = self.net, speaker.device
+        net, device = self._step.net, speaker.device
         pieces: list[Tensor] = []
         if given.after_eos:
             eos = torch.full((1, dmel.CHANNELS), dmel.EOS, dtype=torch.uint8, device=device)
-            pieces.append(net.embed_frames(eos, speaker))
+            pieces.append(self._step.embed_frames(eos, speaker))
         if given.symbols:
             pieces.append(net.embed_symbols(torch.tensor([[*given.symbols]], device=device), speaker)[0])
         pieces.append(net.embed_bos(torch.tensor([given.window], device=device), speaker))
         if len(given.frames):
             frames = torch.from_numpy(given.frames).to(device)
-            pieces.append(net.embed_frames(frames, speaker.expand(len(frames))))
+            pieces.append(self._step.embed_frames(frames, speaker.expand(len(frames))))
         return torch.cat(pieces).unsqueeze(0)
 
 
 class DecodeModule:
     """Feeds back the frame drawn last and draws the next; the inputs are in the slots already."""
 
-    most_rows = 1
+    most_rows = MOST_ROWS
 
-    def __init__(self, net: SpeakStream) -> None:
-        self.net = net
+    def __init__(self, step: SpeakStreamStep) -> None:
+        self._step = step
 
     @torch.inference_mode()
     def run(self, slots: SpeakStreamSlots, rows: Sequence[tuple[int, ...]], inputs: Sequence[None]) -> list[Drawn]:
         """See ``studio.engine.families.base.Module``."""
         numbers = [slot for (slot,) in rows]
         index = torch.tensor(numbers, device=slots.last.device)
-        x = self.net.embed_frames(slots.last[index], slots.speaker[index])
-        return _draw(self.net, slots, numbers, x.unsqueeze(1))
+        x = self._step.embed_frames(slots.last[index], slots.speaker[index])
+        return self._step.draw(slots, numbers, x.unsqueeze(1))
 
 
-def _draw(net: SpeakStream, slots: SpeakStreamSlots, numbers: list[int], x: Tensor) -> list[Drawn]:
-    """Run tokens [B, T, D] of slots and draw each row's next frame; one copy to the host for all rows."""
-    hidden = net.decoder.extend(x, slots.memory, numbers)[:, -1]
-    logits, eos = net.heads(hidden)
-    index = torch.tensor(numbers, device=x.device)
-    levels = sample_levels(logits, slots.temperature[index], slots.seed[index], slots.frame[index])
-    slots.last[index] = levels
-    slots.frame[index] += 1
-    finite = logits.flatten(1).sum(1).isfinite()
-    told = torch.cat((eos.sigmoid().unsqueeze(1), finite.unsqueeze(1), levels), dim=1).cpu().numpy()
-    return [Drawn(row[2:].astype(np.uint8)[None], float(row[0]), bool(row[1])) for row in told]
+def _sigmoid(x: np.float32) -> float:
+    """On the host, where a row's roundings do not depend on the batch."""
+    return 0.5 * (1.0 + math.tanh(0.5 * float(x)))

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from studio.core.errors import BadOption
 from studio.engine import dmel
 from studio.engine.families.speakstream.rule import BOS, LARGEST_WINDOW, SCHEMES, SYMBOLS
-from studio.engine.nets.transformer import Decoder, DecoderConfig, by_tiles
+from studio.engine.nets.transformer import Decoder, DecoderConfig
 
 
 @dataclass(frozen=True)
@@ -88,5 +88,5 @@ class SpeakStream(nn.Module):
 
     def heads(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
         """Logits of the next frame's levels [B, ..., 80, 16] and of s_eos [B, ...]."""
-        levels = torch.cat(by_tiles(self.levels_out, hidden)).unflatten(-1, (dmel.CHANNELS, dmel.LEVELS))
-        return levels, torch.cat(by_tiles(self.eos_out, hidden)).squeeze(-1)
+        levels = self.levels_out(hidden).unflatten(-1, (dmel.CHANNELS, dmel.LEVELS))
+        return levels, self.eos_out(hidden).squeeze(-1)

@@ -1,0 +1,161 @@
+"""A decoder made ready to run: the weights of ``transformer.Decoder``, folded so that a token takes few calls.
+
+What a frame costs at this size is calls, not arithmetic. So the norms' gains are folded into the products after them, a
+norm is a division by a length, query and key are normalised, scaled and turned together as complex numbers, and angles
+come from a table. The results are those of ``Decoder.forward`` within rounding; what is kept of keys is laid out
+differently (pairs side by side), so that a slot is read by what wrote it.
+"""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from studio.engine.nets.products import NumberFormat, Product
+from studio.engine.nets.transformer import Decoder, DecoderConfig
+from studio.engine.slots import KeyValueSlots
+
+_CHUNK = 2048  # positions of one table of angles
+_TABLES = 64  # of them kept: far more than streams of different ages need
+
+
+class Angles:
+    """Turns of absolute positions, complex64 [positions, width / 2], made a table at a time.
+
+    Angles are made in float64, so that a stream may run for hours.
+    """
+
+    def __init__(self, width: int, base: float, device: torch.device) -> None:
+        rates = base ** (-torch.arange(0, width, 2, dtype=torch.float64, device=device) / width)
+        self._rates = rates
+        self._tables: OrderedDict[int, Tensor] = OrderedDict()
+
+    def at(self, position: int, count: int) -> Tensor:
+        """Turns of ``count`` positions from one on, [count, width / 2]."""
+        first, within = divmod(position, _CHUNK)
+        if within + count <= _CHUNK:
+            return self._table(first)[within : within + count]
+        last = (position + count - 1) // _CHUNK
+        joined = torch.cat([self._table(number) for number in range(first, last + 1)])
+        return joined[within : within + count]
+
+    def _table(self, number: int) -> Tensor:
+        if number not in self._tables:
+            positions = torch.arange(number * _CHUNK, (number + 1) * _CHUNK, device=self._rates.device)
+            angles = positions.to(torch.float64).unsqueeze(-1) * self._rates
+            self._tables[number] = torch.polar(torch.ones_like(angles), angles).to(torch.complex64)
+            while len(self._tables) > _TABLES:
+                self._tables.popitem(last=False)
+        self._tables.move_to_end(number)
+        return self._tables[number]
+
+
+class _Layer:
+    """One block's folded weights."""
+
+    def __init__(self, block: torch.nn.Module, config: DecoderConfig, number_format: NumberFormat) -> None:
+        d, heads, width = config.width, config.heads, config.head_width
+        # x / |x| * sqrt(D) is the RMS norm; the gain and the root go into the product.
+        qkv = block.qkv.weight * (block.norm_attention.weight * d**0.5)
+        paired = qkv.view(3, heads, 2, width // 2, d).transpose(2, 3).reshape(3, heads, width, d)
+        joined = torch.cat((paired[:2], qkv.view(3, heads, width, d)[2:])).reshape(3 * d, d)
+        self.qkv = Product(joined, None, number_format)
+        gains = torch.stack((block.norm_query.weight, block.norm_key.weight * width**0.5))  # q: 1/sqrt(d) * sqrt(d)
+        self.gains = gains.view(2, 2, width // 2).transpose(1, 2).reshape(2, 1, width).contiguous()
+        self.out = Product(block.out.weight, None, number_format)
+        self.up = Product(block.up.weight * (block.norm_feed.weight * d**0.5), None, number_format)
+        self.down = Product(block.down.weight, None, number_format)
+
+
+class LeanDecoder:
+    """Runs a trained decoder over slots; see ``extend``."""
+
+    @torch.no_grad()
+    def __init__(self, decoder: Decoder, number_format: NumberFormat = "float32") -> None:
+        self.config = c = decoder.config
+        self._layers = [_Layer(block, c, number_format) for block in decoder.blocks]
+        self._device = decoder.norm.weight.device
+        self._angles = Angles(c.head_width, c.rotary_base, self._device)
+
+    @torch.no_grad()
+    def folded(self, decoder: Decoder, weight: Tensor) -> Tensor:
+        """A head's weight [O, D] with the last norm in it, for hidden states as ``extend`` answers them."""
+        return (weight * (decoder.norm.weight * self.config.width**0.5)).contiguous()
+
+    def extend(self, x: Tensor, slots: KeyValueSlots, rows: Sequence[int]) -> Tensor:
+        """Run T new tokens of each row over what its slot holds, and keep their keys and values.
+
+        Either one row of any number of tokens, or one token of several rows. Attention runs row by row over exactly
+        what the row holds: a row's result depends neither on how many neighbours it has nor on how long they are.
+
+        Args:
+            x: [B, T, D]; row b continues slot ``rows[b]`` at its length.
+            slots: where keys and values live; lengths grow when every layer has run.
+
+        Returns:
+            The last token's hidden state divided by its length, [B, D].
+        """
+        count, tokens = x.shape[:2]
+        assert count == 1 or tokens == 1, "several rows take one token each"
+        at = [int(slots.length[row]) for row in rows]
+        if count == 1:
+            turns = self._angles.at(at[0], tokens)
+        else:
+            turns = torch.cat([self._angles.at(position, 1) for position in at])
+        h = self._run(x.reshape(count * tokens, -1), turns[:, None, None], slots, rows, at, tokens)
+        for row in rows:
+            slots.length[row] += tokens
+        last = h[-count:]
+        return last / torch.linalg.vector_norm(last, dim=1, keepdim=True)
+
+    def _run(
+        self, h: Tensor, turns: Tensor, slots: KeyValueSlots, rows: Sequence[int], at: list[int], tokens: int
+    ) -> Tensor:
+        """All layers over [N, D], N = tokens of one row or rows of one token; ``turns`` [N, 1, 1, d / 2]."""
+        c, mask = self.config, None
+
+        def one(product: Product, rows: Tensor) -> Tensor:
+            return product(rows.unsqueeze(0))[0] if tokens > 1 else product(rows)
+
+        for number, layer in enumerate(self._layers):
+            qkv = one(layer.qkv, h / torch.linalg.vector_norm(h, dim=1, keepdim=True))
+            qkv = qkv.view(len(h), 3, c.heads, c.head_width)
+            qk = qkv[:, :2]
+            qk = qk / torch.linalg.vector_norm(qk, dim=-1, keepdim=True) * layer.gains
+            pairs = torch.view_as_complex(qk.unflatten(-1, (-1, 2))) * turns
+            qk = torch.view_as_real(pairs).flatten(-2)
+            if tokens > 1:
+                mask = _mask(tokens, at[0] + tokens - int(slots.start[rows[0]]), h.device) if mask is None else mask
+                q, k, v = qk[:, 0].transpose(0, 1), qk[:, 1].transpose(0, 1), qkv[:, 2].transpose(0, 1)
+                slots.write(number, rows[0], at[0], k, v)
+                mixed = _attend(q, slots.held(number, rows[0], at[0] + tokens), mask).transpose(0, 1).flatten(1)
+            else:
+                mixed = torch.empty_like(h)
+                for b, row in enumerate(rows):
+                    slots.write(number, row, at[b], qk[b, 1, :, None], qkv[b, 2, :, None])
+                    held = slots.held(number, row, at[b] + 1)
+                    mixed[b] = _attend(qk[b, 0, :, None], held, None).flatten()
+            h = h + one(layer.out, mixed)
+            fed = F.relu(one(layer.up, h / torch.linalg.vector_norm(h, dim=1, keepdim=True)))
+            h = h + one(layer.down, fed * fed)
+        return h
+
+
+def _mask(tokens: int, held: int, device: torch.device) -> Tensor:
+    """What must not be seen, bool [T, S]: tokens after one's own."""
+    return torch.ones(tokens, held, dtype=torch.bool, device=device).triu(held - tokens + 1)
+
+
+def _attend(q: Tensor, held: list[tuple[Tensor, Tensor]], mask: Tensor | None) -> Tensor:
+    """Attention of T tokens [H, T, d], scaled already, over what is held in pieces of [H, S, d] -> [H, T, d]."""
+    found = [torch.bmm(q, keys.transpose(1, 2)) for keys, _ in held]
+    scores = found[0] if len(found) == 1 else torch.cat(found, dim=2)
+    if mask is not None:
+        scores = scores.masked_fill_(mask, float("-inf"))
+    shares = scores.softmax(dim=-1)
+    if len(held) == 1:
+        return torch.bmm(shares, held[0][1])
+    parts = shares.split([keys.shape[1] for keys, _ in held], dim=2)
+    return torch.bmm(parts[0], held[0][1]) + torch.bmm(parts[1], held[1][1])
