@@ -12,17 +12,38 @@ train = typer.Typer(no_args_is_help=True, help="Make a voice: speak a corpus, en
 
 
 @train.command()
+def texts(
+    sentences: Annotated[Path, typer.Option(help="Prose: a text file, one sentence a line (or id|sentence).")],
+    out: Annotated[Path, typer.Option(help="The file to write, one text and its kind a line.")],
+    recipe: Recipe = RECIPE,
+    wordnet: Annotated[Path, typer.Option(help="WordNet's data files.")] = Path("/usr/share/wordnet"),
+) -> None:
+    """Write what a corpus is to say: prose, usage examples, short texts, questions, dialogue, numbers, rare words."""
+    from studio.train.corpus import read_sentences
+    from studio.train.recipe import check_held_out, read_recipe
+    from studio.train.texts.build import HeldOut, deal, write_texts
+
+    chosen = read_recipe(recipe)
+    shards = sum(len(speakers) * count for speakers, count in chosen.corpus.stages)
+    held_out = HeldOut(check_held_out(chosen, TEXTS))
+    made = deal(read_sentences(sentences), wordnet, chosen.corpus.kinds, shards, held_out, chosen.seed)
+    typer.echo(f"{write_texts(made, out)} texts in {out}")
+
+
+@train.command()
 def corpus(
-    sentences: Annotated[Path, typer.Option(help="Text file, one sentence a line (or id|sentence).")],
+    sentences: Annotated[Path, typer.Option(help="One sentence a line (or id|sentence), or what `texts` wrote.")],
     out: Annotated[Path, typer.Option(help="Folder for the spoken shards; a stopped run goes on.")],
     recipe: Recipe = RECIPE,
+    teacher: Annotated[str, typer.Option(help="programs (festival, flite), or kokoro:FOLDER.")] = "programs",
     workers: Annotated[int | None, typer.Option(help="Processes; one per core unless given.")] = None,
 ) -> None:
-    """Speak sentences with the synthetic teachers (festival, flite)."""
+    """Speak sentences with synthetic teachers."""
     from studio.train.corpus import speak_corpus
     from studio.train.recipe import read_recipe
 
-    typer.echo(f"{speak_corpus(read_recipe(recipe), sentences, TEXTS, out, workers)} shards in {out}")
+    count = speak_corpus(read_recipe(recipe), sentences, TEXTS, out, workers, teacher)
+    typer.echo(f"{count} shards in {out}")
 
 
 @train.command()

@@ -11,7 +11,7 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,21 +21,23 @@ from numpy.typing import NDArray
 from rich.progress import Progress
 
 from studio.core.clips import read_wav, to_float, to_int16, write_wav
-from studio.core.errors import BadFile
+from studio.core.errors import BadFile, BadOption
 from studio.engine import dmel
-from studio.train import teachers
+from studio.train import kokoro, teachers
 from studio.train.recipe import CorpusRecipe, Recipe, check_held_out
+from studio.train.texts.build import PROSE, HeldOut, Text, read_texts
 
 _PLAIN = re.compile(r"[A-Za-z ,.;:?!'\"()\-’]+")
+_PEAK = 0.95  # no sound is louder: a clip that would be gets less gain
 
 
 @dataclass(frozen=True)
 class ShardPlan:
-    """Sentences that one speaker is to speak into one folder."""
+    """Texts that one speaker is to speak into one folder."""
 
     name: str
     speaker: str
-    texts: list[str]
+    texts: list[Text]
 
 
 def read_sentences(path: Path) -> list[str]:
@@ -58,35 +60,79 @@ def plan_shards(sentences: Sequence[str], recipe: CorpusRecipe, held_out: set[st
     ]
     plans = []
     for turn, speaker in enumerate(recipe.speakers):
-        mine = usable[turn :: len(recipe.speakers)]
+        mine = [Text(PROSE, text) for text in usable[turn :: len(recipe.speakers)]]
         for number, start in enumerate(range(0, len(mine), recipe.shard_sentences)):
             plans.append(ShardPlan(f"{speaker}-{number:03}", speaker, mine[start : start + recipe.shard_sentences]))
     return sorted(plans, key=lambda p: p.name.rpartition("-")[2])  # speakers alternate, so a part of it is useful
 
 
-def speak_corpus(recipe: Recipe, sentences: Path, texts: Path, out: Path, workers: int | None = None) -> int:
-    """Speak every planned shard that is not there yet; answers how many there are.
+def plan_stages(texts: Sequence[Text], recipe: CorpusRecipe) -> list[ShardPlan]:
+    """Give each shard of the recipe's stages the next texts; the order is the one in which they are spoken.
 
     Raises:
-        BadFile: sentences cannot be read, or a held-out file is not the recipe's.
-        NeedsPackage: a teacher's program is not installed.
+        BadFile: there are fewer texts than the stages need.
     """
-    plans = plan_shards(read_sentences(sentences), recipe.corpus, check_held_out(recipe, texts))
+    plans: list[ShardPlan] = []
+    count: dict[str, int] = {}
+    for speakers, shards_each in recipe.stages:
+        for speaker in speakers * shards_each:
+            start = len(plans) * recipe.shard_sentences
+            number = count[speaker] = count.get(speaker, -1) + 1
+            plans.append(
+                ShardPlan(f"{speaker}-{number:03}", speaker, list(texts[start : start + recipe.shard_sentences]))
+            )
+    need = len(plans) * recipe.shard_sentences
+    if len(texts) < need:
+        raise BadFile(f"there are {len(texts)} texts for {need} places", "make them with `studio train texts`")
+    return plans
+
+
+def speak_corpus(
+    recipe: Recipe, source: Path, texts: Path, out: Path, workers: int | None = None, teacher: str = teachers.PROGRAMS
+) -> int:
+    """Speak every planned shard that is not there yet; answers how many there are.
+
+    Args:
+        source: sentences, one a line; for a recipe with stages, what `studio train texts` wrote.
+        texts: folder of the held-out files.
+        teacher: "programs", or "kokoro:FOLDER".
+
+    Raises:
+        BadFile: texts or weights cannot be read, or a held-out file is not the recipe's.
+        BadOption: there is no such teacher.
+        NeedsPackage: a teacher's program or package is not installed.
+    """
+    held_out = check_held_out(recipe, texts)
+    if recipe.corpus.stages:
+        given, guard = read_texts(source), HeldOut(held_out)
+        if any(guard.holds(t.text) for t in given):
+            raise BadFile(f"{source} holds sentences that are held out", "make it with `studio train texts`")
+        plans = plan_stages(given, recipe.corpus)
+    else:
+        plans = plan_shards(read_sentences(source), recipe.corpus, held_out)
     todo = [p for p in plans if not (out / p.name / "labels.jsonl").is_file()]
     out.mkdir(parents=True, exist_ok=True)
     with Progress() as progress, ProcessPoolExecutor(workers or os.cpu_count()) as pool:
         bar = progress.add_task("speaking", total=len(plans), completed=len(plans) - len(todo))
-        for done in as_completed([pool.submit(_speak_shard, p, recipe.corpus, out) for p in todo]):
+        for done in as_completed([pool.submit(_speak_shard, p, recipe.corpus, out, teacher) for p in todo]):
             done.result()
             progress.advance(bar)
     return len(plans)
 
 
-def _speak_shard(plan: ShardPlan, recipe: CorpusRecipe, out: Path) -> None:
+def _speak_shard(plan: ShardPlan, recipe: CorpusRecipe, out: Path, teacher: str) -> None:
     torch.set_num_threads(1)
-    with tempfile.TemporaryDirectory() as scratch:
-        taught = teachers.speak(plan.speaker, plan.texts, Path(scratch))
-    write_shard(out, plan.name, taught, recipe.gain_db.get(plan.speaker, 0.0))
+    name, _, folder = teacher.partition(":")
+    if name == "kokoro" and folder:
+        net = kokoro.opened(Path(folder))
+        taught = [kokoro.teach(net, plan.speaker, t.text) for t in plan.texts]
+    elif teacher == teachers.PROGRAMS:
+        with tempfile.TemporaryDirectory() as scratch:
+            taught = teachers.speak(plan.speaker, [t.text for t in plan.texts], Path(scratch))
+    else:
+        raise BadOption(f"there is no teacher {teacher!r}", f"there are {teachers.PROGRAMS} and kokoro:FOLDER")
+    spoken = (replace(s, kind=t.kind) if s else None for s, t in zip(taught, plan.texts, strict=True))
+    write_shard(out, plan.name, spoken, recipe.gain_db.get(plan.speaker, 0.0))
 
 
 def write_shard(out: Path, name: str, spoken: Iterable[teachers.Taught | None], gain_db: float) -> None:
@@ -100,7 +146,8 @@ def write_shard(out: Path, name: str, spoken: Iterable[teachers.Taught | None], 
         if taught is None:
             continue
         pcm = torch.from_numpy(to_float(taught.pcm))
-        voice = dmel.resample(pcm, taught.rate_hz, dmel.TIME_BASE.rate_hz) * gain
+        voice = dmel.resample(pcm, taught.rate_hz, dmel.TIME_BASE.rate_hz)
+        voice *= min(gain, _PEAK / float(voice.abs().max().clamp(min=1e-6)))
         write_wav(folder / f"{number:04}.wav", to_int16(voice.numpy()), dmel.TIME_BASE.rate_hz)
         lines.append(_label(f"{number:04}.wav", taught))
     (folder / "labels.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
@@ -112,6 +159,7 @@ def _label(wav: str, taught: teachers.Taught) -> dict[str, Any]:
     return {
         "wav": wav,
         "speaker": taught.speaker,
+        "kind": taught.kind,
         "text": taught.text,
         "words": taught.words,
         "word_ends_s": [round(t, 4) for t in taught.word_ends_s],

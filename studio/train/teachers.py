@@ -18,6 +18,7 @@ from studio.core.clips import read_wav
 from studio.core.errors import NeedsPackage
 
 SPEAKERS = {"slt": "festival's cmu_us_slt_arctic_hts (female)", "rms": "flite's cmu_us_rms (male)"}
+PROGRAMS = "programs"  # the name of these teachers, beside kokoro:FOLDER
 PAUSES = frozenset({"pau", "#", "h#", "brth", "ssil"})
 _MARKS = ".?!:;,"  # strongest first
 _BATCH = 50  # sentences a festival process speaks: its start takes longer than a sentence
@@ -32,6 +33,7 @@ class Taught:
         words: spoken words as the voices' alphabet writes them ("printing,").
         word_ends_s: the end of each word in the recording.
         phones: (name, end in seconds) of every phone, pauses included.
+        kind: what kind of text it is, where that is known.
     """
 
     text: str
@@ -41,6 +43,7 @@ class Taught:
     words: list[str]
     word_ends_s: list[float]
     phones: list[tuple[str, float]]
+    kind: str = ""
 
 
 def spoken_words(text: str) -> list[str]:
