@@ -29,6 +29,7 @@ MAX_TOKENS = 510
 MAX_S = 15.0
 START, STOP, SPACE = "<", ">", " "  # names of the first and the last token, and of the space between words
 STRESS = "ˈˌ"
+_EARLY_FRAMES = 2  # a phoneme is heard this much before its frames (see `on_time`)
 _TAIL_FRAMES = 6  # of what follows the last audible sample: a sentence's end is heard, but not half a second of it
 _FADE_SAMPLES = 48  # 2 ms: the cut is at a frame, not where the wave is zero
 
@@ -122,10 +123,11 @@ def teach(net: Kokoro, speaker: str, text: str) -> Taught | None:
     made = net.speak(speaker, [0, *(net.vocabulary[s] for s in symbols), 0])
     base = dmel.TIME_BASE
     assert made.frames.sum() * base.frame_samples == len(made.sound), "the teacher's frames are not its sound"
-    sound, frames = cut_silence(made, base)
+    names = [START, *symbols, STOP]
+    sound, frames = cut_silence(Spoken(made.sound, on_time(made.frames)), base)
     if len(frames) == 0 or len(sound) > MAX_S * base.rate_hz:
         return None
-    names = [START, *symbols, STOP]
+    frames = settle_pauses(names, frames, sound, base)
     ends_s = np.cumsum(frames) * base.frame_samples / base.rate_hz
     ends = [float(t) for t in ends_s]
     return Taught(
@@ -137,6 +139,40 @@ def teach(net: Kokoro, speaker: str, text: str) -> Taught | None:
         word_ends(names, ends),
         list(zip(names, ends, strict=True)),
     )
+
+
+def on_time(frames: np.ndarray) -> np.ndarray:
+    """Frames of each token, moved to where the sound is: the silence before the first phoneme is two frames shorter.
+
+    Kokoro's sound runs ahead of its durations. The energy of fricatives (above 4.5 kHz) and of vowels (0.2 to 1 kHz)
+    fits their tokens best 45 to 55 ms earlier, for every speaker tried.
+    """
+    early = min(_EARLY_FRAMES, int(frames[0]))
+    moved = frames.copy()
+    moved[0] -= early
+    moved[-1] += early
+    return moved
+
+
+def settle_pauses(names: list[str], frames: np.ndarray, sound: np.ndarray, base: TimeBase) -> np.ndarray:
+    """Frames of each token, with a pause given to the mark that writes it, or to the text's end.
+
+    Kokoro lengthens a word's last phoneme into the pause after it; silent frames at its end are the mark's.
+    """
+    spans = np.pad(sound, (base.phase, 0)).reshape(-1, base.frame_samples)
+    loud_db = 10.0 * np.log10(np.maximum(np.square(spans.astype(np.float64)).mean(axis=1), 1e-12))
+    silent = loud_db < active_level_db(sound, base.rate_hz) - AUDIBLE_DB
+    settled, ends = frames.copy(), np.cumsum(frames)
+    for token in range(1, len(names)):
+        if names[token] not in MARKS and names[token] != STOP or names[token - 1] in (*MARKS, SPACE, START):
+            continue
+        end, start = int(ends[token - 1]), int(ends[token - 1] - frames[token - 1])
+        pause = 0
+        while end - pause > start + 1 and silent[end - pause - 1]:
+            pause += 1
+        settled[token - 1] -= pause
+        settled[token] += pause
+    return settled
 
 
 def cut_silence(made: Spoken, base: TimeBase) -> tuple[np.ndarray, np.ndarray]:
@@ -171,7 +207,7 @@ def _take(frames: np.ndarray, order: range, count: int) -> int:
         taken = min(left, int(frames[token]) - (place > 0))
         frames[token] -= max(0, taken)
         left -= max(0, taken)
-        if place > 2 or left == 0:
+        if left == 0:
             break
     return count - left
 
