@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress
 
 from studio.core.cards import Card, parse_voice, read_cards
-from studio.core.clips import clip_id, read_wav, to_float, to_int16, write_wav
+from studio.core.clips import clip_id, read_wav, to_int16, write_wav
 from studio.core.errors import BadFile
 from studio.core.ports import SpeakRequest
 from studio.core.trace import Trace, TraceWriter, collect, open_trace
@@ -32,8 +32,9 @@ from studio.engine.voices import load_vocoder, pick_device
 from studio.measure.recogniser import Sound, transcribe_all
 from studio.measure.report import git_sha
 from studio.text.normalise import best
-from studio.train import teachers
+from studio.train.corpus.shards import levelled
 from studio.train.recipe import read_recipe
+from studio.train.teachers.choose import PROGRAMS, open_teacher
 
 _TRANSCRIPT_BATCH = 24  # sounds that are lost when a run is stopped
 
@@ -126,38 +127,40 @@ class Desk:
 
     def teacher(self, speaker: str, texts: Sequence[str]) -> list["TeacherSpeech | None"]:
         """The teacher's speech for each text, as the voice would have learned it; None where it said other words."""
-        gain_db = self._gain_db(speaker)
-        folder = self.folder / "teacher" / f"{speaker}-{_sha([list(texts), gain_db])}"
+        teacher, gain_db = self._taught_by(speaker)
+        folder = self.folder / "teacher" / f"{speaker}-{_sha([list(texts), teacher.partition(':')[0], gain_db])}"
         if not (folder / "labels.jsonl").is_file():
             part = folder.with_name(folder.name + ".part")
             shutil.rmtree(part, ignore_errors=True)
             part.mkdir(parents=True)
-            self._teach(speaker, texts, gain_db, part)
+            self._teach(teacher, speaker, texts, gain_db, part)
             part.rename(folder)
         lines = (folder / "labels.jsonl").read_text(encoding="utf-8").splitlines()
         labels = [json.loads(line) for line in lines]
         return [label and TeacherSpeech(folder, label, read_wav(folder / label["wav"])[0]) for label in labels]
 
-    def _teach(self, speaker: str, texts: Sequence[str], gain_db: float, folder: Path) -> None:
+    def _teach(self, teacher: str, speaker: str, texts: Sequence[str], gain_db: float, folder: Path) -> None:
         bar = self.progress.add_task(f"teacher {speaker}", total=None)
         labels: list[dict[str, Any] | None] = []
-        for number, said in enumerate(teachers.speak(speaker, texts, folder / "scratch")):
+        for number, said in enumerate(open_teacher(teacher).speak(speaker, texts)):
             if said is None:
                 labels.append(None)
                 continue
-            sound = dmel.resample(torch.from_numpy(to_float(said.pcm)), said.rate_hz, dmel.TIME_BASE.rate_hz)
             name = f"{number:04}.wav"
-            write_wav(folder / name, to_int16((sound * 10 ** (gain_db / 20)).numpy()), dmel.TIME_BASE.rate_hz)
+            write_wav(folder / name, levelled(said, gain_db), dmel.TIME_BASE.rate_hz)
             label = {key: value for key, value in asdict(said).items() if key not in ("pcm", "rate_hz")}
             labels.append({"wav": name, **label})
-        shutil.rmtree(folder / "scratch", ignore_errors=True)
         text = "".join(json.dumps(label) + "\n" for label in labels)
         (folder / "labels.jsonl").write_text(text, encoding="utf-8")
         self.progress.update(bar, total=len(texts), completed=len(texts))
 
-    def _gain_db(self, speaker: str) -> float:
-        recipe = self.setting.voices / self.card.name / "recipe.toml"
-        return read_recipe(recipe).corpus.gain_db.get(speaker, 0.0) if recipe.is_file() else 0.0
+    def _taught_by(self, speaker: str) -> tuple[str, float]:
+        """The teacher of the voice's recipe, and the speaker's gain in dB."""
+        path = self.setting.voices / self.card.name / "recipe.toml"
+        if not path.is_file():
+            return PROGRAMS, 0.0
+        recipe = read_recipe(path).corpus
+        return recipe.teacher, recipe.gain_db.get(speaker, 0.0)
 
     def transcribe(self, name: str, sounds: Sequence[Sound]) -> list[str]:
         """What the recogniser hears in each sound."""

@@ -19,9 +19,9 @@ def texts(
     wordnet: Annotated[Path, typer.Option(help="WordNet's data files.")] = Path("/usr/share/wordnet"),
 ) -> None:
     """Write what a corpus is to say: prose, usage examples, short texts, questions, dialogue, numbers, rare words."""
-    from studio.train.corpus import read_sentences
+    from studio.train.corpus.speak import read_sentences
+    from studio.train.corpus.texts import HeldOut, deal, write_texts
     from studio.train.recipe import check_held_out, read_recipe
-    from studio.train.texts.build import HeldOut, deal, write_texts
 
     chosen = read_recipe(recipe)
     shards = sum(len(speakers) * count for speakers, count in chosen.corpus.stages)
@@ -35,11 +35,11 @@ def corpus(
     sentences: Annotated[Path, typer.Option(help="One sentence a line (or id|sentence), or what `texts` wrote.")],
     out: Annotated[Path, typer.Option(help="Folder for the spoken shards; a stopped run goes on.")],
     recipe: Recipe = RECIPE,
-    teacher: Annotated[str, typer.Option(help="programs (festival, flite), or kokoro:FOLDER.")] = "programs",
+    teacher: Annotated[str, typer.Option(help="programs (festival, flite) or kokoro:FOLDER; else the recipe's.")] = "",
     workers: Annotated[int | None, typer.Option(help="Processes; one per core unless given.")] = None,
 ) -> None:
     """Speak sentences with synthetic teachers."""
-    from studio.train.corpus import speak_corpus
+    from studio.train.corpus.speak import speak_corpus
     from studio.train.recipe import read_recipe
 
     count = speak_corpus(read_recipe(recipe), sentences, TEXTS, out, workers, teacher)
@@ -55,7 +55,7 @@ def recordings(
     shard_sentences: Annotated[int, typer.Option(min=1, help="Recordings in a shard.")] = 250,
 ) -> None:
     """Take real recordings, aligned by the Montreal Forced Aligner, in place of the teachers."""
-    from studio.train.recordings import take_recordings
+    from studio.train.corpus.recordings import take_recordings
 
     taken, skipped = take_recordings(folder, textgrids, out, speaker, shard_sentences)
     typer.echo(f"{taken} recordings in {out}; {skipped} left out (no TextGrid, no text, or words that differ)")

@@ -22,6 +22,7 @@ class CorpusRecipe:
     validation_shards: int
     held_out: dict[str, str] = field(default_factory=dict)
     gain_db: dict[str, float] = field(default_factory=dict)
+    teacher: str = "programs"
     kinds: dict[str, int] = field(default_factory=dict)  # texts of each kind in a shard, for `studio train texts`
     stages: list[tuple[list[str], int]] = field(default_factory=list)  # speakers in turn, and shards of each
 

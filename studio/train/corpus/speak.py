@@ -1,34 +1,23 @@
-"""From sentences to a spoken corpus: shards of WAV files with word and phone times.
+"""From texts to a spoken corpus: who says what, in shards that are spoken side by side and can be resumed."""
 
-A shard is a folder ``<speaker>-<number>`` of ``0000.wav`` ... (24 kHz, mono) and ``labels.jsonl``, written whole
-(under another name until it is), so a stopped run goes on where it was.
-"""
-
-import json
 import os
 import re
-import shutil
-import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from rich.progress import Progress
 
-from studio.core.clips import read_wav, to_float, to_int16, write_wav
-from studio.core.errors import BadFile, BadOption
-from studio.engine import dmel
-from studio.train import kokoro, teachers
+from studio.core.errors import BadFile
+from studio.train.corpus.shards import write_shard
+from studio.train.corpus.texts import PROSE, HeldOut, Text, read_texts
 from studio.train.recipe import CorpusRecipe, Recipe, check_held_out
-from studio.train.texts.build import PROSE, HeldOut, Text, read_texts
+from studio.train.teachers.choose import open_teacher
+from studio.train.teachers.port import spoken_words
 
 _PLAIN = re.compile(r"[A-Za-z ,.;:?!'\"()\-’]+")
-_PEAK = 0.95  # no sound is louder: a clip that would be gets less gain
 
 
 @dataclass(frozen=True)
@@ -56,7 +45,7 @@ def plan_shards(sentences: Sequence[str], recipe: CorpusRecipe, held_out: set[st
         for text in dict.fromkeys(sentences)
         if _PLAIN.fullmatch(text)
         and text.lower() not in held_out
-        and recipe.min_words <= len(teachers.spoken_words(text)) <= recipe.max_words
+        and recipe.min_words <= len(spoken_words(text)) <= recipe.max_words
     ]
     plans = []
     for turn, speaker in enumerate(recipe.speakers):
@@ -88,14 +77,14 @@ def plan_stages(texts: Sequence[Text], recipe: CorpusRecipe) -> list[ShardPlan]:
 
 
 def speak_corpus(
-    recipe: Recipe, source: Path, texts: Path, out: Path, workers: int | None = None, teacher: str = teachers.PROGRAMS
+    recipe: Recipe, source: Path, texts: Path, out: Path, workers: int | None = None, teacher: str = ""
 ) -> int:
     """Speak every planned shard that is not there yet; answers how many there are.
 
     Args:
         source: sentences, one a line; for a recipe with stages, what `studio train texts` wrote.
         texts: folder of the held-out files.
-        teacher: "programs", or "kokoro:FOLDER".
+        teacher: NAME or NAME:WEIGHTS; the recipe's unless given.
 
     Raises:
         BadFile: texts or weights cannot be read, or a held-out file is not the recipe's.
@@ -110,11 +99,12 @@ def speak_corpus(
         plans = plan_stages(given, recipe.corpus)
     else:
         plans = plan_shards(read_sentences(source), recipe.corpus, held_out)
+    name = teacher or recipe.corpus.teacher
     todo = [p for p in plans if not (out / p.name / "labels.jsonl").is_file()]
     out.mkdir(parents=True, exist_ok=True)
     with Progress() as progress, ProcessPoolExecutor(workers or os.cpu_count()) as pool:
         bar = progress.add_task("speaking", total=len(plans), completed=len(plans) - len(todo))
-        for done in as_completed([pool.submit(_speak_shard, p, recipe.corpus, out, teacher) for p in todo]):
+        for done in as_completed([pool.submit(_speak_shard, p, recipe.corpus, out, name) for p in todo]):
             done.result()
             progress.advance(bar)
     return len(plans)
@@ -122,67 +112,6 @@ def speak_corpus(
 
 def _speak_shard(plan: ShardPlan, recipe: CorpusRecipe, out: Path, teacher: str) -> None:
     torch.set_num_threads(1)
-    name, _, folder = teacher.partition(":")
-    if name == "kokoro" and folder:
-        net = kokoro.opened(Path(folder))
-        taught = [kokoro.teach(net, plan.speaker, t.text) for t in plan.texts]
-    elif teacher == teachers.PROGRAMS:
-        with tempfile.TemporaryDirectory() as scratch:
-            taught = teachers.speak(plan.speaker, [t.text for t in plan.texts], Path(scratch))
-    else:
-        raise BadOption(f"there is no teacher {teacher!r}", f"there are {teachers.PROGRAMS} and kokoro:FOLDER")
+    taught = open_teacher(teacher).speak(plan.speaker, [t.text for t in plan.texts])
     spoken = (replace(s, kind=t.kind) if s else None for s, t in zip(taught, plan.texts, strict=True))
     write_shard(out, plan.name, spoken, recipe.gain_db.get(plan.speaker, 0.0))
-
-
-def write_shard(out: Path, name: str, spoken: Iterable[teachers.Taught | None], gain_db: float) -> None:
-    """Write a shard whole: under another name until it is complete."""
-    folder = out / f".{name}.part"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    gain = 10 ** (gain_db / 20)
-    lines = []
-    for number, taught in enumerate(spoken):
-        if taught is None:
-            continue
-        pcm = torch.from_numpy(to_float(taught.pcm))
-        voice = dmel.resample(pcm, taught.rate_hz, dmel.TIME_BASE.rate_hz)
-        voice *= min(gain, _PEAK / float(voice.abs().max().clamp(min=1e-6)))
-        write_wav(folder / f"{number:04}.wav", to_int16(voice.numpy()), dmel.TIME_BASE.rate_hz)
-        lines.append(_label(f"{number:04}.wav", taught))
-    (folder / "labels.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    shutil.rmtree(out / name, ignore_errors=True)
-    folder.rename(out / name)
-
-
-def _label(wav: str, taught: teachers.Taught) -> dict[str, Any]:
-    return {
-        "wav": wav,
-        "speaker": taught.speaker,
-        "kind": taught.kind,
-        "text": taught.text,
-        "words": taught.words,
-        "word_ends_s": [round(t, 4) for t in taught.word_ends_s],
-        "phones": [[name, round(end, 4)] for name, end in taught.phones],
-    }
-
-
-def shards(corpus: Path) -> list[Path]:
-    """Finished shards, speakers in turn."""
-    found = [p.parent for p in corpus.glob("*/labels.jsonl") if not p.parent.name.startswith(".")]
-    return sorted(found, key=lambda p: (p.name.rpartition("-")[2], p.name))
-
-
-def labels(shard: Path) -> Iterator[dict[str, Any]]:
-    """Label lines of a shard."""
-    with (shard / "labels.jsonl").open(encoding="utf-8") as file:
-        for line in file:
-            yield json.loads(line)
-
-
-def read_sound(path: Path) -> NDArray[np.int16]:
-    """Samples of a corpus file. Raises BadFile when it is not mono 16-bit at the voice's rate."""
-    pcm, rate_hz = read_wav(path)
-    if rate_hz != dmel.TIME_BASE.rate_hz:
-        raise BadFile(f"{path} has {rate_hz} Hz, not {dmel.TIME_BASE.rate_hz} Hz", "make it with `studio train corpus`")
-    return pcm

@@ -10,7 +10,7 @@ from random import Random
 
 from studio.core.errors import BadFile, NeedsPackage
 from studio.core.typography import MARKS
-from studio.train import phonemes
+from studio.train.teachers import phonemes
 
 PROSE, USAGE, WORDS = "prose", "usage", "words"
 GRAMMAR = Path(__file__).with_name("grammar.toml")
@@ -101,7 +101,9 @@ class Grammar:
         self._built_in: dict[str, Callable[[], str]] = {
             "word": next_word,
             "common": lambda: rng.choice(common),
-            "year": lambda: str(rng.choice((rng.randint(1100, 1899), rng.randint(1900, 1999), rng.randint(2000, 2035)))),
+            "year": lambda: str(
+                rng.choice((rng.randint(1100, 1899), rng.randint(1900, 1999), rng.randint(2000, 2035)))
+            ),
             "money": self._money,
             "decimal": lambda: f"{rng.randint(0, 99)}.{rng.randint(0, rng.choice((9, 99)))}",
             "nth": lambda: rng.choice(self._rules["nthday"]),
@@ -131,13 +133,24 @@ class Grammar:
     def _money(self) -> str:
         sign = self._rng.choice("$$$$$$£€")
         return sign + self._rng.choice(
-            (str(self._rng.randint(1, 99)), str(self._rng.randint(100, 9999)), f"{self._rng.randint(1, 99)}.{self._rng.randint(5, 99):02}")
+            (
+                str(self._rng.randint(1, 99)),
+                str(self._rng.randint(100, 9999)),
+                f"{self._rng.randint(1, 99)}.{self._rng.randint(5, 99):02}",
+            )
         )
 
     def _time(self) -> str:
         hour, minute = self._rng.randint(1, 12), self._rng.choice((0, 5, 10, 15, 20, 25, 30, 40, 45, 50, 55))
         return self._rng.choice(
-            (f"{hour}:{minute:02}", f"{hour}:{minute:02} p.m.", f"{hour}:{minute:02} a.m.", f"{hour} o'clock", f"half past {hour}", "noon")
+            (
+                f"{hour}:{minute:02}",
+                f"{hour}:{minute:02} p.m.",
+                f"{hour}:{minute:02} a.m.",
+                f"{hour} o'clock",
+                f"half past {hour}",
+                "noon",
+            )
         )
 
 
@@ -165,7 +178,12 @@ def deal(
             while made < counts[kind]:
                 text = Text(kind, next(pools[kind]) if kind in pools else grammar.text(kind))
                 words = phonemes.spoken(text.text)
-                if not words or text in shard or held_out.holds(text.text) or held_out.holds(" ".join(w.word for w in words)):
+                if (
+                    not words
+                    or text in shard
+                    or held_out.holds(text.text)
+                    or held_out.holds(" ".join(w.word for w in words))
+                ):
                     continue
                 shard[text] = None
                 seen.update(w.word.rstrip(MARKS) for w in words)
