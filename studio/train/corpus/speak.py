@@ -102,16 +102,26 @@ def speak_corpus(
     name = teacher or recipe.corpus.teacher
     todo = [p for p in plans if not (out / p.name / "labels.jsonl").is_file()]
     out.mkdir(parents=True, exist_ok=True)
-    with Progress() as progress, ProcessPoolExecutor(workers or os.cpu_count()) as pool:
+    count = min(workers or os.cpu_count() or 1, max(1, len(todo)))
+    with Progress() as progress:
         bar = progress.add_task("speaking", total=len(plans), completed=len(plans) - len(todo))
-        for done in as_completed([pool.submit(_speak_shard, p, recipe.corpus, out, name) for p in todo]):
-            done.result()
-            progress.advance(bar)
+        if count == 1:
+            for plan in todo:
+                _speak_shard(plan, recipe.corpus, out, name)
+                progress.advance(bar)
+        else:
+            with ProcessPoolExecutor(count, initializer=_one_thread) as pool:
+                for done in as_completed([pool.submit(_speak_shard, p, recipe.corpus, out, name) for p in todo]):
+                    done.result()
+                    progress.advance(bar)
     return len(plans)
 
 
-def _speak_shard(plan: ShardPlan, recipe: CorpusRecipe, out: Path, teacher: str) -> None:
+def _one_thread() -> None:
     torch.set_num_threads(1)
+
+
+def _speak_shard(plan: ShardPlan, recipe: CorpusRecipe, out: Path, teacher: str) -> None:
     taught = open_teacher(teacher).speak(plan.speaker, [t.text for t in plan.texts])
     spoken = (replace(s, kind=t.kind) if s else None for s, t in zip(taught, plan.texts, strict=True))
     write_shard(out, plan.name, spoken, recipe.gain_db.get(plan.speaker, 0.0))

@@ -212,13 +212,14 @@ def cut_silence(made: Made, base: TimeBase) -> tuple[np.ndarray, np.ndarray]:
         Both are empty where nothing is heard.
     """
     step, whole = base.frame_samples, int(made.frames.sum())
-    levels = block_levels_db(made.sound, base.rate_hz)
-    heard = np.flatnonzero(levels >= active_level_db(made.sound, base.rate_hz) - AUDIBLE_DB)
+    sound = made.sound[base.phase :]
+    levels = block_levels_db(sound, base.rate_hz)
+    heard = np.flatnonzero(levels >= active_level_db(sound, base.rate_hz) - AUDIBLE_DB)
     if len(heard) == 0:
         return made.sound[:0], made.frames[:0]
     block = round(base.rate_hz * BLOCK_MS / 1000.0)
-    first, last = int(heard[0]) * block, (int(heard[-1]) + 1) * block
-    before = max(0, (first - base.phase) // step)
+    first, last = int(heard[0]) * block, int(heard[-1]) * block + base.phase
+    before = first // step
     after = max(0, whole - (-(-last // step) + _TAIL_FRAMES))
     frames = made.frames.copy()
     before = _take(frames, range(len(frames)), before)

@@ -56,8 +56,14 @@ def _lexicon() -> Any:
 
 
 def phonemise(text: str) -> list[str]:
-    """Phonemes of each word of a text, its marks with it: one string for what stands between two spaces."""
-    return _g2p().phonemize_to_string(text).split()
+    """Phonemes of each word of a text, its marks with it: one string for what stands between two spaces.
+
+    Empty where the dictionary and its net have none.
+    """
+    try:
+        return _g2p().phonemize_to_string(text).split()
+    except _g2p().FrontendError:
+        return []
 
 
 def in_dictionary(word: str) -> bool:
