@@ -196,6 +196,11 @@ def test_a_folder_of_weights(tmp_path, monkeypatch):
     assert (made.sound == 2.0).all()  # row 2 of the styles: three phonemes
     with pytest.raises(BadOption, match="af_heart"):
         net.make("am_nobody", [0, 3, 0])
+    np.savez(tmp_path / "voices.npz", am_nobody=styles + 1)
+    (tmp_path / "voices.npz").rename(tmp_path / kokoro.VOICES)
+    (tmp_path / "config.json").write_text('{"vocab": {"a": 7}}')
+    assert (net.make("am_nobody", [0, 3, 0]).sound == 1.0).all()
+    assert kokoro.OnnxNet(tmp_path).vocabulary == {"a": 7}
     assert onnx.load_from_string(weights).graph.output[0].name == "audio"
 
 

@@ -34,13 +34,13 @@ RULES = tomllib.loads(GRAMMAR.read_text(encoding="utf-8"))
 def wordnet(tmp_path) -> Path:
     """WordNet's four files, with a line or two of each."""
     lines = {
-        "noun": '0001 03 n 01 entity 0 000 | a thing; "it was full of rackets, balls and other objects"; "the team is a unit"\n',
-        "verb": '0002 29 v 01 breathe 0 000 | draw air into the lungs; "I can breathe better when the air is clean"\n',
-        "adj": '0003 00 a 01 able 0 000 | having the means; "able to swim"; "a 50% share of ™ goods"\n',
-        "adv": "0004 02 r 01 barely 0 000 | only just\n",
+        "noun": 'a thing; "it was full of rackets, balls and other objects"; "the team is a unit"',
+        "verb": 'draw air into the lungs; "I can breathe better when the air is clean"',
+        "adj": 'having the means; "able to swim"; "a 50% share of ™ goods"',
+        "adv": "only just",
     }
     for part, text in lines.items():
-        (tmp_path / f"data.{part}").write_text("  1 a licence line\n" + text)
+        (tmp_path / f"data.{part}").write_text(f"  1 a licence line\n0001 03 n 01 entity 0 000 | {text}\n")
     return tmp_path
 
 

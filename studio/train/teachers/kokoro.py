@@ -26,8 +26,11 @@ from studio.measure.loudness import AUDIBLE_DB, BLOCK_MS, active_level_db, block
 from studio.train.teachers import phonemes
 from studio.train.teachers.port import Taught
 
-SHA256 = "6e742170d309016e5891a994e1ce1559c702a2ccd0075e67ef7157974f6406cb"  # kokoro.onnx, v1.0, int8
+SHA256 = "6e742170d309016e5891a994e1ce1559c702a2ccd0075e67ef7157974f6406cb"  # of Kokoro-82M v1.0, int8
 DURATIONS = "/encoder/Clip_output_0"  # frames of each token, the first and the last (silence) included
+WEIGHTS = ("kokoro-v1.0.int8.onnx", "kokoro.onnx")
+VOCABULARY = ("config.json", "vocab.json")
+VOICES = "voices-v1.0.bin"  # all of them, as numpy writes several arrays; else voices/<speaker>.bin
 FOLDER_VARIABLE = "STUDIO_KOKORO"
 MAX_TOKENS = 510
 MAX_S = 15.0
@@ -65,8 +68,7 @@ class Kokoro:
     """The port `Teacher` over the net of a folder, which is opened when it is first needed.
 
     Args:
-        weights: folder of ``kokoro.onnx``, ``vocab.json`` and ``voices/<speaker>.bin``; else the environment names
-            it (STUDIO_KOKORO).
+        weights: folder of the net, its vocabulary and its voices; else the environment names it (STUDIO_KOKORO).
     """
 
     def __init__(self, weights: str = "") -> None:
@@ -104,12 +106,13 @@ class OnnxNet:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         try:
-            weights = (folder / "kokoro.onnx").read_bytes()
-            self.vocabulary: dict[str, int] = json.loads((folder / "vocab.json").read_text(encoding="utf-8"))
-        except OSError as error:
+            weights = _first(folder, WEIGHTS).read_bytes()
+            vocabulary = json.loads(_first(folder, VOCABULARY).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
             raise BadFile(f"the teacher cannot be read: {error}", "docs/training.md says what it needs") from error
         if hashlib.sha256(weights).hexdigest() != SHA256:
-            raise BadFile(f"{folder / 'kokoro.onnx'} is not Kokoro-82M v1.0, int8", f"its sha256 must be {SHA256}")
+            raise BadFile(f"{folder} does not hold Kokoro-82M v1.0, int8", f"its sha256 must be {SHA256}")
+        self.vocabulary: dict[str, int] = vocabulary.get("vocab", vocabulary)
         self._session = _session(weights)
         self._styles: dict[str, np.ndarray] = {}
 
@@ -126,12 +129,19 @@ class OnnxNet:
     def _style(self, speaker: str) -> np.ndarray:
         """A speaker's styles, float32 [510, 1, 256]: one for each number of phonemes."""
         if speaker not in self._styles:
-            path = self._folder / "voices" / f"{speaker}.bin"
-            if not path.is_file():
-                have = ", ".join(sorted(p.stem for p in path.parent.glob("*.bin")))
-                raise BadOption(f"the teacher has no speaker {speaker!r}", f"it has {have or 'none'}")
-            self._styles[speaker] = np.fromfile(path, np.float32).reshape(MAX_TOKENS, 1, -1)
+            one, all_of_them = self._folder / "voices" / f"{speaker}.bin", self._folder / VOICES
+            if one.is_file():
+                self._styles[speaker] = np.fromfile(one, np.float32).reshape(MAX_TOKENS, 1, -1)
+            elif all_of_them.is_file() and speaker in (found := np.load(all_of_them)):
+                self._styles[speaker] = found[speaker]
+            else:
+                raise BadOption(f"the teacher has no speaker {speaker!r}", f"{one} or {VOICES} holds them, as af_heart")
         return self._styles[speaker]
+
+
+def _first(folder: Path, names: Sequence[str]) -> Path:
+    """The file of a folder that is there, of several names for the same one."""
+    return next((folder / name for name in names if (folder / name).is_file()), folder / names[0])
 
 
 def _session(weights: bytes) -> Any:
