@@ -25,8 +25,8 @@ PHONES = (
 # Phones as festival and flite write them, and as Kokoro does (IPA, with capitals for diphthongs).
 _IPA = dict(
     zip(
-        "AIOWYæɑɐəᵊɔɛɜiɪᵻuʊʌðŋɡhjɹɾʔʃʒʤʧθ",
-        "ey ay ow aw oy ae aa ax ax ax ao eh er iy ih ih uw uh ah dh ng g hh y r d t sh zh jh ch th".split(),
+        "AIOWYæɑɐəᵊɔɛɜiɪᵻuʊʌðŋɡhjɹɾTʔʃʒʤʧθ",
+        "ey ay ow aw oy ae aa ax ax ax ao eh er iy ih ih uw uh ah dh ng g hh y r d d t sh zh jh ch th".split(),
         strict=True,
     )
 )
