@@ -1,6 +1,7 @@
 """``studio train``: make a voice, from sentences to a card."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -44,6 +45,46 @@ def corpus(
 
     count = speak_corpus(read_recipe(recipe), sentences, TEXTS, out, workers, teacher)
     typer.echo(f"{count} shards in {out}")
+
+
+@train.command()
+def hear(
+    corpus: Annotated[Path, typer.Option(help="Folder of spoken shards.")],
+    recogniser: Annotated[str, typer.Option(help="whisper, whisper:FOLDER or pocketsphinx.")] = "whisper",
+    sample: Annotated[int, typer.Option(min=1, help="Clips of each kind; all where over 1% of these are wrong.")] = 60,
+    workers: Annotated[int, typer.Option(min=1, help="Processes that recognise.")] = 2,
+) -> None:
+    """Listen to a corpus and leave out clips in which other sounds are heard than were written."""
+    from studio.measure.recognisers.choose import transcribe_all
+    from studio.measure.report import print_table
+    from studio.train.corpus.hear import hear_corpus
+
+    found = hear_corpus(corpus, partial(transcribe_all, recogniser=recogniser, workers=workers), sample)
+    rows = [(kind, k.clips, k.heard, k.misheard, f"{k.share:.1%}", k.odd) for kind, k in found.items()]
+    columns = ("kind", "clips", "heard", "misheard", "share", "length or loudness wrong")
+    print_table(f"clips of {corpus}", columns, rows, "misheard: over 20% of the phonemes differ")
+
+
+@train.command()
+def speakers(
+    names: Annotated[list[str], typer.Argument(help="The teacher's speakers, such as af_heart.")],
+    teacher: Annotated[str, typer.Option(help="kokoro:FOLDER, or programs.")] = "kokoro",
+    texts: Annotated[Path, typer.Option(help="One text a line.")] = TEXTS / "eval.txt",
+    count: Annotated[int, typer.Option(min=1, help="How many texts, evenly from the file.")] = 14,
+    recogniser: Annotated[str, typer.Option(help="whisper, whisper:FOLDER or pocketsphinx.")] = "whisper",
+) -> None:
+    """Compare a teacher's speakers: word errors, predicted MOS, pitch, spectrum, speed, and the gain to -18 dB."""
+    from studio.bench.material import read_texts
+    from studio.bench.speakers import compare_speakers
+    from studio.measure.recognisers.choose import transcribe_all
+    from studio.predict.distillmos import DistillMos
+    from studio.train.teachers.choose import open_teacher
+
+    lines = read_texts(texts)
+    chosen = lines[:: max(1, len(lines) // count)][:count]
+    with DistillMos() as predictor:
+        hear_all = partial(transcribe_all, recogniser=recogniser)
+        compare_speakers(open_teacher(teacher), names, chosen, hear_all, predictor.predict)
 
 
 @train.command()
