@@ -108,6 +108,7 @@ def test_every_rule_of_the_grammar_is_known_and_can_be_said():
         ("{thing}s", ["Boxes", "boxes"]),
         ("a {adj} end.", ["An old end."]),
         ("we. {adj}.", ["We. Old."]),
+        ("from 8 a.m. to 9 p.m..", ["From 8 a.m. to 9 p.m."]),
     ],
 )
 def test_forms_are_written_as_people_write(form, text):

@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 
 from studio.core.errors import BadFile, NeedsPackage
-from studio.core.typography import MARKS
+from studio.core.typography import MARKS, is_abbreviation
 from studio.train.teachers import phonemes
 
 PROSE, USAGE, WORDS = "prose", "usage", "words"
@@ -116,7 +116,7 @@ class Grammar:
         if made[:1].islower() and made[-1:] in MARKS + '"':
             made = made[0].upper() + made[1:]
         made = re.sub(r"\b([aA])(?= (?:[aeio]|u(?!s|ni)))", r"\1n", made)
-        return re.sub(r"([.!?] )([a-z])", lambda m: m[1] + m[2].upper(), made)
+        return re.sub(r"(\S+[.!?]) ([a-z])", _capital, made.replace("m..", "m."))
 
     def _expand(self, form: str) -> str:
         return _SLOT.sub(self._fill, form)
@@ -191,6 +191,12 @@ def deal(
         order = list(shard)
         rng.shuffle(order)
         yield from order
+
+
+def _capital(end: re.Match[str]) -> str:
+    """A sentence's end and the letter after it, a capital; unless the full stop is an abbreviation's."""
+    token, letter = end.groups()
+    return f"{token} {letter if is_abbreviation(token[:-1]) else letter.upper()}"
 
 
 def _plural(noun: str) -> str:
