@@ -17,7 +17,8 @@ from studio.engine import dmel
 from studio.engine.families.speakstream import Options, SpeakStream
 from studio.engine.families.speakstream_stream import SpeakStreamFamily
 from studio.measure.boundaries import BoundaryScore, boundary_score, distances, obeys
-from studio.measure.recogniser import Sound, WordTime, align_all
+from studio.measure.recognisers.pocketsphinx import WordTime, align_all
+from studio.measure.recognisers.port import Sound
 from studio.measure.report import print_table
 from studio.train.features import encode_label
 from studio.train.speakstream.batches import collate
