@@ -6,6 +6,7 @@ import shutil
 import numpy as np
 import pytest
 import torch
+from fakepredictor import FakePredictor, by_length
 from needs import needs
 from tinyvoice import write_tiny_voice
 
@@ -162,25 +163,10 @@ def test_mistakes_are_named(given, tmp_path):
         eval_wer(WerSetting(**{**given, "texts": tmp_path / "none.txt"}))
 
 
-class Steady:
-    """A predictor that says how long a sound is, for what needs no predictor's ear."""
-
-    def __init__(self, threads=1):
-        self.about = {"name": "Steady", "version": "1", "sha256": "0" * 64}
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        return None
-
-    def predict(self, pcm, rate_hz):
-        return min(5.0, 1.0 + len(pcm) / rate_hz)
-
-
 @pytest.fixture
 def steady(monkeypatch):
-    monkeypatch.setattr("studio.bench.quality.DistillMos", Steady)
+    """A predictor whose answer is the sound's length, for what needs no ear."""
+    monkeypatch.setattr("studio.bench.quality.DistillMos", lambda threads: FakePredictor(by_length))
 
 
 def test_a_teacher_may_be_a_folder_of_other_sounds(given, steady, tmp_path, capsys):

@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+from fakepredictor import FakePredictor, by_length, by_pitch
 
 from studio.core.clips import to_int16
 from studio.core.errors import NeedsPackage
@@ -29,13 +30,24 @@ def predictor():
         yield running
 
 
-def test_it_says_what_it_is(predictor):
-    assert predictor.about["name"] == "DistillMOS"
-    assert predictor.about["version"] == "0.9.1"
-    assert re.fullmatch("[0-9a-f]{64}", predictor.about["sha256"])
+@pytest.fixture(params=["DistillMOS", "fake by length", "fake by pitch"])
+def anyone(request, predictor):
+    """Every predictor there is, the tests' own among them."""
+    fakes = {"fake by length": FakePredictor(by_length), "fake by pitch": FakePredictor(by_pitch)}
+    return predictor if request.param == "DistillMOS" else fakes[request.param]
 
 
-def test_scores_lie_on_the_scale_and_do_not_depend_on_what_came_before(predictor):
+def test_it_says_what_it_is(anyone):
+    assert set(anyone.about) == {"name", "version", "sha256"}
+    assert re.fullmatch("[0-9a-f]{64}", anyone.about["sha256"])
+
+
+def test_the_version_is_the_one_that_was_pinned(predictor):
+    assert (predictor.about["name"], predictor.about["version"]) == ("DistillMOS", "0.9.1")
+
+
+def test_scores_lie_on_the_scale_and_do_not_depend_on_what_came_before(anyone):
+    predictor = anyone
     first = predictor.predict(vowel(), RATE_HZ)
     others = [predictor.predict(vowel(noise), RATE_HZ) for noise in (0.05, 0.3)]
     assert predictor.predict(vowel(), RATE_HZ) == first
