@@ -59,14 +59,18 @@ def predict_clips(
 
 
 def predicted(session: Session, campaign: Campaign) -> dict[str, Any] | None:
-    """Means by system over the scripts that raters judge, by the weights that spoke last; None where none did.
+    """Means by system over the scripts that raters judge; None until every sound of the campaign has its score.
 
-    The interval is a bootstrap over scripts.
+    By the weights that spoke last, where several have judged every sound. The interval is a bootstrap over scripts.
     """
-    said = _predictions(session, campaign)
-    if not said:
+    by_weights: defaultdict[str, list[Prediction]] = defaultdict(list)
+    for one in _predictions(session, campaign):
+        by_weights[one.weights].append(one)
+    clips = len(_clips(session, campaign))
+    whole = [one for said in by_weights.values() if len(said) == clips for one in said]
+    if not whole:
         return None
-    last = max(said, key=lambda one: one.at)
+    last = max(whole, key=lambda one: one.at)
     rows = session.exec(
         select(System.name, Prediction.mos)
         .select_from(Stimulus)
@@ -83,8 +87,6 @@ def predicted(session: Session, campaign: Campaign) -> dict[str, Any] | None:
         "predictor": last.predictor,
         "version": last.version,
         "weights": last.weights,
-        "clips": sum(one.weights == last.weights for one in said),
-        "of": len(_clips(session, campaign)),
         "systems": {name: _mean(each) for name, each in by_system.items()},
     }
 

@@ -30,8 +30,6 @@ def predicted_tables(results: Mapping[str, Any]) -> list[Table]:
         "raters heard. It is no person: it enters no mean, order or test of these results, and no system is ranked by "
         "it. 95% interval: bootstrap over scripts."
     ]
-    if found["clips"] < found["of"]:
-        notes.append(f"{found['clips']} of {found['of']} sounds so far; `studio campaign predict` goes on.")
     return [Table(f"Predicted by {found['predictor']}, not by people", columns, rows, notes)]
 
 
