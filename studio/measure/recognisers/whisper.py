@@ -127,6 +127,8 @@ def _folder_of(weights: str) -> Path:
 
 def _whole(folder: Path) -> Path:
     """The folder, if it holds all files: faster-whisper would look for a missing tokenizer on the hub."""
+    if not folder.is_dir():
+        raise BadFile(f"there is no folder {folder}", _ELSE)
     missing = [name for name in _FILES if not any(folder.glob(name))]
     if missing:
         raise BadFile(f"{folder} holds no {' and no '.join(missing)}", "a folder of whisper's weights for CTranslate2")

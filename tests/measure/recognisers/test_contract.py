@@ -134,8 +134,11 @@ def test_mistakes_say_what_to_do(monkeypatch, tmp_path, weights):
         open_recogniser("pocketsphinx:small")
     with pytest.raises(BadFile, match="neither a folder nor a name"):
         open_recogniser("whisper:bse")
-    with pytest.raises(BadFile, match=r"holds no model\.bin and no config\.json"):
+    with pytest.raises(BadFile, match="there is no folder"):
         open_recogniser(f"whisper:{tmp_path / 'none'}")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(BadFile, match=r"holds no model\.bin and no config\.json"):
+        open_recogniser(f"whisper:{tmp_path / 'empty'}")
     (weights / "tokenizer.json").unlink()
     with pytest.raises(BadFile, match=r"holds no tokenizer\.json"):
         open_recogniser(f"whisper:{weights}")
