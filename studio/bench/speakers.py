@@ -72,7 +72,7 @@ def compare_speakers(
         "word errors",
         "MOS (least)",
         "pitch Hz",
-        "range st",
+        "semitones",
         "4-6 6-8 8-10 10-12 kHz",
         "words/s",
         "gain dB",
