@@ -31,9 +31,10 @@ bench: .venv/dev.stamp ## measure first audio, real-time factor and the page
 	$(BIN)/studio bench summary
 
 
-table: .venv/dev.stamp ## remake every figure of docs/results (an hour and a half on two cores)
+table: .venv/dev.stamp ## remake every figure of docs/results (some hours on two cores; STUDIO_RECOGNISER names whisper's weights)
 	$(BIN)/studio eval vocoder --save
 	$(BIN)/studio eval wer --save
+	$(BIN)/studio eval quality --save
 	$(BIN)/studio eval long --save
 	$(BIN)/studio eval boundaries --save
 	$(BIN)/studio eval heard --save

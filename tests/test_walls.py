@@ -15,6 +15,7 @@ PLANTED = [
     ("studio/serve/guard.py", "import gradio", "serve knows no gradio"),
     ("studio/engine/sampling.py", "import fastapi", "the engine works on a bare machine"),
     ("studio/measure/wer.py", "import torch", "measure loads no torch"),
+    ("studio/predict/port.py", "import torch", "whoever asks a predictor loads no torch"),
     ("studio/train/recipe.py", "import gradio", "train knows neither the page nor the server"),
     ("studio/core/words.py", "import studio.text.normalise", "rooms: each sees only those below"),
     (

@@ -18,7 +18,8 @@ from studio.engine.families.speakstream.family import SpeakStreamFamily
 from studio.engine.families.speakstream.net import SpeakStream
 from studio.engine.families.speakstream.rule import Options
 from studio.measure.boundaries import BoundaryScore, boundary_score, distances, obeys
-from studio.measure.recogniser import Sound, WordTime, align_all
+from studio.measure.recognisers.pocketsphinx import WordTime, align_all
+from studio.measure.recognisers.port import Sound
 from studio.measure.report import print_table
 from studio.train.features import encode_label
 from studio.train.speakstream.batches import collate

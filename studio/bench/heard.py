@@ -10,8 +10,8 @@ from rich.progress import track
 
 from studio.bench.browser import captured, open_page, running_app, said, type_words, wait_said
 from studio.core.clips import write_wav
-from studio.measure.recogniser import Recogniser
-from studio.measure.report import print_table
+from studio.measure.recognisers.choose import DEFAULT, open_recogniser
+from studio.measure.report import print_table, recogniser_name
 from studio.measure.wer import corpus_errors, word_errors
 
 RATE_HZ = 24_000
@@ -31,6 +31,7 @@ class HeardSetting:
     wpm: float = 60.0
     command: Sequence[str] | None = None
     keep: Path | None = None
+    recogniser: str = DEFAULT
     quiet: bool = False
 
 
@@ -38,11 +39,12 @@ def eval_heard(setting: HeardSetting) -> dict[str, Any]:
     """Transcripts and stalls of each text. Pauses are not captured: only what the voice made, as it was rendered.
 
     Raises:
-        NeedsPackage: playwright, chromium or pocketsphinx is missing.
+        NeedsPackage: playwright, chromium or the recogniser is missing.
+        BadFile: the recogniser's weights are.
         PageFailed: the app did not start, or samples were lost on their way.
     """
     texts = [t for t in setting.texts.read_text(encoding="utf-8").splitlines() if t.strip()][: setting.count]
-    recogniser, rows = Recogniser(), []
+    recogniser, rows = open_recogniser(setting.recogniser), []
     with running_app(setting.command) as url, open_page(url + "?tap=1") as page:
         for number, text in enumerate(track(texts, "typing", disable=setting.quiet), 1):
             before, began_s = said(page), time.monotonic()
@@ -67,7 +69,8 @@ def eval_heard(setting: HeardSetting) -> dict[str, Any]:
                 }
             )
     errors = corpus_errors([word_errors(row["text"], row["heard"]) for row in rows])
-    out = {"texts": setting.texts.name, "wpm": setting.wpm, "wer": errors.rate, "rows": rows}
+    about = {"texts": setting.texts.name, "wpm": setting.wpm, "recogniser": recogniser.about}
+    out = {**about, "wer": errors.rate, "rows": rows}
     if not setting.quiet:
         show(out)
     return out
@@ -76,5 +79,6 @@ def eval_heard(setting: HeardSetting) -> dict[str, Any]:
 def show(out: Mapping[str, Any]) -> None:
     """Print the figures, fresh or read back from bench/results."""
     rows = [[row["heard"], row["wer"], row["audio_s"], row["stalls"]] for row in out["rows"]]
-    title = f"Heard in the browser, {out['texts']} typed at {out['wpm']:g} wpm; WER of all {out['wer']:.3f}"
-    print_table(title, ("what the recogniser hears", "WER", "speech s", "stalls"), rows)
+    typed = f"{out['texts']} typed at {out['wpm']:g} wpm"
+    title = f"Heard in the browser, {typed}; WER of all {out['wer']:.3f} by {recogniser_name(out)}"
+    print_table(title, ("what is heard", "WER", "speech s", "stalls"), rows)

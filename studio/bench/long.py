@@ -8,7 +8,7 @@ from typing import Any
 from studio.bench.material import Desk, Setting, desk, read_texts
 from studio.core import events as ev
 from studio.core.trace import Trace
-from studio.measure.report import print_table
+from studio.measure.report import print_table, recogniser_name
 from studio.measure.wer import bootstrap_difference, corpus_errors, scored_words, word_errors_by_part
 
 
@@ -33,7 +33,7 @@ def eval_long(setting: LongSetting) -> dict[str, Any]:
         "speakers": {},
     }
     with desk(setting) as at:
-        out |= at.about()
+        out |= at.about() | {"recogniser": at.recogniser.about}
         for speaker in at.speakers:
             out["speakers"][speaker] = _speaker(at, setting, speaker, texts)
     if not setting.quiet:
@@ -72,4 +72,5 @@ def show(out: Mapping[str, Any]) -> None:
         for speaker, one in out["speakers"].items()
     ]
     columns = ("", "WER first half", "second half", "difference", "rtf", "audio s")
-    print_table(f"Long speech: {out['n']} paragraphs, m={out['m']}, n={out['hop']}", columns, rows)
+    title = f"Long speech: {out['n']} paragraphs, m={out['m']}, n={out['hop']}; WER by {recogniser_name(out)}"
+    print_table(title, columns, rows)

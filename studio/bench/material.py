@@ -1,8 +1,9 @@
 """What every evaluation needs: texts, the voice's speech, the teacher's speech, transcripts; each kept where asked.
 
 Under the cache folder stand ``speech/<sha>.trace``, ``teacher/<speaker>-<sha>/`` (WAV files and labels.jsonl, as in
-a corpus) and ``transcripts.jsonl``, so that a stopped evaluation goes on where it was. Kept speech keeps the times it
-took when it was made: a figure of speed is taken without a cache.
+a corpus), ``transcripts-<recogniser>-<weights>.jsonl`` and ``predicted-<predictor>-<weights>.jsonl``, so that a stopped
+evaluation goes on where it was. Kept speech keeps the times it took when it was made: a figure of speed is taken
+without a cache.
 """
 
 import hashlib
@@ -12,6 +13,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +22,9 @@ import torch
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress
 
-from studio.core.cards import Card, parse_voice, read_cards
-from studio.core.clips import clip_id, read_wav, to_float, to_int16, write_wav
+from studio.bench.kept import answers
+from studio.core.cards import parse_voice, read_cards
+from studio.core.clips import read_wav, to_int16, write_wav
 from studio.core.errors import BadFile
 from studio.core.ports import SpeakRequest
 from studio.core.trace import Trace, TraceWriter, collect, open_trace
@@ -29,13 +32,13 @@ from studio.engine import dmel
 from studio.engine.loop import LocalEngine, open_engine
 from studio.engine.vocoders.base import Vocoder
 from studio.engine.voices import load_vocoder, pick_device
-from studio.measure.recogniser import Sound, transcribe_all
+from studio.measure.recognisers.choose import DEFAULT, open_recogniser, transcribe_all
+from studio.measure.recognisers.port import Recogniser, Sound
 from studio.measure.report import git_sha
 from studio.text.normalise import best
-from studio.train import teachers
+from studio.train.corpus.shards import levelled
 from studio.train.recipe import read_recipe
-
-_TRANSCRIPT_BATCH = 24  # sounds that are lost when a run is stopped
+from studio.train.teachers.choose import PROGRAMS, open_teacher
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,8 +46,9 @@ class Setting:
     """What every evaluation is told.
 
     Attributes:
-        voices: folder of voices; ``voice`` is one of its names, empty for the first.
-        speakers: empty for all of the voice's.
+        voices: folder of voices; ``voice`` is one of its names, or name:speaker; empty for the first.
+        speakers: empty for the one named with the voice, or all of it.
+        recogniser: NAME or NAME:WEIGHTS, where there is something to recognise.
         workers: processes that recognise.
         cache: where speech and transcripts are kept between runs; None keeps nothing.
         quiet: print no table.
@@ -55,6 +59,7 @@ class Setting:
     speakers: tuple[str, ...] = ()
     device: str = "auto"
     seed: int = 0
+    recogniser: str = DEFAULT
     workers: int = 2
     cache: Path | None = None
     quiet: bool = False
@@ -66,10 +71,11 @@ class Desk:
     def __init__(self, setting: Setting, folder: Path, progress: Progress) -> None:
         self.setting, self.folder, self.progress = setting, folder, progress
         cards = {name: card for name, (card, _) in read_cards(setting.voices).items()}
-        self.card: Card = parse_voice(setting.voice, cards)[0]
+        self.card, speaker = parse_voice(setting.voice, cards)
         for speaker in setting.speakers:
             parse_voice(f"{self.card.name}:{speaker}", cards)
-        self.speakers = setting.speakers or self.card.speakers
+        named = (speaker,) if ":" in setting.voice else self.card.speakers
+        self.speakers = setting.speakers or named
         self._engine: LocalEngine | None = None
         self._sources = git_sha()  # speech of other sources is made anew
 
@@ -126,58 +132,51 @@ class Desk:
 
     def teacher(self, speaker: str, texts: Sequence[str]) -> list["TeacherSpeech | None"]:
         """The teacher's speech for each text, as the voice would have learned it; None where it said other words."""
-        gain_db = self._gain_db(speaker)
-        folder = self.folder / "teacher" / f"{speaker}-{_sha([list(texts), gain_db])}"
+        teacher, gain_db = self._taught_by(speaker)
+        folder = self.folder / "teacher" / f"{speaker}-{_sha([list(texts), teacher.partition(':')[0], gain_db])}"
         if not (folder / "labels.jsonl").is_file():
             part = folder.with_name(folder.name + ".part")
             shutil.rmtree(part, ignore_errors=True)
             part.mkdir(parents=True)
-            self._teach(speaker, texts, gain_db, part)
+            self._teach(teacher, speaker, texts, gain_db, part)
             part.rename(folder)
         lines = (folder / "labels.jsonl").read_text(encoding="utf-8").splitlines()
         labels = [json.loads(line) for line in lines]
         return [label and TeacherSpeech(folder, label, read_wav(folder / label["wav"])[0]) for label in labels]
 
-    def _teach(self, speaker: str, texts: Sequence[str], gain_db: float, folder: Path) -> None:
+    def _teach(self, teacher: str, speaker: str, texts: Sequence[str], gain_db: float, folder: Path) -> None:
         bar = self.progress.add_task(f"teacher {speaker}", total=None)
         labels: list[dict[str, Any] | None] = []
-        for number, said in enumerate(teachers.speak(speaker, texts, folder / "scratch")):
+        for number, said in enumerate(open_teacher(teacher).speak(speaker, texts)):
             if said is None:
                 labels.append(None)
                 continue
-            sound = dmel.resample(torch.from_numpy(to_float(said.pcm)), said.rate_hz, dmel.TIME_BASE.rate_hz)
             name = f"{number:04}.wav"
-            write_wav(folder / name, to_int16((sound * 10 ** (gain_db / 20)).numpy()), dmel.TIME_BASE.rate_hz)
+            write_wav(folder / name, levelled(said, gain_db), dmel.TIME_BASE.rate_hz)
             label = {key: value for key, value in asdict(said).items() if key not in ("pcm", "rate_hz")}
             labels.append({"wav": name, **label})
-        shutil.rmtree(folder / "scratch", ignore_errors=True)
         text = "".join(json.dumps(label) + "\n" for label in labels)
         (folder / "labels.jsonl").write_text(text, encoding="utf-8")
         self.progress.update(bar, total=len(texts), completed=len(texts))
 
-    def _gain_db(self, speaker: str) -> float:
-        recipe = self.setting.voices / self.card.name / "recipe.toml"
-        return read_recipe(recipe).corpus.gain_db.get(speaker, 0.0) if recipe.is_file() else 0.0
+    def _taught_by(self, speaker: str) -> tuple[str, float]:
+        """The teacher of the voice's recipe, and the speaker's gain in dB."""
+        path = self.setting.voices / self.card.name / "recipe.toml"
+        if not path.is_file():
+            return PROGRAMS, 0.0
+        recipe = read_recipe(path).corpus
+        return recipe.teacher, recipe.gain_db.get(speaker, 0.0)
+
+    @cached_property
+    def recogniser(self) -> Recogniser:
+        """The recogniser asked for. Raises BadOption, BadFile, NeedsPackage."""
+        return open_recogniser(self.setting.recogniser)
 
     def transcribe(self, name: str, sounds: Sequence[Sound]) -> list[str]:
         """What the recogniser hears in each sound."""
-        path = self.folder / "transcripts.jsonl"
-        known = _whole_pairs(path)
-        keys = [clip_id(*sound) for sound in sounds]
-        todo = [place for place, key in enumerate(keys) if key not in known]
-        bar = self.progress.add_task(f"recognise {name}", total=len(sounds), completed=len(sounds) - len(todo))
-        for first in range(0, len(todo), _TRANSCRIPT_BATCH):
-            places = todo[first : first + _TRANSCRIPT_BATCH]
-            heard = transcribe_all(
-                [sounds[place] for place in places],
-                workers=self.setting.workers,
-                on_done=lambda: self.progress.advance(bar),
-            )
-            new = {keys[place]: text for place, text in zip(places, heard, strict=True)}
-            known |= new
-            with path.open("a", encoding="utf-8") as file:
-                file.writelines(json.dumps(pair) + "\n" for pair in new.items())
-        return [known[key] for key in keys]
+        ask = partial(transcribe_all, recogniser=self.setting.recogniser, workers=self.setting.workers)
+        bar = (self.progress, f"recognise {name}")
+        return answers(self.folder, "transcripts", self.recogniser.about, sounds, ask, bar)
 
 
 @dataclass(frozen=True)
@@ -195,18 +194,25 @@ class TeacherSpeech:
 
 
 @contextmanager
-def desk(setting: Setting) -> Iterator[Desk]:
-    """A desk for one evaluation; its progress goes to stderr."""
+def workplace(cache: Path | None) -> Iterator[tuple[Path, Progress]]:
+    """A folder for speech and answers, kept where asked, and progress on stderr."""
     with tempfile.TemporaryDirectory() as scratch:
-        folder = setting.cache or Path(scratch)
+        folder = cache or Path(scratch)
         (folder / "speech").mkdir(parents=True, exist_ok=True)
         columns = (*Progress.get_default_columns(), MofNCompleteColumn())
         with Progress(*columns, console=Console(stderr=True)) as progress:
-            at = Desk(setting, folder, progress)
-            try:
-                yield at
-            finally:
-                at.close()
+            yield folder, progress
+
+
+@contextmanager
+def desk(setting: Setting) -> Iterator[Desk]:
+    """A desk for one evaluation."""
+    with workplace(setting.cache) as (folder, progress):
+        at = Desk(setting, folder, progress)
+        try:
+            yield at
+        finally:
+            at.close()
 
 
 @torch.inference_mode()
@@ -230,17 +236,6 @@ def read_texts(path: Path, count: int | None = None) -> list[str]:
     if not lines or len(lines) < (count or 0):
         raise BadFile(f"{path} holds {len(lines)} texts", f"{count or 1} are asked for")
     return lines[:count]
-
-
-def _whole_pairs(path: Path) -> dict[str, str]:
-    """The [key, text] lines of a file; a line that a stop cut short is taken off, so that lines can be added."""
-    if not path.is_file():
-        return {}
-    text = path.read_text(encoding="utf-8")
-    whole = text[: text.rfind("\n") + 1]
-    if whole != text:
-        path.write_text(whole, encoding="utf-8")
-    return dict(json.loads(line) for line in whole.splitlines())
 
 
 def _sha(key: object) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from studio.bench import boundaries, heard, highlight, latency, long, page, start, vocoder, wer
+from studio.bench import boundaries, heard, highlight, latency, long, page, quality, start, vocoder, wer
 from studio.bench.mos import kill, load
 from studio.core.errors import BadFile
 from studio.measure.report import RESULTS, as_text
@@ -13,6 +13,7 @@ from studio.measure.report import RESULTS, as_text
 PAGE = Path("docs/results/README.md")
 SHOWN: dict[str, tuple[str, Callable[[Mapping[str, Any]], None]]] = {
     "wer": ("Intelligibility", wer.show),
+    "quality": ("Predicted MOS", quality.show),
     "long": ("Long speech", long.show),
     "vocoder": ("Vocoders alone", vocoder.show),
     "boundaries": ("Windows and boundaries", boundaries.show),
@@ -27,8 +28,8 @@ SHOWN: dict[str, tuple[str, Callable[[Mapping[str, Any]], None]]] = {
 _HEAD = """# Results
 
 Made by `studio bench summary` from the newest files of `bench/results/`; nothing on this page is typed by hand.
-The recogniser is small and offline (pocketsphinx), so its word error rate is read beside that of the teacher, the
-synthetic speaker that the voice learned from, and beside the teacher's own frames through the same vocoder ("dMel").
+A word error rate is of the recogniser that its table names, so it is read beside that of the teacher, the synthetic
+speaker that the voice learned from, and beside the teacher's own frames through the same vocoder ("dMel").
 """
 
 

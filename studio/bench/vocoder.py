@@ -13,8 +13,8 @@ from studio.bench.material import Desk, Setting, desk, read_texts, vocode
 from studio.bench.wer import score
 from studio.core.clips import to_float
 from studio.engine import dmel
-from studio.measure.recogniser import Sound
-from studio.measure.report import print_table
+from studio.measure.recognisers.port import Sound
+from studio.measure.report import print_table, recogniser_name
 from studio.measure.spectral import stft_distance
 from studio.measure.wer import bootstrap_difference, bootstrap_rate
 
@@ -41,7 +41,7 @@ def eval_vocoder(setting: VocoderSetting) -> dict[str, Any]:
     out: dict[str, Any] = {"texts": setting.texts.name, "n": 0, "vocoders": {}}
     threads = torch.get_num_threads()
     with desk(setting) as at:
-        out |= at.about() | {"threads": setting.threads}
+        out |= at.about() | {"threads": setting.threads, "recogniser": at.recogniser.about}
         said = [
             (text, one) for speaker in at.speakers for text, one in zip(texts, at.teacher(speaker, texts), strict=True)
         ]
@@ -50,7 +50,7 @@ def eval_vocoder(setting: VocoderSetting) -> dict[str, Any]:
         names = setting.vocoders or tuple(at.card.vocoders)
         try:
             torch.set_num_threads(setting.threads)
-            made = {name: _resynthesise(at, name, [one for _, one in kept]) for name in names}
+            made = {name: resynthesise(at, name, [one for _, one in kept]) for name in names}
         finally:
             torch.set_num_threads(threads)
         _score(at, out, [text for text, _ in kept], [one for _, one in kept], made)
@@ -60,13 +60,16 @@ def eval_vocoder(setting: VocoderSetting) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class _Made:
+class Made:
+    """Speech through a vocoder by what it was given (mels, dmel), and what that cost."""
+
     sounds: dict[str, list[Sound]]
     rtf: float
     parameters: int
 
 
-def _resynthesise(at: Desk, name: str, sounds: list[Sound]) -> _Made:
+def resynthesise(at: Desk, name: str, sounds: list[Sound]) -> Made:
+    """Sounds through mels and through dMel, and back by one of the card's vocoders, a frame at a time."""
     vocoder = at.vocoder(name)
     bar = at.progress.add_task(name, total=len(sounds) * len(_ANALYSES))
     made: dict[str, list[Sound]] = {kind: [] for kind in _ANALYSES}
@@ -81,10 +84,10 @@ def _resynthesise(at: Desk, name: str, sounds: list[Sound]) -> _Made:
             audio_s += len(samples) / rate_hz
             made[kind].append((samples, rate_hz))
             at.progress.advance(bar)
-    return _Made(made, compute_s / audio_s, vocoder.parameter_count())
+    return Made(made, compute_s / audio_s, vocoder.parameter_count())
 
 
-def _score(at: Desk, out: dict[str, Any], texts: list[str], teacher: list[Sound], made: dict[str, _Made]) -> None:
+def _score(at: Desk, out: dict[str, Any], texts: list[str], teacher: list[Sound], made: dict[str, Made]) -> None:
     own = score(at, "teacher", texts, teacher)
     out["teacher"] = asdict(bootstrap_rate(own))
     for name, one in made.items():
@@ -113,4 +116,5 @@ def show(out: Mapping[str, Any]) -> None:
         sizes = [one["rtf"], f"{one['parameters'] / 1e6:.2f}M"]
         rows.append([name, mels["value"], mels["stft"], levels["value"], levels["stft"], *above, *sizes])
     columns = ("", "WER mels", "STFT", "WER dMel", "STFT", "above mels", "above teacher", "rtf", "parameters")
-    print_table(f"Vocoders alone, {out['n']} sentences of {out['texts']}, {out['threads']} thread(s)", columns, rows)
+    about = f"{out['n']} sentences of {out['texts']}, {out['threads']} thread(s); WER by {recogniser_name(out)}"
+    print_table(f"Vocoders alone, {about}", columns, rows)

@@ -1,4 +1,4 @@
-"""Intelligibility by window: paper 000's Table I, by an offline recogniser, beside what the voice learned from."""
+"""Intelligibility by window: paper 000's Table I, by a recogniser, beside what the voice learned from."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -10,8 +10,8 @@ import torch
 from studio.bench.material import Desk, Setting, desk, read_texts, vocode
 from studio.core.clips import to_float
 from studio.engine import dmel
-from studio.measure.recogniser import Sound
-from studio.measure.report import print_table
+from studio.measure.recognisers.port import Sound
+from studio.measure.report import print_table, recogniser_name
 from studio.measure.wer import WordErrors, bootstrap_difference, bootstrap_rate, word_errors
 
 
@@ -34,7 +34,7 @@ def eval_wer(setting: WerSetting) -> dict[str, Any]:
     texts = read_texts(setting.texts, setting.count)
     out: dict[str, Any] = {"texts": setting.texts.name, "asked": len(texts), "speakers": {}}
     with desk(setting) as at:
-        out |= at.about() | {"hop": setting.hop, "scheme": setting.scheme}
+        out |= at.about() | {"hop": setting.hop, "scheme": setting.scheme, "recogniser": at.recogniser.about}
         for speaker in at.speakers:
             out["speakers"][speaker] = _speaker(at, setting, speaker, texts)
     if not setting.quiet:
@@ -92,4 +92,5 @@ def show(out: Mapping[str, Any]) -> None:
             interval, paired = f"{one['low']:.3f}-{one['high']:.3f}", f"{above['low']:+.3f} to {above['high']:+.3f}"
             rows.append([f"{speaker} {name}", figures["n"], one["value"], interval, f"{above['value']:+.3f}", paired])
     columns = ("", "n", "WER", "95%", "above dMel", "95% paired")
-    print_table(f"WER of {out['voice']}, {out['scheme']}, hop n={out['hop']}, {out['texts']}", columns, rows)
+    title = f"WER of {out['voice']} by {recogniser_name(out)}, {out['scheme']}, hop n={out['hop']}, {out['texts']}"
+    print_table(title, columns, rows)

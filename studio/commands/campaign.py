@@ -8,6 +8,7 @@ import typer
 
 from studio.commands.campaign_figures import campaign_figures
 from studio.commands.campaign_in import campaign_in
+from studio.commands.campaign_predict import campaign_predict
 from studio.commands.common import (
     DEFAULT_DATA,
     VOICES,
@@ -26,6 +27,7 @@ from studio.core.errors import BadOption
 campaign = typer.Typer(no_args_is_help=True, help="Listening tests: make, open, follow and analyse them.")
 campaign.add_typer(campaign_in)
 campaign.add_typer(campaign_figures)
+campaign.add_typer(campaign_predict)
 
 
 @campaign.command("templates")

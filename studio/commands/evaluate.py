@@ -6,20 +6,30 @@ from typing import Annotated
 import typer
 
 from studio.commands.common import TEXTS, VOICES, Count, Device, Json, Save, Texts, VoiceName, Voices, show
+from studio.core.errors import BadOption
 
 evaluate = typer.Typer(no_args_is_help=True, help="Measure how well a voice speaks.")
 
-Cache = Annotated[Path | None, typer.Option(help="Keep speech and transcripts here, so that a stopped run goes on.")]
+Recogniser = Annotated[
+    str,
+    typer.Option(
+        help="whisper (its base weights), whisper:NAME of the hub, whisper:FOLDER, or pocketsphinx.",
+        envvar="STUDIO_RECOGNISER",
+    ),
+]
+Windows = Annotated[str, typer.Option(help="Windows m, comma-separated.")]
+Cache = Annotated[Path | None, typer.Option(help="Keep speech and answers here, so that a stopped run goes on.")]
 
 
 @evaluate.command()
 def wer(
     texts: Texts = TEXTS / "eval.txt",
     count: Count = 100,
-    windows: Annotated[str, typer.Option(help="Windows m, comma-separated.")] = "1,2,3,4,5,6",
+    windows: Windows = "1,2,3,4,5,6",
     voice: VoiceName = "",
     voices: Voices = VOICES,
     device: Device = "auto",
+    recogniser: Recogniser = "whisper",
     cache: Cache = None,
     as_json: Json = False,
     save: Save = False,
@@ -27,9 +37,16 @@ def wer(
     """Word error rate for every window, beside the teacher's (Table I of paper 000)."""
     from studio.bench.wer import WerSetting, eval_wer
 
-    numbers = tuple(int(m) for m in windows.split(","))
     setting = WerSetting(
-        voices=voices, voice=voice, device=device, cache=cache, quiet=as_json, texts=texts, count=count, windows=numbers
+        voices=voices,
+        voice=voice,
+        device=device,
+        cache=cache,
+        recogniser=recogniser,
+        quiet=as_json,
+        texts=texts,
+        count=count,
+        windows=_numbers(windows),
     )
     show("wer", eval_wer(setting), as_json, save)
 
@@ -40,6 +57,7 @@ def long_speech(
     voice: VoiceName = "",
     voices: Voices = VOICES,
     device: Device = "auto",
+    recogniser: Recogniser = "whisper",
     cache: Cache = None,
     as_json: Json = False,
     save: Save = False,
@@ -47,7 +65,9 @@ def long_speech(
     """Word error rate of the first and second half of long paragraphs."""
     from studio.bench.long import LongSetting, eval_long
 
-    setting = LongSetting(voices=voices, voice=voice, device=device, cache=cache, quiet=as_json, texts=texts)
+    setting = LongSetting(
+        voices=voices, voice=voice, device=device, cache=cache, recogniser=recogniser, quiet=as_json, texts=texts
+    )
     show("long", eval_long(setting), as_json, save)
 
 
@@ -71,12 +91,52 @@ def boundaries(
     show("boundaries", eval_boundaries(setting), as_json, save)
 
 
+@evaluate.command()
+def quality(
+    folders: Annotated[
+        list[Path] | None, typer.Argument(help="Folders of WAV or FLAC files; a voice is measured where none is given.")
+    ] = None,
+    texts: Texts = TEXTS / "eval.txt",
+    count: Count = 50,
+    windows: Windows = "1,3,5",
+    vocoders: Annotated[str, typer.Option(help="Also these vocoders of the card alone, comma-separated.")] = "",
+    teacher: Annotated[
+        Path | None, typer.Option(help="Folder of the teacher's own sounds, or of one for each speaker.")
+    ] = None,
+    voice: VoiceName = "",
+    voices: Voices = VOICES,
+    device: Device = "auto",
+    cache: Cache = None,
+    as_json: Json = False,
+    save: Save = False,
+) -> None:
+    """Predicted MOS (DistillMOS, no people) of windows, vocoders and folders, beside the teacher's."""
+    from studio.bench.quality import QualitySetting, eval_quality
+
+    setting = QualitySetting(
+        voices=voices,
+        voice=voice,
+        device=device,
+        cache=cache,
+        quiet=as_json,
+        texts=texts,
+        count=count,
+        windows=_numbers(windows),
+        vocoders=tuple(name.strip() for name in vocoders.split(",") if name.strip()),
+        folders=tuple(folders or ()),
+        teacher=teacher,
+        speak=bool(voice) or not folders,
+    )
+    show("quality", eval_quality(setting), as_json, save)
+
+
 @evaluate.command("vocoder")
 def vocoder_table(
     texts: Texts = TEXTS / "eval.txt",
     count: Count = 100,
     voice: VoiceName = "",
     voices: Voices = VOICES,
+    recogniser: Recogniser = "whisper",
     cache: Cache = None,
     as_json: Json = False,
     save: Save = False,
@@ -84,7 +144,9 @@ def vocoder_table(
     """The vocoders side by side: WER, STFT distance, real-time factor, parameters."""
     from studio.bench.vocoder import VocoderSetting, eval_vocoder
 
-    setting = VocoderSetting(voices=voices, voice=voice, cache=cache, quiet=as_json, texts=texts, count=count)
+    setting = VocoderSetting(
+        voices=voices, voice=voice, cache=cache, recogniser=recogniser, quiet=as_json, texts=texts, count=count
+    )
     show("vocoder", eval_vocoder(setting), as_json, save)
 
 
@@ -94,11 +156,20 @@ def heard(
     count: Count = 10,
     wpm: Annotated[float, typer.Option(help="Typing speed, words a minute.")] = 60.0,
     keep: Annotated[Path | None, typer.Option(help="Folder for the captured WAV files.")] = None,
+    recogniser: Recogniser = "whisper",
     as_json: Json = False,
     save: Save = False,
 ) -> None:
     """Type texts live into the page, and transcribe what leaves its player."""
     from studio.bench.heard import HeardSetting, eval_heard
 
-    setting = HeardSetting(texts=texts, count=count, wpm=wpm, keep=keep, quiet=as_json)
+    setting = HeardSetting(texts=texts, count=count, wpm=wpm, keep=keep, recogniser=recogniser, quiet=as_json)
     show("heard", eval_heard(setting), as_json, save)
+
+
+def _numbers(windows: str) -> tuple[int, ...]:
+    """Windows m of an option. Raises BadOption."""
+    try:
+        return tuple(int(m) for m in windows.split(","))
+    except ValueError as error:
+        raise BadOption(f"--windows {windows!r} is no list of numbers", "write it as 1,3,5") from error

@@ -6,7 +6,6 @@ Here the engine and the listening tests meet, and nowhere else: what passes betw
 import hashlib
 import json
 import re
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -154,18 +153,14 @@ def _by_teacher(
     provenance: dict[str, Any],
     spoken: Callable[[], None],
 ) -> None:
-    from studio.train import teachers
+    from studio.train.teachers.choose import teacher_of
 
-    if spec.speaker not in teachers.SPEAKERS:
-        raise BadOption(f"no teacher is called {spec.speaker!r}", f"there are {', '.join(teachers.SPEAKERS)}")
-    with tempfile.TemporaryDirectory() as scratch:
-        for (item, text), taught in zip(
-            texts.items(), teachers.speak(spec.speaker, list(texts.values()), Path(scratch)), strict=True
-        ):
-            if taught is None:
-                raise BadFile(f"the teacher cannot say {text[:60]!r}", "write numbers and abbreviations out")
-            write_wav(folder / f"{item}.wav", taught.pcm, taught.rate_hz)
-            spoken()
+    spoken_texts = teacher_of(spec.speaker).speak(spec.speaker, list(texts.values()))
+    for (item, text), taught in zip(texts.items(), spoken_texts, strict=True):
+        if taught is None:
+            raise BadFile(f"the teacher cannot say {text[:60]!r}", "write numbers and abbreviations out")
+        write_wav(folder / f"{item}.wav", taught.pcm, taught.rate_hz)
+        spoken()
 
 
 def _warmth(spec: SystemSpec) -> dict[str, float]:

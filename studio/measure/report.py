@@ -18,7 +18,18 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 RESULTS = Path("bench/results")
-_PACKAGES = ("streaming-tts-studio", "numpy", "torch", "torchaudio", "pocketsphinx", "gradio")
+_PACKAGES = (
+    "streaming-tts-studio",
+    "numpy",
+    "torch",
+    "torchaudio",
+    "pocketsphinx",
+    "faster-whisper",
+    "ctranslate2",
+    "whisper-normalizer",
+    "distillmos",
+    "gradio",
+)
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], note: str = "") -> None:
@@ -31,6 +42,18 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
     for row in rows:
         table.add_row(*(cell(value) for value in row))
     console().print(table)
+
+
+def weights_name(about: Mapping[str, str]) -> str:
+    """A recogniser or predictor as a title names it, with the first digits of its weights' sha256."""
+    names = dict.fromkeys(filter(None, (about["name"], about.get("weights"))))
+    return f"{' '.join(names)} ({about['sha256'][:8]})"
+
+
+def recogniser_name(figures: Mapping[str, Any]) -> str:
+    """Whose word errors the figures are; before there was a choice they were pocketsphinx's."""
+    about = figures.get("recogniser")
+    return weights_name(about) if about else "pocketsphinx"
 
 
 @cache

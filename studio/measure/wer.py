@@ -1,18 +1,50 @@
 """Word error rate: how many words a recogniser gets wrong, and how sure a difference is."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 import numpy as np
-from rapidfuzz.distance import Levenshtein
 
-_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
+from studio.core.errors import NeedsPackage
+from studio.measure.bootstrap import REPEATS, Interval, draw_counts, percentile_interval
+
+if TYPE_CHECKING:
+    from whisper_normalizer.english import EnglishTextNormalizer
+
+_GROUP = "pip install 'streaming-tts-studio[eval]'"
 
 
 def scored_words(text: str) -> list[str]:
-    """Words as they are scored: lower case, without marks; hyphens part words, inner apostrophes stay."""
-    return _WORD.findall(text.lower().replace("\u2019", "'"))
+    """Words as they are scored, of what was asked for and of what was heard alike.
+
+    Lower case and without marks, numbers in digits, contractions written out, American spelling, no "um" (appendix C
+    of Radford et al. 2022, the paper of Whisper).
+
+    Raises:
+        NeedsPackage: whisper-normalizer is not installed.
+    """
+    words = _normaliser()(text.replace("\u2019", "'")).split()
+    return [word for word in words if any(mark.isalnum() for mark in word)]
+
+
+@cache
+def _normaliser() -> "EnglishTextNormalizer":
+    try:
+        from whisper_normalizer.english import EnglishTextNormalizer
+    except ImportError as error:
+        raise NeedsPackage("word errors are counted with whisper-normalizer", _GROUP) from error
+    return EnglishTextNormalizer()
+
+
+def _levenshtein() -> ModuleType:
+    try:
+        from rapidfuzz.distance import Levenshtein
+    except ImportError as error:
+        raise NeedsPackage("word errors are counted with rapidfuzz", _GROUP) from error
+    return Levenshtein
 
 
 @dataclass(frozen=True)
@@ -58,7 +90,7 @@ def word_errors_by_part(reference: str, heard: str, cuts: Sequence[int]) -> list
     edges = [0, *cuts, len(want)]
     assert edges == sorted(edges), "cuts must lie inside the text, in order"
     counts = [{"replace": 0, "delete": 0, "insert": 0} for _ in edges[1:]]
-    for edit in Levenshtein.editops(want, have):
+    for edit in _levenshtein().editops(want, have):
         part = int(np.searchsorted(edges[1:-1], edit.src_pos, side="right"))
         counts[part][edit.tag] += 1
     return [
@@ -72,39 +104,28 @@ def corpus_errors(each: Sequence[WordErrors]) -> WordErrors:
     return sum(each, WordErrors(0))
 
 
-@dataclass(frozen=True)
-class Interval:
-    """A value and the interval that holds it at ``level``."""
-
-    value: float
-    low: float
-    high: float
-    level: float = 0.95
-
-
 def bootstrap_rate(
-    each: Sequence[WordErrors], *, repeats: int = 10_000, seed: int = 0, level: float = 0.95
+    each: Sequence[WordErrors], *, repeats: int = REPEATS, seed: int = 0, level: float = 0.95
 ) -> Interval:
     """Corpus WER with a bootstrap interval over sentences (percentiles)."""
-    draws = _draws(len(each), repeats, seed)
+    draws = draw_counts(len(each), repeats, seed)
     rates = draws @ _errors(each) / (draws @ _words(each))
-    return _interval(corpus_errors(each).rate, rates, level)
+    return percentile_interval(corpus_errors(each).rate, rates, level)
 
 
 def bootstrap_difference(
-    one: Sequence[WordErrors], other: Sequence[WordErrors], *, repeats: int = 10_000, seed: int = 0, level: float = 0.95
+    one: Sequence[WordErrors],
+    other: Sequence[WordErrors],
+    *,
+    repeats: int = REPEATS,
+    seed: int = 0,
+    level: float = 0.95,
 ) -> Interval:
     """Corpus WER of ``one`` less that of ``other``, on the same sentences, with a paired bootstrap interval."""
     assert len(one) == len(other), "a paired interval needs the same sentences"
-    draws = _draws(len(one), repeats, seed)
+    draws = draw_counts(len(one), repeats, seed)
     rates = draws @ _errors(one) / (draws @ _words(one)) - draws @ _errors(other) / (draws @ _words(other))
-    return _interval(corpus_errors(one).rate - corpus_errors(other).rate, rates, level)
-
-
-def _draws(count: int, repeats: int, seed: int) -> np.ndarray:
-    """How often each sentence is drawn in each repeat: float [repeats, count]."""
-    assert count > 0, "there must be sentences"
-    return np.random.default_rng(seed).multinomial(count, np.full(count, 1.0 / count), repeats).astype(np.float64)
+    return percentile_interval(corpus_errors(one).rate - corpus_errors(other).rate, rates, level)
 
 
 def _errors(each: Sequence[WordErrors]) -> np.ndarray:
@@ -113,8 +134,3 @@ def _errors(each: Sequence[WordErrors]) -> np.ndarray:
 
 def _words(each: Sequence[WordErrors]) -> np.ndarray:
     return np.array([one.words for one in each], np.float64)
-
-
-def _interval(value: float, draws: np.ndarray, level: float) -> Interval:
-    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
-    return Interval(float(value), float(low), float(high), level)

@@ -13,14 +13,27 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from studio.core.clips import to_float
+from studio.core.typography import MARKS
 from studio.engine import dmel
-from studio.train import corpus
-from studio.train.teachers import PAUSES
+from studio.train.corpus import shards
+from studio.train.teachers.kokoro import SPACE, START, STOP
+from studio.train.teachers.programs import PAUSES
 
 PHONES = (
     "pau aa ae ah ao aw ax ay b ch d dh eh er ey f g hh ih iy jh k l m n ng ow oy p r s sh t th uh uw v w y z zh other"
 ).split()
+# Phones as festival and flite write them, and as Kokoro does (IPA, with capitals for diphthongs).
+_IPA = dict(
+    zip(
+        "AIOWYæɑɐəᵊɔɛɜiɪᵻuʊʌðŋɡhjɹɾTʔʃʒʤʧθ",
+        "ey ay ow aw oy ae aa ax ax ax ao eh er iy ih ih uw uh ah dh ng g hh y r d d t sh zh jh ch th".split(),
+        strict=True,
+    )
+)
 _PHONE_ID = {p: i for i, p in enumerate(PHONES)}
+_PHONE_ID |= {ipa: _PHONE_ID[p] for ipa, p in _IPA.items()} | dict.fromkeys((*PAUSES, *MARKS, START, STOP), 0)
+_JOINED = ("ˈ", "ˌ", SPACE)  # heard as a part of the phone after them; a long space is a pause
+_LONG_SPACE_FRAMES = 4
 _LEAD_FRAMES = 1  # kept before the first phone: the silence prompt ends there
 _TAIL_FRAMES = 4  # kept after the last word, where the text's end token closes the window
 SILENCE_FRAMES = 10
@@ -44,16 +57,18 @@ class Sentence:
 
 
 def encode_label(folder: Path, label: dict) -> tuple[Sentence, np.ndarray]:
-    """The sentence of a label line, and the silent frames before it, uint8 [S, 80]."""
+    """The sentence of a label line, and the silent frames around it, uint8 [S, 80]."""
     base = dmel.TIME_BASE
-    pcm = corpus.read_sound(folder / label["wav"])
+    pcm = shards.read_sound(folder / label["wav"])
     levels = dmel.encode(torch.from_numpy(to_float(pcm))).numpy()
     ends = [base.frame_of_time(t) for _, t in label["phones"]]
     phones = np.zeros(len(levels), np.uint8)
-    before = 0
-    for (name, _), end in zip(label["phones"], ends, strict=True):
-        phones[before:end] = 0 if name in PAUSES else _PHONE_ID.get(name, len(PHONES) - 1)
-        before = end
+    after = 0
+    for (name, _), end, before in reversed(list(zip(label["phones"], ends, [0, *ends], strict=False))):
+        long_space = name == SPACE and end - before >= _LONG_SPACE_FRAMES
+        if name not in _JOINED or long_space:
+            after = 0 if long_space else _PHONE_ID.get(name, len(PHONES) - 1)
+        phones[before:end] = after
     first = ends[0] if label["phones"][0][0] in PAUSES else 0
     start = max(0, first - _LEAD_FRAMES)
     word_ends = [base.frame_of_time(t) for t in label["word_ends_s"]]
@@ -61,13 +76,13 @@ def encode_label(folder: Path, label: dict) -> tuple[Sentence, np.ndarray]:
     sentence = Sentence(
         label["speaker"], label["words"], [e - start for e in word_ends], levels[start:stop], phones[start:stop]
     )
-    return sentence, levels[1 : max(1, start - 1)]
+    return sentence, np.concatenate([levels[1 : max(1, start - 1)], levels[stop:]])
 
 
 def write_features(corpus_folder: Path, out: Path, workers: int | None = None) -> int:
     """Encode every finished shard that is not encoded yet; answers how many shards there are."""
     out.mkdir(parents=True, exist_ok=True)
-    found = corpus.shards(corpus_folder)
+    found = shards.shards(corpus_folder)
     todo = [s for s in found if not (out / f"{s.name}.safetensors").is_file()]
     with ProcessPoolExecutor(workers) as pool:
         for _ in track(pool.map(_encode_shard, todo, [out] * len(todo)), "encoding", total=len(todo)):
@@ -77,7 +92,7 @@ def write_features(corpus_folder: Path, out: Path, workers: int | None = None) -
 
 def _encode_shard(shard: Path, out: Path) -> None:
     torch.set_num_threads(1)
-    pairs = [encode_label(shard, label) for label in corpus.labels(shard)]
+    pairs = [encode_label(shard, label) for label in shards.labels(shard)]
     sentences = [s for s, _ in pairs if s.word_ends[0] > 0 and (np.diff(s.word_ends) > 0).all()]
     silences = np.concatenate([q for _, q in pairs if len(q)] or [np.zeros((1, dmel.CHANNELS), np.uint8)])
     tensors = {

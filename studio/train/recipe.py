@@ -16,12 +16,15 @@ class CorpusRecipe:
     """Which sentences are spoken, by whom, how loud."""
 
     speakers: list[str]
-    min_words: int
-    max_words: int
     shard_sentences: int
     validation_shards: int
+    min_words: int = 1
+    max_words: int = 60
     held_out: dict[str, str] = field(default_factory=dict)
     gain_db: dict[str, float] = field(default_factory=dict)
+    teacher: str = "programs"
+    kinds: dict[str, int] = field(default_factory=dict)  # texts of each kind in a shard, for `studio train texts`
+    stages: list[tuple[list[str], int]] = field(default_factory=list)  # speakers in turn, and shards of each
 
 
 @dataclass(frozen=True)

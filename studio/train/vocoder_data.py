@@ -12,7 +12,7 @@ from torch import Tensor
 from studio.core.clips import to_float
 from studio.core.errors import BadFile
 from studio.engine import dmel
-from studio.train.corpus import read_sound
+from studio.train.corpus.shards import read_sound
 from studio.train.pitch import hop_pitch
 
 _HOPS_PER_FRAME = 4

@@ -15,8 +15,8 @@ from studio.core.trace import collect
 from studio.engine import dmel
 from studio.engine.families.speakstream.net import Config, SpeakStream
 from studio.engine.families.speakstream.rule import Options
-from studio.measure.recogniser import Recogniser
-from studio.train import teachers
+from studio.measure.recognisers.pocketsphinx import PocketSphinx
+from studio.train.teachers.programs import Programs
 
 RATE_HZ = dmel.TIME_BASE.rate_hz
 
@@ -26,7 +26,7 @@ def taught(tmp_path_factory) -> TeacherSpeech:
     """One sentence as festival speaks it, as an evaluation keeps it."""
     needs(shutil.which("festival"), "festival (apt-get install festival festvox-us-slt-hts)")
     folder = tmp_path_factory.mktemp("taught")
-    (said,) = teachers.speak("slt", ["My sister sold the old brown horse at the market."], folder / "scratch")
+    (said,) = Programs().speak("slt", ["My sister sold the old brown horse at the market."])
     assert said is not None
     pcm = to_int16(dmel.resample(torch.from_numpy(to_float(said.pcm)), said.rate_hz, RATE_HZ).numpy())
     write_wav(folder / "0000.wav", pcm, RATE_HZ)
@@ -97,7 +97,7 @@ def test_segments_cut_at_words_obey_and_shifted_ones_do_not(taught):
         ]
         return collect({}, [*events, *found, ev.Eos(segment=0, frame=0, p=0.1, forced=True)])
 
-    aligned = [Recogniser().align(taught.pcm, RATE_HZ, text)]
+    aligned = [PocketSphinx().align(taught.pcm, RATE_HZ, text)]
     good = window_obeyed([trace(0)], aligned)
     assert good["obeyed"] >= 0.8
     assert good["forced"] == pytest.approx(1 / len(words))

@@ -3,11 +3,14 @@
 import json
 import shutil
 
+import numpy as np
 import pytest
 import torch
+from fakepredictor import FakePredictor, by_length
 from needs import needs
 from tinyvoice import write_tiny_voice
 
+from studio.core.clips import read_wav, write_wav
 from studio.core.errors import BadFile, BadVoice
 from studio.measure.report import plain, write_result
 
@@ -24,7 +27,8 @@ def given(tmp_path_factory):
     texts.write_text("\n".join(TEXTS) + "\n")
     voices = root / "voices"
     write_tiny_voice(voices, eos_bias=-50.0, speakers=("slt", "rms"))
-    return {"voices": voices, "texts": texts, "count": 2, "cache": root / "cache", "workers": 1, "speakers": ("slt",)}
+    common = {"workers": 1, "recogniser": "pocketsphinx"}
+    return {"voices": voices, "texts": texts, "count": 2, "cache": root / "cache", "speakers": ("slt",), **common}
 
 
 def test_wer_is_compared_with_the_teacher_and_its_dmel(given, capsys):
@@ -38,8 +42,11 @@ def test_wer_is_compared_with_the_teacher_and_its_dmel(given, capsys):
     assert figures["m=3"]["above_dmel"]["value"] == pytest.approx(figures["m=3"]["value"] - figures["dmel"]["value"])
     assert figures["dmel"]["above_dmel"]["value"] == 0.0
     assert out["temperature"] == 0.7
+    assert out["recogniser"]["name"] == "pocketsphinx"
     json.dumps(plain(out), allow_nan=False)
-    assert "slt m=3" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "slt m=3" in printed
+    assert f"by pocketsphinx en-us ({out['recogniser']['sha256'][:8]})" in printed
 
 
 def test_a_stopped_run_goes_on_where_it_was(given):
@@ -50,7 +57,8 @@ def test_a_stopped_run_goes_on_where_it_was(given):
     kept = {path: path.stat().st_mtime_ns for path in given["cache"].rglob("*.*")}
     assert eval_wer(setting) == first
     assert {path: path.stat().st_mtime_ns for path in given["cache"].rglob("*.*")} == kept
-    with (given["cache"] / "transcripts.jsonl").open("a") as file:
+    (transcripts,) = given["cache"].glob("transcripts-pocketsphinx-*.jsonl")
+    with transcripts.open("a") as file:
         file.write('["cut sh')
     assert eval_wer(setting) == first
 
@@ -76,6 +84,38 @@ def test_vocoders_stand_beside_the_teacher(given, capsys):
     assert "sourcefilter" in capsys.readouterr().out
     with pytest.raises(BadVoice, match="no vocoder 'loud'"):
         eval_vocoder(VocoderSetting(**given, vocoders=("loud",)))
+
+
+def test_predicted_mos_of_a_voice_its_vocoder_and_a_folder_beside_the_teacher(given, tmp_path, capsys):
+    from studio.bench.quality import QualitySetting, eval_quality
+
+    loud, quiet = tmp_path / "noisy", tmp_path / "teacher"
+    for folder, noise in ((loud, 2000), (quiet, 0)):
+        folder.mkdir()
+        for name, (pcm, rate_hz) in _taught(given).items():
+            hiss = np.random.default_rng(0).normal(0, noise, len(pcm)) if noise else 0
+            write_wav(folder / f"{name}.wav", np.clip(pcm + hiss, -32768, 32767).astype(np.int16), rate_hz)
+    voice = QualitySetting(**given, windows=(2,), vocoders=("sourcefilter",))
+    figures = eval_quality(voice)["speakers"]["slt"]
+    assert set(figures) == {"teacher", "dMel", "sourcefilter mels", "sourcefilter dmel", "m=2"}
+    assert all(one["n"] == 2 and one["above_teacher"]["paired"] for one in figures.values())
+    assert figures["teacher"]["value"] > 2.5 > figures["m=2"]["value"] >= 1.0
+    assert figures["m=2"]["above_teacher"]["value"] == pytest.approx(
+        figures["m=2"]["value"] - figures["teacher"]["value"]
+    )
+    printed = capsys.readouterr().out
+    assert "slt m=2" in printed and "DistillMOS" in printed and "not by people" in printed
+    out = eval_quality(QualitySetting(**given, speak=False, folders=(loud,), teacher=quiet))
+    assert out["speakers"] == {}
+    assert out["folders"]["teacher"]["value"] == pytest.approx(figures["teacher"]["value"]), "it was asked before"
+    assert out["folders"][str(loud)]["above_teacher"]["value"] < -0.3
+    json.dumps(plain(out), allow_nan=False)
+
+
+def _taught(given):
+    """The teacher's speech that the evaluations before left in their cache."""
+    (labels,) = given["cache"].glob("teacher/slt-*/labels.jsonl")
+    return {path.stem: read_wav(path) for path in sorted(labels.parent.glob("*.wav"))}
 
 
 def test_boundaries_of_a_voice_that_never_ends_a_segment(given, capsys):
@@ -121,3 +161,49 @@ def test_mistakes_are_named(given, tmp_path):
         eval_wer(WerSetting(**{**given, "count": 3}))
     with pytest.raises(BadFile, match="cannot be read"):
         eval_wer(WerSetting(**{**given, "texts": tmp_path / "none.txt"}))
+
+
+@pytest.fixture
+def steady(monkeypatch):
+    """A predictor whose answer is the sound's length, for what needs no ear."""
+    monkeypatch.setattr("studio.bench.quality.DistillMos", lambda threads: FakePredictor(by_length))
+
+
+def test_a_teacher_may_be_a_folder_of_other_sounds(given, steady, tmp_path, capsys):
+    from studio.bench.quality import QualitySetting, eval_quality
+
+    own = tmp_path / "slt"
+    own.mkdir()
+    for number in range(3):
+        write_wav(own / f"{number}.wav", np.full(16000 * (1 + number), 99, np.int16), 16000)
+    figures = eval_quality(QualitySetting(**given, windows=(1,), teacher=tmp_path))["speakers"]["slt"]
+    assert figures["teacher"]["value"] == pytest.approx(3.0) and figures["teacher"]["mean_s"] == pytest.approx(2.0)
+    assert figures["dMel"]["above_teacher"]["paired"] and not figures["m=1"]["above_teacher"]["paired"]
+    assert "(unpaired)" in capsys.readouterr().out
+
+
+def test_a_teacher_that_is_not_at_hand_is_said(given, steady, tmp_path, monkeypatch, capsys):
+    from studio.bench.quality import QualitySetting, eval_quality
+
+    monkeypatch.setenv("PATH", str(tmp_path))
+    out = eval_quality(QualitySetting(**{**given, "cache": None}, windows=(1,)))
+    assert set(out["speakers"]["slt"]) == {"m=1"} and "above_teacher" not in out["speakers"]["slt"]["m=1"]
+    assert "no teacher of slt is at hand" in " ".join(capsys.readouterr().out.split())
+
+
+def test_folders_that_cannot_be_judged_are_named(given, steady, tmp_path):
+    from studio.bench.quality import QualitySetting, eval_quality
+
+    def judged(folder):
+        return eval_quality(QualitySetting(**given, speak=False, quiet=True, folders=(folder,)))["folders"][str(folder)]
+
+    with pytest.raises(BadFile, match="there is no folder"):
+        judged(tmp_path / "none")
+    with pytest.raises(BadFile, match="holds no sounds"):
+        judged(tmp_path)
+    write_wav(tmp_path / "one.wav", np.full(32000, 99, np.int16), 16000)
+    alone = judged(tmp_path)
+    assert alone["value"] == 3.0 and np.isnan(alone["low"])
+    (tmp_path / "two.flac").write_bytes(b"fLaC, not")
+    with pytest.raises(BadFile, match=r"two\.flac cannot be read"):
+        judged(tmp_path)

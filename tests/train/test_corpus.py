@@ -11,10 +11,12 @@ from needs import needs
 
 from studio.core.clips import read_wav
 from studio.core.errors import BadFile, BadOption
-from studio.train import corpus, teachers
+from studio.train.corpus import shards, speak
 from studio.train.features import read_features, write_features
 from studio.train.recipe import check_held_out, read_recipe
 from studio.train.speakstream.fit import fit
+from studio.train.teachers.port import Taught, spoken_words
+from studio.train.teachers.programs import Programs, align_phones
 
 TEXTS = Path(__file__).parents[2] / "assets" / "texts"
 SENTENCES = [
@@ -45,12 +47,12 @@ def folder(tmp_path_factory):
 
 def test_from_text_to_weights_and_again(folder, small):
     spoken, encoded, state = folder / "corpus", folder / "features", folder / "state"
-    assert corpus.speak_corpus(small, folder / "sentences.txt", TEXTS, spoken, workers=2) == 4
-    assert [p.name for p in corpus.shards(spoken)] == ["rms-000", "slt-000", "rms-001", "slt-001"]
+    assert speak.speak_corpus(small, folder / "sentences.txt", TEXTS, spoken, workers=2) == 4
+    assert [p.name for p in shards.shards(spoken)] == ["rms-000", "slt-000", "rms-001", "slt-001"]
     untouched = (spoken / "slt-000" / "labels.jsonl").stat().st_mtime_ns
     shutil.rmtree(spoken / "rms-001")
     (spoken / ".rms-001.part").mkdir()  # what a stopped run leaves
-    assert corpus.speak_corpus(small, folder / "sentences.txt", TEXTS, spoken, workers=1) == 4
+    assert speak.speak_corpus(small, folder / "sentences.txt", TEXTS, spoken, workers=1) == 4
     assert (spoken / "slt-000" / "labels.jsonl").stat().st_mtime_ns == untouched
     assert write_features(spoken, encoded, workers=2) == 4
     weights = fit(small, encoded, state, torch.device("cpu"), threads=1)
@@ -68,10 +70,10 @@ def test_from_text_to_weights_and_again(folder, small):
 @pytest.mark.parametrize("speaker", ["slt", "rms"])
 def test_word_ends_are_where_the_sound_says(speaker, folder):
     """Speech is loud just before the last word's end and quiet after it; ends are in order and inside the sound."""
-    made = teachers.speak(speaker, SENTENCES[:4], folder / f"scratch-{speaker}")
+    made = Programs().speak(speaker, SENTENCES[:4])
     for taught, text in zip(made, SENTENCES, strict=False):
         assert taught is not None and taught.text == text
-        assert taught.words == teachers.spoken_words(text)
+        assert taught.words == spoken_words(text)
         ends = taught.word_ends_s
         assert len(ends) == len(taught.words) and (np.diff(ends) > 0).all()
         assert ends[0] > 0 and ends[-1] <= len(taught.pcm) / taught.rate_hz
@@ -82,7 +84,7 @@ def test_word_ends_are_where_the_sound_says(speaker, folder):
         assert _rms(taught, end + 0.1, end + 1.0) < 0.2 * loud
 
 
-def _rms(taught: teachers.Taught, start_s: float, end_s: float) -> float:
+def _rms(taught: Taught, start_s: float, end_s: float) -> float:
     piece = taught.pcm[int(start_s * taught.rate_hz) : int(end_s * taught.rate_hz)].astype(float)
     return float(np.sqrt((piece**2).mean())) if len(piece) else 0.0
 
@@ -91,8 +93,8 @@ def test_features_hold_what_was_spoken(folder, small):
     test_shard = folder / "corpus" / "slt-000"
     needs(test_shard.is_dir(), "the corpus of the first test of this file")
     sentences, silence = read_features(folder / "features" / "slt-000.safetensors")
-    assert [s.words for s in sentences] == [teachers.spoken_words(t) for t in SENTENCES[0:6:2]]
-    for s, label in zip(sentences, corpus.labels(test_shard), strict=True):
+    assert [s.words for s in sentences] == [spoken_words(t) for t in SENTENCES[0:6:2]]
+    for s, label in zip(sentences, shards.labels(test_shard), strict=True):
         pcm, rate_hz = read_wav(test_shard / label["wav"])
         assert len(s.levels) <= len(pcm) / rate_hz * 40 and len(s.levels) == len(s.phones)
         assert s.word_ends[-1] <= len(s.levels) <= s.word_ends[-1] + 4
@@ -101,25 +103,25 @@ def test_features_hold_what_was_spoken(folder, small):
 
 
 def test_words_of_plain_text():
-    assert teachers.spoken_words('He said, "It\'s well-known" (I think)... yes!') == (
+    assert spoken_words('He said, "It\'s well-known" (I think)... yes!') == (
         ["he", "said,", "it's", "well", "known", "i", "think.", "yes!"]
     )
 
 
 def test_phones_of_two_lexicons_are_aligned():
     words = [["dh", "ax"], ["ae", "p", "ax", "l"]]
-    assert teachers.align_phones(words, ["pau", "dh", "iy", "pau", "ae", "p", "ax", "l", "pau"]) == (
+    assert align_phones(words, ["pau", "dh", "iy", "pau", "ae", "p", "ax", "l", "pau"]) == (
         [None, 0, 0, None, 1, 1, 1, 1, None]
     )
-    assert teachers.align_phones(words, ["s", "t", "r", "ao", "ng"]) is None
+    assert align_phones(words, ["s", "t", "r", "ao", "ng"]) is None
 
 
 def test_evaluation_sentences_are_never_trained_on(recipe, tmp_path):
     held_out = check_held_out(recipe, TEXTS)
     assert len(held_out) == 200
     some = (TEXTS / "eval.txt").read_text().splitlines()[:3]
-    plans = corpus.plan_shards([*some, *SENTENCES], recipe.corpus, held_out)
-    assert sorted(t for p in plans for t in p.texts) == sorted(SENTENCES)
+    plans = speak.plan_shards([*some, *SENTENCES], recipe.corpus, held_out)
+    assert sorted(t.text for p in plans for t in p.texts) == sorted(SENTENCES)
     shutil.copy(TEXTS / "eval.txt", tmp_path / "eval.txt")
     with (tmp_path / "eval.txt").open("a") as file:
         file.write("One more line.\n")

@@ -11,21 +11,23 @@ from praatio import textgrid
 from praatio.data_classes.interval_tier import IntervalTier
 
 from studio.core.errors import BadFile
-from studio.train import corpus, teachers
+from studio.train.corpus import shards
+from studio.train.corpus.recordings import take_recordings
 from studio.train.features import encode_label
-from studio.train.recordings import take_recordings
+from studio.train.teachers.port import Taught
+from studio.train.teachers.programs import Programs
 
 TEXTS = ["The harbour was quiet, and cold.", "Nobody came."]
 
 
 @pytest.fixture(scope="module")
-def taught(tmp_path_factory):
+def taught():
     """Two sentences with their true times."""
     needs(shutil.which("festival"), "the system package festival")
-    return teachers.speak("slt", TEXTS, tmp_path_factory.mktemp("scratch"))
+    return list(Programs().speak("slt", TEXTS))
 
 
-def write_grid(path: Path, made: teachers.Taught) -> None:
+def write_grid(path: Path, made: Taught) -> None:
     """As the Montreal Forced Aligner writes it: bare words, ARPAbet with stress, silences empty."""
     length = len(made.pcm) / made.rate_hz
     phones, at = [], 0.0
@@ -54,9 +56,9 @@ def test_ljspeech_with_a_metadata_file(taught, tmp_path):
     out = tmp_path / "corpus"
     assert take_recordings(tmp_path / "wavs", tmp_path / "grids", out, speaker="lj") == (2, 1)
     assert take_recordings(tmp_path / "wavs", tmp_path / "grids", out, speaker="lj") == (2, 1)
-    shard = corpus.shards(out)[0]
+    shard = shards.shards(out)[0]
     assert shard.name == "lj-000"
-    for label, made in zip(corpus.labels(shard), taught, strict=True):
+    for label, made in zip(shards.labels(shard), taught, strict=True):
         assert label["words"] == made.words and label["speaker"] == "lj"
         assert np.allclose(label["word_ends_s"], made.word_ends_s, atol=1e-3)
         sentence, _ = encode_label(shard, label)
@@ -74,7 +76,7 @@ def test_libritts_with_texts_beside_and_a_speaker_in_the_name(taught, tmp_path):
         (folder / f"{stem}.normalized.txt").write_text(TEXTS[i] if i == 0 else "Somebody else came.")
         write_grid(tmp_path / "grids" / "19" / f"{stem}.TextGrid", made)
     assert take_recordings(tmp_path, tmp_path / "grids", tmp_path / "corpus") == (1, 1)
-    assert [p.name for p in corpus.shards(tmp_path / "corpus")] == ["19-000"]
+    assert [p.name for p in shards.shards(tmp_path / "corpus")] == ["19-000"]
 
 
 def test_mistakes_are_named(taught, tmp_path):

@@ -17,7 +17,7 @@ from studio.core.errors import BadFile
 from studio.engine import dmel
 from studio.engine.vocoders.registry import build_vocoder
 from studio.engine.vocoders.vocstream import NARROW
-from studio.train.corpus import read_sound
+from studio.train.corpus.shards import read_sound
 from studio.train.discriminators import Adversary
 from studio.train.losses import SpectralLoss, fine_log_mel, pitch_loss
 from studio.train.pitch import hop_pitch

@@ -4,6 +4,10 @@ import argparse
 import json
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mos.world import World
 
 TESTS = Path(__file__).resolve().parents[1]
 TITLE = "A <i>test</i> `${alert(1)}` {{title}}"
@@ -39,6 +43,7 @@ def main() -> None:
         for k in range(6):
             rate(world, f"PID-{k}", "kestrel", comment=NASTY, check=5 if k == 2 else 3)
             rate(world, f"PID-{k}", "merlin", screens=5 if k == 3 else 99)
+        predict(world, "kestrel")
     (folder / "token.txt").write_text(token, encoding="utf-8")
     settings = ServeSettings(port=args.port, traces_folder=folder / "traces")
     engine = FakeEngine()
@@ -47,6 +52,18 @@ def main() -> None:
         facts = {"links": world.listening.links("kestrel"), "untouched": world.listening.links("untouched")["rater"]}
         (folder / "facts.json").write_text(json.dumps(facts), encoding="utf-8")
     run(mount(app, engine, settings, world.listening), settings)
+
+
+def predict(world: "World", name: str) -> None:
+    """Ask a predictor without a net about a campaign's sounds."""
+    from fakepredictor import FakePredictor, by_pitch
+
+    from studio.mos.analysis.predicted import predict_clips, unpredicted
+
+    predictor = FakePredictor(by_pitch)
+    with world.store.read() as session:
+        wanted = unpredicted(session, name, predictor.about["sha256"])
+    predict_clips(world.store, world.listening.clips, wanted, predictor, lambda: None)
 
 
 if __name__ == "__main__":

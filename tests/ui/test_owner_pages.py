@@ -141,6 +141,15 @@ def test_results_are_drawn(enter: Callable[..., Any], name: str, titles: int) ->
     assert "traps answered to the point" in tables
 
 
+def test_what_was_predicted_stands_apart(enter: Callable[..., Any]) -> None:
+    """In a card of its own, under people's tables."""
+    page = enter("results?campaign=kestrel")
+    apart = page.wait_for_selector("#owner-predicted")
+    said = apart.text_content()
+    assert "Predicted by Fake, not by people" in said and "no system is ranked by it" in said
+    assert "redicted" not in page.locator("#owner-tables .owner-card").first.text_content()
+
+
 def test_without_a_choice_what_was_answered_last_is_shown(site: Site, enter: Callable[..., Any]) -> None:
     """Not the newest campaign, which nobody has rated."""
     page = enter("results")

@@ -11,6 +11,7 @@ from studio.core.errors import BadFile, BadOption
 from studio.mos.analysis.consistency import consistency_tables, twice
 from studio.mos.analysis.interim_looks import interim_looks
 from studio.mos.analysis.judgements import judgements
+from studio.mos.analysis.predicted import predicted
 from studio.mos.analysis.quality import gates, judge
 from studio.mos.campaign.config import CampaignConfig, from_json
 from studio.mos.rating import takes
@@ -124,6 +125,7 @@ def results(session: Session, campaign: Campaign, *, everyone: bool = False) -> 
         "takes": takes.figures(session, run.id) if run.kind.spoken else [],
         "loudness": _loudness(session, run.id),
         "consistency": consistency_tables(twice(session, run.id), left_out),
+        "predicted": predicted(session, campaign),
         "tables": run.kind.analyse(run.config, answers, seed=campaign.seed),
     }
 

@@ -12,7 +12,9 @@ from studio.mos.store.database import Store
 from studio.mos.store.tables.answers import Answer
 from studio.mos.store.tables.campaigns import Campaign
 from studio.mos.store.tables.looks import Look
+from studio.mos.store.tables.predictions import Prediction
 from studio.mos.store.tables.raters import Passage, Rater, Removal
+from studio.mos.store.tables.stimuli import Stimulus
 from studio.mos.store.tables.trials import Trial
 
 _KEPT = 16
@@ -46,14 +48,19 @@ class Snapshots:
 
 
 def stamp(session: Session, campaign: Campaign) -> Stamp:
-    """What changes whenever a campaign's results do: state, newest answer, newest passage, raters, raters forgotten."""
+    """What changes whenever a campaign's results do: newest answer, newest passage, raters, raters forgotten.
+
+    The first part tells its state, its looks, and what was predicted of its clips.
+    """
     answer = select(func.max(Answer.id)).join(Trial, col(Trial.id) == col(Answer.trial_id))
     passage = select(func.max(Passage.id)).join(Rater, col(Rater.id) == col(Passage.rater_id))
     raters = select(func.count()).select_from(Rater).where(Rater.campaign_id == campaign.id)
     looks = select(func.count()).select_from(Look).where(Look.campaign_id == campaign.id)
+    clips = select(Stimulus.clip_sha).where(Stimulus.campaign_id == campaign.id)
+    foreseen = select(func.count()).select_from(Prediction).where(col(Prediction.clip_sha).in_(clips))
     gone = select(func.count()).select_from(Removal).where(Removal.campaign_id == campaign.id)
     return (
-        f"{campaign.id} {campaign.state} {session.exec(looks).one()}",
+        f"{campaign.id} {campaign.state} {session.exec(looks).one()} {session.exec(foreseen).one()}",
         session.exec(answer.where(Trial.campaign_id == campaign.id)).one() or 0,
         session.exec(passage.where(Rater.campaign_id == campaign.id)).one() or 0,
         session.exec(raters).one(),

@@ -19,6 +19,7 @@ from studio.mos.rating.campaigns import find, free_name, running
 from studio.mos.store.clips import ClipFolder
 from studio.mos.store.tables.campaigns import Campaign
 from studio.mos.store.tables.looks import Look
+from studio.mos.store.tables.predictions import Prediction
 from studio.mos.store.tables.raters import Rater
 from studio.mos.store.tables.stimuli import Clip, Item, Stimulus, System
 
@@ -125,6 +126,7 @@ def _merge_one(theirs: Session, ours: Session, campaign: Campaign, known: dict[s
     else:
         told = Merged(campaign.name, here.name, joined=True)
         stimuli = _pair(_rows(theirs, Stimulus, campaign), _rows(ours, Stimulus, here))
+    _bring_predictions(theirs, ours, campaign)
     raters = RaterMerge(theirs, ours, campaign, here, stimuli)
     if theirs.exec(select(Rater.id).where(Rater.campaign_id == campaign.id).limit(1)).first() is not None:
         raters.units = _units(theirs, ours, campaign, here)
@@ -176,6 +178,14 @@ def _add_clip(theirs: Session, ours: Session, sha: str) -> None:
     if ours.get(Clip, sha) is None:
         ours.add(Clip(**clip.model_dump()))
         ours.flush()
+
+
+def _bring_predictions(theirs: Session, ours: Session, campaign: Campaign) -> None:
+    """What was predicted of the campaign's clips there; what is known here already stays."""
+    clips = select(Stimulus.clip_sha).where(Stimulus.campaign_id == campaign.id)
+    for one in theirs.exec(select(Prediction).where(col(Prediction.clip_sha).in_(clips))):
+        if ours.get(Prediction, (one.clip_sha, one.weights)) is None:
+            ours.add(Prediction(**one.model_dump()))
 
 
 def _units(theirs: Session, ours: Session, campaign: Campaign, here: Campaign) -> Mapping[str, str]:

@@ -11,6 +11,7 @@ from studio.mos.exchange.data_dictionary import DICTIONARY
 from studio.mos.report.cells import NONE, Table, digits_of, half_width, number, percent, plus_minus
 from studio.mos.report.charts import Mark, bars, histogram, intervals, matrix, shares
 from studio.mos.report.design import design_rows
+from studio.mos.report.predicted import predicted_tables
 from studio.mos.report.tables import asked, detail_tables, paper_tables, ranked, stop_rule
 
 _CSS = Path(__file__).with_name("page.css")
@@ -54,6 +55,8 @@ def html(results: Mapping[str, Any]) -> str:
     if "choices" in tables:
         body.append(_choices(results["prompt"], tables["choices"]))
     body += [_section("Tables", *(_table(t) for t in paper_tables(results)))]
+    foreseen = predicted_tables(results)
+    body += [_section("Predicted, not rated", *(_table(t) for t in foreseen))] if foreseen else []
     details = detail_tables(results)
     body += [_section("More tables", *(_folded(t) for t in details))] if details else []
     body += [_raters(results), _design(results), _codebook()]

@@ -23,7 +23,7 @@ from sqlmodel import Session
 from studio.core.errors import BadFile, BadOption, Closed, NeedsPackage, StudioError
 from studio.mos.store.migrations import migrate
 from studio.mos.store.sqlite_files import SqliteFiles
-from studio.mos.store.tables import answers, campaigns, looks, raters, secrets, stimuli, takes, trials
+from studio.mos.store.tables import answers, campaigns, looks, predictions, raters, secrets, stimuli, takes, trials
 
 T = TypeVar("T")
 _AT_ONCE = 64  # writes that share one commit
@@ -31,7 +31,9 @@ _SOON, _IN_TURN, _LAST = range(3)
 _WAIT_S = 30.0
 _WRITERS_LOCK = 0x5354_4D4F  # what writers of PostgreSQL wait for, as SQLite's wait for its file
 SIGNATURE = frozenset({"schema_version", "campaign"})  # tables by which a studio's database is known
-_TABLES = (answers, campaigns, looks, raters, secrets, stimuli, takes, trials)  # foreign keys need all to be known
+# Foreign keys need all to be known.
+# Foreign keys need all to be known.
+_TABLES = (answers, campaigns, looks, predictions, raters, secrets, stimuli, takes, trials)
 
 
 class NotStored(StudioError):

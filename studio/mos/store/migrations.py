@@ -80,6 +80,13 @@ CREATE TABLE take (trial_id TEXT NOT NULL REFERENCES trial(id), slot INTEGER NOT
 """
 
 
+_PREDICTIONS = """
+CREATE TABLE prediction (clip_sha TEXT NOT NULL REFERENCES clip(sha),
+  weights TEXT NOT NULL CHECK (length(weights) = 64), predictor TEXT NOT NULL, version TEXT NOT NULL,
+  mos {real} NOT NULL CHECK (mos BETWEEN 1 AND 5), at {real} NOT NULL, PRIMARY KEY (clip_sha, weights))
+"""
+
+
 def _types(sqlite: bool) -> dict[str, str]:
     """What the two databases call the same thing."""
     return {  # an id is never used again: the token of a rater who was forgotten must not become another's
@@ -149,11 +156,17 @@ def m004_takes(connection: Connection) -> None:
     _make_append_only(connection, "take")
 
 
+def m005_predictions(connection: Connection) -> None:
+    """What predictors of MOS say of clips."""
+    connection.exec_driver_sql(_PREDICTIONS.format(**_types(connection.dialect.name == "sqlite")))
+
+
 MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
     m001_tables,
     m002_answers_are_append_only,
     m003_deals_and_looks,
     m004_takes,
+    m005_predictions,
 )
 
 

@@ -14,7 +14,7 @@ from studio.engine.families.speakstream.net import Config, SpeakStream
 from studio.engine.families.speakstream.rule import OPTION_SPECS, Options
 from studio.engine.vocoders.registry import build_vocoder
 from studio.train.recipe import Recipe
-from studio.train.teachers import SPEAKERS
+from studio.train.teachers.choose import open_teacher
 
 MAX_BYTES = 40_000_000
 
@@ -65,7 +65,8 @@ def _card(
     sha256: dict[str, str],
 ) -> Card:
     base = dmel.TIME_BASE
-    teachers = "; ".join(f"{s}: {SPEAKERS[s]}" for s in recipe.corpus.speakers if s in SPEAKERS)
+    teacher = open_teacher(recipe.corpus.teacher)
+    teachers = "; ".join(f"{s}: {who}" for s in recipe.corpus.speakers if (who := teacher.about(s)))
     return Card(
         name=recipe.name,
         family="speakstream",

@@ -14,6 +14,7 @@ from studio.mos.rating.campaigns import find
 from studio.mos.report import formats
 from studio.mos.report.cells import Table
 from studio.mos.report.page import gate_rows
+from studio.mos.report.predicted import predicted_tables
 from studio.mos.report.tables import detail_tables, paper_tables, stop_rule
 from studio.ui.figures.choices import better, ladder, preferences
 from studio.ui.figures.pairs import compared, identified
@@ -179,7 +180,9 @@ def _tables(results: dict[str, Any]) -> str:
         f"<details><summary>{plain(t.caption)}</summary>{_table(Table('', t.columns, t.rows, t.notes))}</details>"
         for t in folded
     ]
-    return f'<section class="owner-card">{"".join(parts)}</section>'
+    foreseen = "".join(_table(t) for t in predicted_tables(results))
+    apart = f'<section class="owner-card" id="owner-predicted">{foreseen}</section>' if foreseen else ""
+    return f'<section class="owner-card">{"".join(parts)}</section>{apart}'
 
 
 def _table(table: Table) -> str:

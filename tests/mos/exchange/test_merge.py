@@ -21,6 +21,7 @@ from studio.mos.rating.forgetting import delete_rater
 from studio.mos.store.database import Store
 from studio.mos.store.tables.answers import Answer, Choice, Play, Score
 from studio.mos.store.tables.campaigns import Campaign
+from studio.mos.store.tables.predictions import Prediction
 from studio.mos.store.tables.raters import Passage, Rater, Removal
 from studio.mos.store.tables.stimuli import Clip, Item, Stimulus, System
 from studio.mos.store.tables.trials import Slot, Trial
@@ -93,6 +94,18 @@ def test_everything_comes_and_means_the_same(world: World, other: World, config:
         mine = set(session.exec(select(Stimulus.id).where(Stimulus.campaign_id == campaign.id)))
     assert {t.unit for t in found} <= keys and {t.lead for t in found} <= mine
     assert all(world.listening.clips.read(c.sha) for c in world.all(Clip))
+
+
+def test_what_was_predicted_of_clips_comes_along_once(world: World, other: World) -> None:
+    """Also into a campaign that is here already; what is known here stays as it is."""
+    other.campaign()
+    bring(world, other)
+    for clip, mos in zip(other.all(Clip)[:2], (3.0, 4.0), strict=True):
+        row = Prediction(clip_sha=clip.sha, weights="0" * 64, predictor="Fake", version="1", mos=mos, at=1.0)
+        other.store.write_now(lambda session, row=row: session.add(row))
+    bring(world, other)
+    bring(world, other)
+    assert sorted(one.mos for one in world.all(Prediction)) == [3.0, 4.0]
 
 
 def test_a_second_time_adds_nothing_and_a_later_time_what_is_new(world: World, other: World) -> None:

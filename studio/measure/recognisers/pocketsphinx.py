@@ -3,20 +3,25 @@
 It is a steering wheel, not a judge: its score is read beside the score of the speech that the voice learned from.
 """
 
-import multiprocessing
+import hashlib
+import importlib.metadata
 import re
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
-from math import gcd
+from functools import cache, cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from studio.core.cards import sha256_of
 from studio.core.errors import NeedsPackage
-from studio.measure.wer import scored_words
+from studio.measure.recognisers.port import Sound
+from studio.measure.recognisers.processes import map_processes
+from studio.measure.resample import at_16k
 
-RATE_HZ = 16000
+_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
+_MODEL = "en-us"
 _FRAME_S = 0.01  # pocketsphinx answers in frames of 10 ms
 _VARIANT = re.compile(r"\(\d+\)$")  # "the(2)" is another pronunciation of "the"
 _BEAMS = (None, {"beam": 1e-120, "pbeam": 1e-120, "wbeam": 1e-100})  # wide ones, for what the first lose
@@ -31,22 +36,7 @@ class WordTime:
     end_s: float
 
 
-def at_16k(pcm: np.ndarray, rate_hz: int) -> np.ndarray:
-    """int16 [T] at 16 kHz, by cutting or padding the spectrum: for measuring, not for a voice's features."""
-    if rate_hz == RATE_HZ or not len(pcm):
-        return pcm
-    # A spectrum is periodic: silence keeps the end from ringing into the start. The length is a whole number of both
-    # rates' common steps, so that no time is stretched.
-    step = rate_hz // gcd(rate_hz, RATE_HZ)
-    length = -(-(len(pcm) + rate_hz // 10) // step) * step
-    padded = np.pad(pcm.astype(np.float64), (0, length - len(pcm)))
-    count = length // step * (RATE_HZ * step // rate_hz)
-    resampled = np.fft.irfft(np.fft.rfft(padded)[: count // 2 + 1], count) * (count / len(padded))
-    out = resampled[: round(len(pcm) * RATE_HZ / rate_hz)]
-    return np.clip(np.rint(out), -32768, 32767).astype(np.int16)
-
-
-class Recogniser:
+class PocketSphinx:
     """Transcribes and aligns int16 sound at any rate; the same sound gives the same answer, whatever came before.
 
     Raises:
@@ -54,7 +44,23 @@ class Recogniser:
     """
 
     def __init__(self) -> None:
+        self._package = _package()
         self._decoders: dict[str, Any] = {}
+
+    @property
+    def about(self) -> dict[str, str]:
+        """The weights of the wheel: one sha256 over those of its files, in the order of their names."""
+        return {
+            "name": "pocketsphinx",
+            "version": f"pocketsphinx {importlib.metadata.version('pocketsphinx')}",
+            "weights": _MODEL,
+            "sha256": self._sha256,
+        }
+
+    @cached_property
+    def _sha256(self) -> str:
+        files = sorted(path for path in Path(self._package.get_model_path(_MODEL)).rglob("*") if path.is_file())
+        return hashlib.sha256("".join(sha256_of(path) for path in files).encode()).hexdigest()
 
     def transcribe(self, pcm: np.ndarray, rate_hz: int) -> str:
         """The words that are heard, in lower case; empty where nothing is."""
@@ -66,11 +72,11 @@ class Recogniser:
     def unknown(self, text: str) -> list[str]:
         """Words of a text that the recogniser's dictionary lacks: these can be neither heard nor aligned."""
         decoder = self._decoder("align", {"lm": None})
-        return [word for word in dict.fromkeys(scored_words(text)) if decoder.lookup_word(word) is None]
+        return [word for word in dict.fromkeys(dictionary_words(text)) if decoder.lookup_word(word) is None]
 
     def align(self, pcm: np.ndarray, rate_hz: int, text: str) -> list[WordTime] | None:
         """Where each word of a known text lies; None where a word is unknown or the sound does not hold the text."""
-        words = scored_words(text)
+        words = dictionary_words(text)
         if not words or self.unknown(text):
             return None
         for number, beams in enumerate(_BEAMS):
@@ -87,6 +93,7 @@ class Recogniser:
         return None
 
     def _decode(self, decoder: Any, pcm: np.ndarray, rate_hz: int) -> None:
+        decoder.reinit_feat()  # else the mean of the recording before still stands in this one's first frames
         decoder.start_utt()
         if len(pcm):
             decoder.process_raw(at_16k(pcm, rate_hz).astype("<i2").tobytes(), full_utt=True)
@@ -94,62 +101,37 @@ class Recogniser:
 
     def _decoder(self, name: str, config: dict[str, Any]) -> Any:
         if name not in self._decoders:
-            try:
-                from pocketsphinx import Decoder
-            except ImportError as error:
-                raise NeedsPackage("the recogniser needs pocketsphinx", "pip install pocketsphinx") from error
-            # The mean is taken over each recording, so that an answer does not depend on earlier ones.
-            self._decoders[name] = Decoder(loglevel="FATAL", cmn="batch", **config)
+            self._decoders[name] = self._package.Decoder(loglevel="FATAL", cmn="batch", **config)
         return self._decoders[name]
 
 
-Sound = tuple[np.ndarray, int]
-
-
-def transcribe_all(
-    sounds: Sequence[Sound], *, workers: int = 1, on_done: Callable[[], object] | None = None
-) -> list[str]:
-    """Transcripts of many (pcm, rate_hz), in order, by several processes; ``on_done`` is called after each."""
-    return _map(_transcribe, [(sound,) for sound in sounds], workers, on_done)
+def dictionary_words(text: str) -> list[str]:
+    """Words as the dictionary writes them: lower case, without marks; hyphens part words, inner apostrophes stay."""
+    return _WORD.findall(text.lower().replace("\u2019", "'"))
 
 
 def align_all(
     sounds: Sequence[Sound], texts: Sequence[str], *, workers: int = 1, on_done: Callable[[], object] | None = None
 ) -> list[list[WordTime] | None]:
     """Alignments of many (pcm, rate_hz) with their texts, in order, by several processes."""
-    return _map(_align, list(zip(sounds, texts, strict=True)), workers, on_done)
+    return map_processes(_align, list(zip(sounds, texts, strict=True)), workers, on_done)
 
 
-_own: list[Recogniser] = []  # one per process: loading the model takes longer than a sentence
-
-
-def _recogniser() -> Recogniser:
-    if not _own:
-        _own.append(Recogniser())
-    return _own[0]
-
-
-def _transcribe(sound: Sound) -> str:
-    return _recogniser().transcribe(*sound)
+@cache
+def _own() -> PocketSphinx:
+    """One per process: loading the model takes longer than a sentence."""
+    return PocketSphinx()
 
 
 def _align(sound: Sound, text: str) -> list[WordTime] | None:
-    return _recogniser().align(*sound, text)
+    return _own().align(*sound, text)
 
 
-def _map(job: Callable[..., Any], items: list[tuple[Any, ...]], workers: int, on_done: Any) -> list[Any]:
-    if workers <= 1 or len(items) <= 1:
-        out = []
-        for item in items:
-            out.append(job(*item))
-            if on_done:
-                on_done()
-        return out
-    # A fresh process, not a fork: the caller may hold an engine's threads.
-    with ProcessPoolExecutor(min(workers, len(items)), multiprocessing.get_context("spawn")) as pool:
-        futures = [pool.submit(job, *item) for item in items]
-        for future in as_completed(futures):
-            future.result()
-            if on_done:
-                on_done()
-        return [future.result() for future in futures]
+def _package() -> Any:
+    try:
+        import pocketsphinx
+    except ImportError as error:
+        raise NeedsPackage(
+            "this recogniser and aligner needs pocketsphinx", "pip install 'streaming-tts-studio[eval]'"
+        ) from error
+    return pocketsphinx

@@ -10,8 +10,8 @@ from rich.progress import track
 
 from studio.core.clips import to_int16
 from studio.core.errors import BadFile, NeedsPackage
-from studio.train.corpus import write_shard
-from studio.train.teachers import Taught, spoken_words
+from studio.train.corpus.shards import write_shard
+from studio.train.teachers.port import Taught, spoken_words
 
 _SOUNDS = (".wav", ".flac")
 _TEXTS = (".normalized.txt", ".txt", ".lab")

@@ -1,4 +1,4 @@
-"""Teachers: free synthetic speakers that print where their words end (festival's slt, flite's rms).
+"""Teachers that are programs: free synthetic speakers that print where their words end (festival's slt, flite's rms).
 
 Both programs and festival's voice are ordinary Debian packages (festival, festvox-us-slt-hts, flite).
 festival answers the phones of every word; flite prints phones only, so its words come from aligning
@@ -8,78 +8,44 @@ its phones with festival's.
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from studio.core.clips import read_wav
-from studio.core.errors import NeedsPackage
+from studio.core.errors import BadOption, NeedsPackage
+from studio.train.teachers.port import Taught, spoken_words
 
 SPEAKERS = {"slt": "festival's cmu_us_slt_arctic_hts (female)", "rms": "flite's cmu_us_rms (male)"}
 PAUSES = frozenset({"pau", "#", "h#", "brth", "ssil"})
-_MARKS = ".?!:;,"  # strongest first
 _BATCH = 50  # sentences a festival process speaks: its start takes longer than a sentence
 
 
-@dataclass(frozen=True)
-class Taught:
-    """A sentence as a teacher spoke it.
+class Programs:
+    """The port `Teacher` over festival and flite."""
 
-    Attributes:
-        pcm: int16 [T] at rate_hz.
-        words: spoken words as the voices' alphabet writes them ("printing,").
-        word_ends_s: the end of each word in the recording.
-        phones: (name, end in seconds) of every phone, pauses included.
-    """
+    def about(self, speaker: str) -> str:
+        """Which program's voice a speaker is."""
+        return SPEAKERS.get(speaker, "")
 
-    text: str
-    speaker: str
-    rate_hz: int
-    pcm: np.ndarray
-    words: list[str]
-    word_ends_s: list[float]
-    phones: list[tuple[str, float]]
-
-
-def spoken_words(text: str) -> list[str]:
-    """Words of plain text (letters and marks), lower case, with the strongest mark that follows each."""
-    words: list[str] = []
-    text = text.lower().replace("’", "'").replace("--", " , ")
-    for token in re.findall(r"[^\s\-()\"]+", text):
-        letters = re.sub(r"[^a-z']", "", token).strip("'")
-        marks = [m for m in _MARKS if m in token]
-        if letters:
-            words.append(letters + (marks[0] if marks else ""))
-        elif marks and words:
-            words[-1] = words[-1].rstrip(_MARKS) + marks[0]
-    return words
-
-
-def speak(speaker: str, texts: Sequence[str], folder: Path) -> list[Taught | None]:
-    """Speak sentences; None where the teacher's words and ours differ (it is rare: odd tokens).
-
-    Args:
-        speaker: "slt" or "rms".
-        texts: sentences of letters and plain marks.
-        folder: scratch for the programs' files.
-
-    Raises:
-        NeedsPackage: the program is not installed.
-    """
-    for program in ("festival", "flite") if speaker == "rms" else ("festival",):
-        if shutil.which(program) is None:
-            raise NeedsPackage(f"the teacher needs {program}", "apt-get install festival festvox-us-slt-hts flite")
-    folder.mkdir(parents=True, exist_ok=True)
-    out: list[Taught | None] = []
-    for start in range(0, len(texts), _BATCH):
-        batch = [spoken_words(t) for t in texts[start : start + _BATCH]]
-        analyses = _festival(batch, folder, wave=speaker == "slt")
-        for offset, (words, analysis) in enumerate(zip(batch, analyses, strict=True)):
-            text = texts[start + offset]
-            out.append(_slt(text, words, analysis) if speaker == "slt" else _rms(text, words, analysis, folder))
-    return out
+    def speak(self, speaker: str, texts: Sequence[str]) -> Iterator[Taught | None]:
+        """Speak sentences of letters and plain marks."""
+        if speaker not in SPEAKERS:
+            raise BadOption(f"festival and flite have no speaker {speaker!r}", f"they have {', '.join(SPEAKERS)}")
+        for program in ("festival", "flite") if speaker == "rms" else ("festival",):
+            if shutil.which(program) is None:
+                raise NeedsPackage(f"the teacher needs {program}", "apt-get install festival festvox-us-slt-hts flite")
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = Path(scratch)
+            for start in range(0, len(texts), _BATCH):
+                part = texts[start : start + _BATCH]
+                batch = [spoken_words(t) for t in part]
+                analyses = _festival(batch, folder, wave=speaker == "slt")
+                for text, words, analysis in zip(part, batch, analyses, strict=True):
+                    yield _slt(text, words, analysis) if speaker == "slt" else _rms(text, words, analysis, folder)
 
 
 @dataclass(frozen=True)

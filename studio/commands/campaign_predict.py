@@ -1,0 +1,30 @@
+"""``studio campaign predict``: what a predictor foresees of a campaign's sounds."""
+
+import typer
+
+from studio.commands.common import DEFAULT_DATA, Data, Database, Name, Threads, opened
+
+campaign_predict = typer.Typer()
+
+
+@campaign_predict.command("predict")
+def predict(name: Name, threads: Threads = 1, database: Database = "", data: Data = DEFAULT_DATA) -> None:
+    """Predict the MOS of a campaign's sounds by DistillMOS: shown beside people's answers, never ranked by.
+
+    Each score is kept by the sound's content, so a stopped run goes on.
+    """
+    from rich.console import Console
+    from rich.progress import MofNCompleteColumn, Progress
+
+    from studio.mos.analysis.predicted import predict_clips, unpredicted
+    from studio.predict.distillmos import DistillMos
+
+    with opened(database, data) as listening, DistillMos(threads) as predictor:
+        with listening.store.read() as session:
+            wanted = unpredicted(session, name, predictor.about["sha256"])
+        columns = (*Progress.get_default_columns(), MofNCompleteColumn())
+        with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+            bar = progress.add_task("predicting", total=len(wanted))
+            predict_clips(listening.store, listening.clips, wanted, predictor, lambda: progress.advance(bar))
+    by = f"{predictor.about['name']} {predictor.about['version']}"
+    typer.echo(f"{name}: {len(wanted)} sounds predicted by {by}" if wanted else f"{name}: {by} has judged every sound")

@@ -1,0 +1,85 @@
+"""Shards of a spoken corpus: folders of WAV files with word and phone times.
+
+A shard is a folder ``<speaker>-<number>`` of ``0000.wav`` ... (24 kHz, mono) and ``labels.jsonl``, written whole
+(under another name until it is), so a stopped run goes on where it was.
+"""
+
+import json
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from studio.core.clips import read_wav, to_float, to_int16, write_wav
+from studio.core.errors import BadFile
+from studio.engine import dmel
+from studio.train.teachers.port import Taught
+
+LEFT_OUT = "left_out.txt"  # beside labels.jsonl: names of clips that were misheard
+RATE_HZ = dmel.TIME_BASE.rate_hz
+_PEAK = 0.95  # no sound is louder: a clip that would be gets less gain
+
+
+def write_shard(out: Path, name: str, spoken: Iterable[Taught | None], gain_db: float) -> None:
+    """Write a shard whole: under another name until it is complete."""
+    folder = out / f".{name}.part"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    lines = []
+    for number, taught in enumerate(spoken):
+        if taught is None:
+            continue
+        write_wav(folder / f"{number:04}.wav", levelled(taught, gain_db), dmel.TIME_BASE.rate_hz)
+        lines.append(_label(f"{number:04}.wav", taught))
+    (folder / "labels.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    shutil.rmtree(out / name, ignore_errors=True)
+    folder.rename(out / name)
+
+
+def levelled(taught: Taught, gain_db: float) -> NDArray[np.int16]:
+    """A teacher's sound at the voice's rate and level; what would be louder than full scale gets less gain."""
+    sound = dmel.resample(torch.from_numpy(to_float(taught.pcm)), taught.rate_hz, dmel.TIME_BASE.rate_hz)
+    return to_int16((sound * min(10 ** (gain_db / 20), _PEAK / float(sound.abs().max().clamp(min=1e-6)))).numpy())
+
+
+def _label(wav: str, taught: Taught) -> dict[str, Any]:
+    return {
+        "wav": wav,
+        "speaker": taught.speaker,
+        "kind": taught.kind,
+        "text": taught.text,
+        "words": taught.words,
+        "word_ends_s": [round(t, 4) for t in taught.word_ends_s],
+        "phones": [[name, round(end, 4)] for name, end in taught.phones],
+    }
+
+
+def shards(corpus: Path) -> list[Path]:
+    """Finished shards, speakers in turn."""
+    found = [p.parent for p in corpus.glob("*/labels.jsonl") if not p.parent.name.startswith(".")]
+    return sorted(found, key=lambda p: (p.name.rpartition("-")[2], p.name))
+
+
+def every_label(shard: Path) -> Iterator[dict[str, Any]]:
+    """All label lines of a shard."""
+    with (shard / "labels.jsonl").open(encoding="utf-8") as file:
+        yield from map(json.loads, file)
+
+
+def labels(shard: Path) -> Iterator[dict[str, Any]]:
+    """Label lines of a shard, without the clips that `studio train hear` left out."""
+    path = shard / LEFT_OUT
+    left_out = set(path.read_text(encoding="utf-8").split()) if path.is_file() else set()
+    return (label for label in every_label(shard) if label["wav"] not in left_out)
+
+
+def read_sound(path: Path) -> NDArray[np.int16]:
+    """Samples of a corpus file. Raises BadFile when it is not mono 16-bit at the voice's rate."""
+    pcm, rate_hz = read_wav(path)
+    if rate_hz != dmel.TIME_BASE.rate_hz:
+        raise BadFile(f"{path} has {rate_hz} Hz, not {dmel.TIME_BASE.rate_hz} Hz", "make it with `studio train corpus`")
+    return pcm

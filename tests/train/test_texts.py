@@ -1,0 +1,134 @@
+"""What a corpus is to say: deterministic, of every kind, sayable, and never what is held out."""
+
+import re
+import tomllib
+from collections import Counter
+from itertools import islice
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from studio.core.errors import BadFile
+from studio.train.corpus.texts import (
+    GRAMMAR,
+    Grammar,
+    HeldOut,
+    Text,
+    deal,
+    frequent_words,
+    read_texts,
+    usage_examples,
+    write_texts,
+)
+from studio.train.recipe import check_held_out, read_recipe
+from studio.train.teachers import phonemes
+
+ASSETS = Path(__file__).parents[2] / "assets"
+PROSE = [f"The old harbour number {n} was quiet in the morning." for n in ("one", "two", "three", "four", "five")]
+COUNTS = {"prose": 3, "usage": 2, "short": 3, "question": 2, "dialogue": 2, "number": 2, "words": 2}
+RULES = tomllib.loads(GRAMMAR.read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def wordnet(tmp_path) -> Path:
+    """WordNet's four files, with a line or two of each."""
+    lines = {
+        "noun": 'a thing; "it was full of rackets, balls and other objects"; "the team is a unit"',
+        "verb": 'draw air into the lungs; "I can breathe better when the air is clean"',
+        "adj": 'having the means; "able to swim"; "a 50% share of ™ goods"',
+        "adv": "only just",
+    }
+    for part, text in lines.items():
+        (tmp_path / f"data.{part}").write_text(f"  1 a licence line\n0001 03 n 01 entity 0 000 | {text}\n")
+    return tmp_path
+
+
+def dealt(wordnet: Path, held_out: HeldOut, seed: int = 1, shards: int = 3) -> list[Text]:
+    return list(deal(PROSE, wordnet, COUNTS, shards, held_out, seed))
+
+
+def test_the_same_seed_gives_the_same_texts_and_every_shard_all_kinds(wordnet, tmp_path):
+    texts = dealt(wordnet, HeldOut([]))
+    assert texts == dealt(wordnet, HeldOut([])) != dealt(wordnet, HeldOut([]), seed=2)
+    assert texts[: sum(COUNTS.values())] == dealt(wordnet, HeldOut([]), shards=1)  # more shards leave the first alone
+    for start in range(0, len(texts), sum(COUNTS.values())):
+        shard = texts[start : start + sum(COUNTS.values())]
+        assert Counter(t.kind for t in shard) == COUNTS and len(set(shard)) == len(shard)
+    assert all(phonemes.spoken(t.text) for t in texts)
+    assert write_texts(texts, tmp_path / "texts.jsonl") == len(texts)
+    assert read_texts(tmp_path / "texts.jsonl") == texts
+    with pytest.raises(BadFile, match="studio train texts"):
+        read_texts(tmp_path / "data.noun")
+
+
+def test_what_is_held_out_is_never_dealt(wordnet):
+    guard = HeldOut([PROSE[0], "The team is a unit", "Go on. I can breathe better when the air is clean, she said."])
+    texts = [t.text for t in dealt(wordnet, guard, shards=2)]
+    assert PROSE[0] not in texts and not any("team is a unit" in t.lower() for t in texts)
+    assert any(t in texts for t in PROSE[1:])
+    for text, held in (
+        ("the team, is a unit!", True),
+        ("We know that the team is a unit, and so on.", True),  # as a part of a longer text
+        ("go on", True),  # a sentence of a held-out line
+        ("Go on, and on.", False),  # short ones only where they are the whole text
+        ("the team is one", False),
+    ):
+        assert guard.holds(text) is held, text
+
+
+def test_the_studio_s_own_test_texts_are_held_out():
+    recipe = read_recipe(ASSETS / "voices" / "wren" / "recipe.toml")
+    guard = HeldOut(check_held_out(recipe, ASSETS / "texts"))
+    for name in ("eval.txt", "live.txt", "latency.txt", "paragraphs.txt"):
+        for line in (ASSETS / "texts" / name).read_text(encoding="utf-8").splitlines():
+            assert guard.holds(line)
+            for sentence in re.split(r"(?<=[.!?])\s+", line):
+                assert guard.holds(sentence)
+                assert guard.holds(" ".join(w.word for w in phonemes.spoken(sentence)))
+
+
+def test_every_rule_of_the_grammar_is_known_and_can_be_said():
+    known = {*RULES, "int", "year", "money", "decimal", "nth", "time", "word", "common"}
+    used = {name for forms in RULES.values() for form in forms for name in re.findall(r"\{(\w+)", form)}
+    assert used <= known and set(RULES) - used == {"short", "dialogue", "number", "words"}
+    for rule, forms in RULES.items():
+        assert len(forms) == len(set(forms)) or rule in ("short", "dialogue", "who"), rule
+    words = (f"word{'abcdefghij'[n % 10]}" for n in range(10**6))
+    grammar = Grammar(Random(0), lambda: next(words), ["the"])
+    for rule in ("short", "question", "dialogue", "number", "words"):
+        for _ in range(300):
+            text = grammar.text(rule)
+            assert "{" not in text and phonemes.spoken(text), text
+
+
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        ("{thing}s", ["Boxes", "boxes"]),
+        ("a {adj} end.", ["An old end."]),
+        ("we. {adj}.", ["We. Old."]),
+        ("from 8 a.m. to 9 p.m..", ["From 8 a.m. to 9 p.m."]),
+    ],
+)
+def test_forms_are_written_as_people_write(form, text):
+    grammar = Grammar(Random(0), lambda: "", [])
+    grammar._rules = {"rule": [form], "thing": ["box"], "adj": ["old"]}
+    assert grammar.text("rule") in text
+
+
+def test_carriers_take_the_most_frequent_words_that_no_text_held(wordnet):
+    texts = dealt(wordnet, HeldOut([]), shards=4)
+    carried = [w.word.rstrip(",.?!;:") for t in texts if t.kind == "words" for w in phonemes.spoken(t.text)]
+    first = set(frequent_words()[:400])
+    assert len(first & set(carried)) > 15
+
+
+def test_examples_of_wordnet(wordnet, tmp_path):
+    assert usage_examples(wordnet)[:2] == ["it was full of rackets, balls and other objects", "the team is a unit"]
+    usage = [t.text for t in islice(deal(PROSE, wordnet, {"usage": 3}, 2, HeldOut([]), 0), 6)]
+    assert not any("™" in t for t in usage)
+    assert {t.lower().rstrip(".") for t in usage} <= {e.lower() for e in usage_examples(wordnet)}
+    (tmp_path / "data.adv").unlink()
+    with pytest.raises(BadFile, match="wordnet-base"):
+        usage_examples(tmp_path)
