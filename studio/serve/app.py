@@ -11,7 +11,8 @@ import studio
 from studio.core.ports import Engine
 from studio.mos.service import Listening
 from studio.serve import protocol as wire
-from studio.serve.guard import Guard
+from studio.serve.door.bodies import BoundedBodies
+from studio.serve.door.guard import Guard
 from studio.serve.mos import add_listening
 from studio.serve.mos_live import add_live
 from studio.serve.refusals import PRIVATE, add_refusals
@@ -60,7 +61,8 @@ def guarded_app(settings: ServeSettings) -> FastAPI:
     app = FastAPI(
         title="Streaming-TTS Studio", version=studio.__version__, docs_url=None, redoc_url=None, openapi_url=None
     )
-    app.add_middleware(Guard, settings=settings)
+    app.add_middleware(BoundedBodies)
+    app.add_middleware(Guard, settings=settings)  # the last one added is asked first
     add_refusals(app)
     return app
 
