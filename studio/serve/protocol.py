@@ -35,13 +35,20 @@ def whole(low: int, high: int) -> Check:
     return lambda value: "" if type(value) is int and low <= value <= high else f"a whole number from {low} to {high}"
 
 
+def is_number(value: Any) -> bool:
+    """Whether this is a number that a double holds: an integer of 400 digits is none, nor is NaN."""
+    if type(value) is int:
+        return abs(value) <= MAX_SAMPLE
+    return type(value) is float and math.isfinite(value)
+
+
 def number(low: float, high: float, *, or_null: bool = False) -> Check:
     """A finite number in [low, high]."""
 
     def check(value: Any) -> str:
         if or_null and value is None:
             return ""
-        fits = type(value) in (int, float) and math.isfinite(value) and low <= value <= high
+        fits = is_number(value) and low <= value <= high
         return "" if fits else f"a number from {low:g} to {high:g}{' or null' if or_null else ''}"
 
     return check
@@ -61,14 +68,18 @@ def one_of(*names: str) -> Check:
 
 def family_options(value: Any) -> str:
     """Options by name; the engine knows which there are."""
-    fits = isinstance(value, dict) and len(value) <= 32 and all(_is_scalar(one) for one in value.values())
+    fits = isinstance(value, dict) and len(value) <= 32 and all(_is_name(k) and _is_scalar(v) for k, v in value.items())
     return "" if fits else "an object of at most 32 numbers, booleans and short strings"
+
+
+def _is_name(value: str) -> bool:
+    return len(value) <= 64 and not _LONE_SURROGATE.search(value)
 
 
 def _is_scalar(value: Any) -> bool:
     if isinstance(value, str):
-        return len(value) <= 64
-    return isinstance(value, bool | int) or (isinstance(value, float) and math.isfinite(value))
+        return _is_name(value)
+    return isinstance(value, bool) or is_number(value)
 
 
 def _field(check: Check, **kwargs: Any) -> Any:
@@ -211,7 +222,8 @@ def parse(data: Mapping[str, Any]) -> Message:
 
 
 def _encode(data: Mapping[str, Any]) -> str:
-    return json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return _LONE_SURROGATE.sub("\ufffd", text)  # whatever an error quotes can be sent
 
 
 def card_summary(card: Card) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """The socket of ``/ws/speak``: one session carries several utterances and sends everything in order."""
 
 import asyncio
+import logging
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -23,6 +24,7 @@ RETRY_MS = 1000
 POLICY_VIOLATION = 1008
 REMEMBERED = 64  # utterances that have ended, whose player may still report
 
+log = logging.getLogger("studio.serve")
 
 AnySession = TypeVar("AnySession", bound="Session")
 
@@ -164,7 +166,11 @@ class Session:
         except asyncio.CancelledError:
             opening.add_done_callback(_abandon)  # the socket went while the engine was at it
             raise
-        self._begin(Stream(message, utterance, credit_samples, shelf=self._shelf, settings=self._settings))
+        try:
+            self._begin(Stream(message, utterance, credit_samples, shelf=self._shelf, settings=self._settings))
+        except BaseException:
+            utterance.cancel()
+            raise
 
     def _begin(self, stream: Stream) -> None:
         self._streams[stream.number] = stream
@@ -186,12 +192,20 @@ class Session:
     async def _pump(self, stream: Stream) -> None:
         """Send what an utterance says, in order; when nobody listens any more, take it all the same."""
         while not isinstance(item := await stream.outbox.get(), Over):
-            blocked_ms = sum([await self._send(data) for data in self._encoded(stream, item)])
-            stream.sent(item, blocked_ms)
+            stream.sent(item, await self._tell(stream, item))
         # Before the client hears that it is over: it may use the number again at once.
         del self._streams[stream.number]
         self._ended.append(stream.number)
         await self._send(await self._farewell(stream, item.token))
+
+    async def _tell(self, stream: Stream, item: Outgoing) -> float:
+        """Send one thing; answers for how many ms the socket blocked. What cannot be sent ends this utterance alone."""
+        try:
+            return sum([await self._send(data) for data in self._encoded(stream, item)])
+        except Exception:  # noqa: BLE001 - a pump that stopped would hold a place and two threads for ever
+            log.exception("something of an utterance could not be sent")
+            await asyncio.to_thread(stream.cancel)
+            return 0.0
 
     async def _farewell(self, stream: Stream, token: str | None) -> str:
         """The last word about an utterance, whose trace is on the shelf under ``token``."""

@@ -38,6 +38,12 @@ class Idle(StudioError):
     code = "idle"
 
 
+class Broken(StudioError):
+    """Something went wrong inside the server."""
+
+    code = "internal"
+
+
 @dataclass(frozen=True)
 class Over:
     """Nothing more will come; the utterance's trace can be fetched under ``token``, None where none could be kept."""
@@ -151,6 +157,10 @@ class Stream:
                     self._put(error)
             except StudioError as error:
                 self._put(error)
+            except Exception:  # noqa: BLE001 - without its hand an utterance would never end
+                log.exception("an utterance could not do what its client asked")
+                self._put(Broken("this utterance broke off", "the server's log says why; open a new one"))
+                self.utterance.cancel(self._reported)
 
     def _next_work(self) -> Callable[[], object] | None:
         """What to do next, waiting for it; None when the utterance is over."""
@@ -232,20 +242,29 @@ class Stream:
     # --- the ear: from the engine to the client ----------------------------------------------------
 
     def _ear(self) -> None:
+        events = self.utterance.events()
         try:
-            for event in self.utterance.events():
-                if self._live is not None:
-                    self._live.seen(event)
-                if isinstance(event, ev.Audio):
-                    self._active_ms = self._clock.now_ms()
-                if not isinstance(event, ev.Frames | ev.Played):
-                    self._put(event)
-                self._write(event)
+            for event in events:
+                self._hear(event)
+        except Exception:  # noqa: BLE001 - an utterance that nobody listens to would keep its place
+            log.exception("an event of an utterance could not be taken")
+            self.utterance.cancel(self._reported)
+            for _ in events:
+                pass
         finally:
             with self._turn:
                 self._closed = True
                 self._turn.notify_all()
             self._put(Over(self._finish_trace()))
+
+    def _hear(self, event: ev.Event) -> None:
+        if self._live is not None:
+            self._live.seen(event)
+        if isinstance(event, ev.Audio):
+            self._active_ms = self._clock.now_ms()
+        if not isinstance(event, ev.Frames | ev.Played):
+            self._put(event)
+        self._write(event)
 
     def _put(self, item: Outgoing) -> None:
         """Hand something to the event loop, waiting while it is ``ROOM`` behind."""
