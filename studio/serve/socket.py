@@ -202,7 +202,7 @@ class Session:
         """Send one thing; answers for how many ms the socket blocked. What cannot be sent ends this utterance alone."""
         try:
             return sum([await self._send(data) for data in self._encoded(stream, item)])
-        except Exception:  # noqa: BLE001 - a pump that stopped would hold a place and two threads for ever
+        except Exception:
             log.exception("something of an utterance could not be sent")
             await asyncio.to_thread(stream.cancel)
             return 0.0

@@ -157,7 +157,7 @@ class Stream:
                     self._put(error)
             except StudioError as error:
                 self._put(error)
-            except Exception:  # noqa: BLE001 - without its hand an utterance would never end
+            except Exception:
                 log.exception("an utterance could not do what its client asked")
                 self._put(Broken("this utterance broke off", "the server's log says why; open a new one"))
                 self.utterance.cancel(self._reported)
@@ -246,7 +246,7 @@ class Stream:
         try:
             for event in events:
                 self._hear(event)
-        except Exception:  # noqa: BLE001 - an utterance that nobody listens to would keep its place
+        except Exception:
             log.exception("an event of an utterance could not be taken")
             self.utterance.cancel(self._reported)
             for _ in events:

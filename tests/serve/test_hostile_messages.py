@@ -82,7 +82,13 @@ def break_once(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> None:
 
 @pytest.mark.parametrize(
     ("owner", "name"),
-    [(wire, "event_message"), (wire, "error_message"), (Stream, "packet"), (Stream, "_hear"), (FakeUtterance, "push_text")],
+    [
+        (wire, "event_message"),
+        (wire, "error_message"),
+        (Stream, "packet"),
+        (Stream, "_hear"),
+        (FakeUtterance, "push_text"),
+    ],
     ids=lambda part: part if isinstance(part, str) else "",
 )
 def test_a_mistake_in_the_server_ends_one_utterance_and_leaves_nothing(
