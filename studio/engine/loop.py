@@ -64,7 +64,7 @@ class LocalEngine:
         with self._wake:
             if self._closed:
                 raise Busy("the engine is being closed", "start it again")
-            if len(self._active) >= self._places:
+            if self._speaking() >= self._places:
                 raise Busy(f"all {self._places} places are taken", "try again when one of them has ended")
             stream, options = voice.family.open(
                 card.speakers.index(speaker), request.options, temperature, request.seed
@@ -89,7 +89,11 @@ class LocalEngine:
     def places_free(self) -> int:
         """How many more utterances can begin now."""
         with self._wake:
-            return self._places - len(self._active)
+            return self._places - self._speaking()
+
+    def _speaking(self) -> int:
+        """Utterances that hold a place: one whose last event is out does not, though no turn has passed since."""
+        return sum(not utterance.done for utterance in self._active)
 
     def close(self) -> None:
         """End every utterance and the thread."""

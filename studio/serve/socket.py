@@ -149,7 +149,7 @@ class Session:
         number, most = message.utterance, self._settings.max_utterances_per_socket
         if number in self._streams:
             raise BadMessage(f"utterance {number} is open already", "choose another number")
-        if len(self._streams) >= most:
+        if sum(not stream.is_over for stream in self._streams.values()) >= most:
             raise Busy(f"a socket carries at most {most} utterances", "end one first")
         card, _ = parse_voice(message.voice, {card.name: card for card in self._engine.cards()})
         credit_samples = self._credit_samples(message, card)

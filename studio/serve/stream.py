@@ -77,6 +77,7 @@ class Stream:
         self.outbox: asyncio.Queue[Outgoing] = asyncio.Queue()
         self.take = self.seq = 0
         self.sent_sample = 0
+        self.is_over = False  # its last event is on its way, its trace perhaps not yet closed
         self._settings, self._shelf = settings, shelf
         self._clock = MonotonicClock()
         self._credit_samples = credit_samples
@@ -262,6 +263,7 @@ class Stream:
             self._live.seen(event)
         if isinstance(event, ev.Audio):
             self._active_ms = self._clock.now_ms()
+        self.is_over = ev.is_last(event)
         if not isinstance(event, ev.Frames | ev.Played):
             self._put(event)
         self._write(event)
