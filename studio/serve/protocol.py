@@ -4,7 +4,6 @@ docs/protocol.md tells it to people, protocol.schema.json to programs.
 """
 
 import json
-import math
 import re
 import struct
 from collections.abc import Callable, Mapping, Sequence
@@ -16,13 +15,14 @@ import numpy as np
 from studio.core.cards import Card
 from studio.core.errors import BadMessage, StudioError
 from studio.core.events import Event
+from studio.core.numbers import MAX_WHOLE, is_number
 from studio.core.ports import MAX_SEED, MAX_TEMPERATURE
 
 PROTOCOL = 1
 MAX_MESSAGE_CHARS = 256 * 1024
 MAX_MESSAGE_BYTES = 4 * MAX_MESSAGE_CHARS  # a character takes at most four bytes of UTF-8
 MAX_U32 = 2**32 - 1
-MAX_SAMPLE = 2**63 - 1
+MAX_SAMPLE = MAX_WHOLE
 HEADER = struct.Struct("<BBHIIIQ")  # version, kind, flags, utterance, take, seq, first_sample
 PCM_S16LE = 1
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
@@ -33,13 +33,6 @@ Check = Callable[[Any], str]  # what is allowed, empty when the value is
 def whole(low: int, high: int) -> Check:
     """A whole number in [low, high]."""
     return lambda value: "" if type(value) is int and low <= value <= high else f"a whole number from {low} to {high}"
-
-
-def is_number(value: Any) -> bool:
-    """Whether this is a number that a double holds: an integer of 400 digits is none, nor is NaN."""
-    if type(value) is int:
-        return abs(value) <= MAX_SAMPLE
-    return type(value) is float and math.isfinite(value)
 
 
 def number(low: float, high: float, *, or_null: bool = False) -> Check:

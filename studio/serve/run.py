@@ -33,6 +33,18 @@ class Socket(WebSocketsSansIOProtocol):
         if message["type"] == "websocket.http.response.body":
             self.handshake_complete = self.handshake_complete or self.close_sent
 
+    def send_receive_event_to_app(self) -> None:
+        """Bytes that are no UTF-8 close the socket; uvicorn would write a traceback for each."""
+        if self.curr_msg_data_type == "text":
+            try:
+                b"".join(self.frames).decode()
+            except UnicodeDecodeError:
+                self.frames = []
+                self.conn.fail(1007, "text messages are UTF-8")
+                self.handle_parser_exception()
+                return
+        super().send_receive_event_to_app()
+
     async def run_asgi(self) -> None:
         await super().run_asgi()
         self.loop.call_later(LINGER_S, self.transport.abort)

@@ -46,9 +46,9 @@ WITH_TOKEN = {
     ("POST", "/mos/stage"),
     ("POST", "/mos/answer"),
     ("POST", "/mos/withdraw"),
-    ("GET", "/mos/clip/{trial}/{slot:int}/{key}"),
-    ("HEAD", "/mos/clip/{trial}/{slot:int}/{key}"),
-    ("GET", "/mos/headphones/{index:int}"),
+    ("GET", "/mos/clip/{trial}/{slot:small}/{key}"),
+    ("HEAD", "/mos/clip/{trial}/{slot:small}/{key}"),
+    ("GET", "/mos/headphones/{index:small}"),
     ("GET", "/mos/owner/campaigns"),
     ("POST", "/mos/owner/campaigns/{name}/state"),
     ("POST", "/mos/owner/campaigns/{name}/utterances"),
@@ -104,7 +104,7 @@ def filled(path: str, hostile: str) -> str:
     while "{" in out:
         head, _, rest = out.partition("{")
         name, _, tail = rest.partition("}")
-        out = head + ("1" if name.endswith(":int") else urllib.parse.quote(hostile, safe="/%:")) + tail
+        out = head + ("1" if name.endswith(":small") else urllib.parse.quote(hostile, safe="/%:")) + tail
     return out
 
 

@@ -4,7 +4,6 @@ SQLite keeps whatever it is given in any column, and somebody may have written t
 """
 
 import json
-import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlmodel import Session, SQLModel, col, select
 
 from studio.core.errors import BadFile, BadOption
+from studio.core.numbers import is_number
 from studio.mos.campaign.config import from_json
 from studio.mos.campaign.draft import Draft
 from studio.mos.campaign.names import check_name
@@ -39,7 +39,7 @@ def _whole(low: int, high: int = 2**63 - 1) -> Check:
 
 
 def _number(low: float, high: float) -> Check:
-    return lambda value: type(value) in (int, float) and math.isfinite(value) and low <= value <= high
+    return lambda value: is_number(value) and low <= value <= high
 
 
 def _text(longest: int) -> Check:
