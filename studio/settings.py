@@ -32,6 +32,7 @@ class ServeSettings:
         traces_folder: where traces of spoken utterances are kept; they hold what users typed.
         max_traces: the newest so many are kept.
         max_traces_bytes: and no more than so many bytes.
+        max_trace_bytes: of one utterance while it is spoken (an hour of it is 180 MB); past that none is kept of it.
         credit_ms: how far ahead of the listener a voice runs when the client names nothing.
         credit_cap_ms: the most that a client may ask for.
         idle_flush_ms: a keyboard without input for so long flushes what is committed.
@@ -51,6 +52,7 @@ class ServeSettings:
     traces_folder: Path = DEFAULT_TRACES
     max_traces: int = 200
     max_traces_bytes: int = 500_000_000
+    max_trace_bytes: int = 200_000_000
     max_utterances_per_socket: int = 8
     max_sockets: int = 64
     credit_ms: int = 2_000

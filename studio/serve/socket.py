@@ -5,7 +5,6 @@ import logging
 import time
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from starlette.responses import Response
@@ -16,6 +15,7 @@ from studio.core.cards import Card, parse_voice
 from studio.core.errors import BadFile, BadMessage, Busy, Closed, StudioError
 from studio.core.ports import Engine, SpeakRequest, Utterance
 from studio.serve import protocol as wire
+from studio.serve.door.rates import Bucket
 from studio.serve.stream import Outgoing, Over, Stream
 from studio.serve.traces import TraceShelf
 from studio.settings import ServeSettings
@@ -33,26 +33,6 @@ class TooFast(StudioError):
     """More messages than a socket may send."""
 
     code = "too_fast"
-
-
-@dataclass
-class Bucket:
-    """A token bucket: ``per_s`` messages a second, as many at once."""
-
-    per_s: float
-    level: float = field(init=False)
-    filled_s: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.level, self.filled_s = self.per_s, time.monotonic()
-
-    def take(self) -> bool:
-        """Whether one more message is within the rate."""
-        now_s = time.monotonic()
-        self.level = min(self.per_s, self.level + (now_s - self.filled_s) * self.per_s)
-        self.filled_s = now_s
-        self.level -= 1.0
-        return self.level >= 0.0
 
 
 def _abandon(opening: asyncio.Task[Utterance]) -> None:

@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from studio.settings import ServeSettings
 
 ROOM = 256  # events made but not yet sent
 INBOX = 64  # messages taken but not yet given to the engine
+REST = 9.0  # a message that took so long to obey is followed by a rest of so many times that, for the others' sake
 PIECE_CHARS = 4096  # a huge paste reaches the engine in pieces of this size
 NETWORK_WAIT_MS = 20.0  # a send that blocks for less is normal life
 
@@ -90,7 +92,7 @@ class Stream:
         self._played_sample = self._reported = 0
         self._closed = self._cancelled = False
         self._chars = 0
-        self._active_ms = self._clock.now_ms()
+        self._active_ms = self._rest_until_ms = self._clock.now_ms()
         self._token, self._writer = self._begin_trace(message)
         name = f"utterance-{utterance.id}"
         self._threads = [
@@ -151,6 +153,7 @@ class Stream:
 
     def _hand(self) -> None:
         while (work := self._next_work()) is not None:
+            began_s = time.thread_time()
             try:
                 work()
             except Closed as error:
@@ -162,6 +165,7 @@ class Stream:
                 log.exception("an utterance could not do what its client asked")
                 self._put(Broken("this utterance broke off", "the server's log says why; open a new one"))
                 self.utterance.cancel(self._reported)
+            self._rest_until_ms = self._clock.now_ms() + 1000.0 * REST * (time.thread_time() - began_s)
 
     def _next_work(self) -> Callable[[], object] | None:
         """What to do next, waiting for it; None when the utterance is over."""
@@ -169,18 +173,19 @@ class Stream:
             while not self._closed:
                 if self._played_sample > self._reported:
                     return self._report
-                if self._inbox:
+                now_ms = self._clock.now_ms()
+                rests_ms = self._rest_until_ms - now_ms if self._inbox else 0.0
+                if self._inbox and rests_ms <= 0.0:
                     message = self._inbox.popleft()
                     return partial(_DO[type(message)], self, message)
-                now_ms = self._clock.now_ms()
-                deadline_ms = self._live.next_deadline_ms() if self._live else None
+                deadline_ms = self._live.next_deadline_ms() if self._live and not self._inbox else None
                 if self._live and deadline_ms is not None and now_ms >= deadline_ms:
                     return self._live.poll
                 quiet_ms = self._active_ms + self._settings.quiet_close_ms
                 if now_ms >= quiet_ms:
                     return self._give_up
                 due_ms = quiet_ms if deadline_ms is None else min(quiet_ms, deadline_ms)
-                self._turn.wait((due_ms - now_ms) / 1000.0)
+                self._turn.wait((rests_ms or due_ms - now_ms) / 1000.0)
         return None
 
     def _report(self) -> None:
@@ -288,13 +293,22 @@ class Stream:
             return "", None
 
     def _write(self, event: ev.Event) -> None:
-        """Add to the trace; a full disk costs the trace, not the speech."""
+        """Add to the trace; a full disk, or an utterance without end, costs the trace, not the speech."""
+        if self._writer is None:
+            return
+        try:
+            self._writer.write(event)
+        except OSError as error:
+            self._give_trace_up(error.strerror or str(error))
+        else:
+            if self._writer.bytes_written > self._settings.max_trace_bytes:
+                self._give_trace_up(f"it is longer than max_trace_bytes = {self._settings.max_trace_bytes}")
+
+    def _give_trace_up(self, why: str) -> None:
+        log.warning("a trace was given up: %s", why)
         if self._writer is not None:
-            try:
-                self._writer.write(event)
-            except OSError as error:
-                log.warning("a trace was given up: %s", error.strerror)
-                self._writer = None
+            self._writer.drop()
+        self._writer = None
 
     def _finish_trace(self) -> str | None:
         """Close the trace, and answer its token."""
