@@ -56,8 +56,13 @@ def main() -> None:
 
 @cli.command()
 def app(
-    host: Annotated[str, typer.Option(help="Address to listen on; others can reach you on 0.0.0.0.")] = "",
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; others can reach you on 0.0.0.0, with the key that is printed.")
+    ] = "",
     port: Annotated[int | None, typer.Option(help="0 takes any free one.")] = None,
+    no_key: Annotated[
+        bool, typer.Option("--open", help="Ask nobody for a key, also where others can reach the address.")
+    ] = False,
     settings: Annotated[Path | None, typer.Option(help="A TOML file with a table named serve.")] = None,
     voices: Voices = VOICES,
     device: Device = "auto",
@@ -74,6 +79,7 @@ def app(
     import threading
     from dataclasses import replace
 
+    from studio.commands.welcome import welcome
     from studio.engine.loop import open_engine
     from studio.mos.making.demo import add_demo_quietly
     from studio.mos.service import open_listening
@@ -86,12 +92,15 @@ def app(
     chosen = load_settings(settings, os.environ)
     chosen = replace(chosen, host=host or chosen.host, port=chosen.port if port is None else port)
     taken = take_port(chosen)
-    chosen = replace(chosen, port=taken.getsockname()[1])
+    door = welcome(replace(chosen, port=taken.getsockname()[1]), is_open=no_key)
+    chosen = door.settings
     engine = open_engine(voices, best(), device, places=places, threads=threads, vocoder=vocoder)
     listening = open_listening(database, data)
     if listening.access.first_token:
         typer.echo(f"The owner's token of the listening tests, shown this once: {listening.access.first_token}")
-    typer.echo(f"Streaming-TTS Studio: http://{chosen.host}:{chosen.port}{chosen.root_path}", err=True)
+    typer.echo(f"Streaming-TTS Studio: {'  '.join(door.links)}", err=True)
+    if door.words:
+        typer.secho(door.words, err=True, fg="yellow")
     try:
         mounted = mount(create_app(engine, chosen, provenance(device), listening), engine, chosen, listening)
         if demo and DEMO.is_dir():  # in the background: the page does not wait for it

@@ -6,13 +6,14 @@ The file has one table, ``[serve]``; the environment wins over the file, and a c
 
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, get_type_hints
 
 from studio.core.errors import BadFile, BadOption
 
 ENV_PREFIX = "STUDIO_SERVE_"
+MIN_KEY_CHARS = 12
 DEFAULT_TRACES = Path("~/.cache/streaming-tts-studio/traces")
 
 
@@ -22,6 +23,8 @@ class ServeSettings:
 
     Attributes:
         host: the address to listen on; ``0.0.0.0`` or ``::`` for every one.
+        key: what callers must show first, but for raters with their links; empty asks nobody. ``studio app`` makes one
+            when others can reach the host.
         root_path: the prefix that a proxy strips, ``/studio`` for instance.
         allowed_hosts: names under which the server may be called besides loopback: ``tts.example.org``,
             ``*.example.org``, or ``*`` for any (only behind a proxy that checks them).
@@ -29,6 +32,7 @@ class ServeSettings:
         traces_folder: where traces of spoken utterances are kept; they hold what users typed.
         max_traces: the newest so many are kept.
         max_traces_bytes: and no more than so many bytes.
+        max_trace_bytes: of one utterance while it is spoken (an hour of it is 180 MB); past that none is kept of it.
         credit_ms: how far ahead of the listener a voice runs when the client names nothing.
         credit_cap_ms: the most that a client may ask for.
         idle_flush_ms: a keyboard without input for so long flushes what is committed.
@@ -41,12 +45,14 @@ class ServeSettings:
 
     host: str = "127.0.0.1"
     port: int = 7860
+    key: str = field(default="", repr=False)
     root_path: str = ""
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
     traces_folder: Path = DEFAULT_TRACES
     max_traces: int = 200
     max_traces_bytes: int = 500_000_000
+    max_trace_bytes: int = 200_000_000
     max_utterances_per_socket: int = 8
     max_sockets: int = 64
     credit_ms: int = 2_000
@@ -65,10 +71,12 @@ class ServeSettings:
             raise BadOption(f"root_path cannot be {self.root_path!r}", "begin it with / and end it without one")
         if self.log_level not in ("critical", "error", "warning", "info"):
             raise BadOption(f"log_level cannot be {self.log_level!r}", "choose critical, error, warning or info")
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name != "port" and isinstance(value, int) and value < 1:
-                raise BadOption(f"{field.name} cannot be {value}", "give a whole number from 1 on")
+        if self.key and len(self.key) < MIN_KEY_CHARS:
+            raise BadOption(f"a key of {len(self.key)} characters is guessed", f"give at least {MIN_KEY_CHARS}")
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if one.name != "port" and isinstance(value, int) and value < 1:
+                raise BadOption(f"{one.name} cannot be {value}", "give a whole number from 1 on")
         if self.credit_ms > self.credit_cap_ms:
             raise BadOption(f"credit_ms = {self.credit_ms} is above credit_cap_ms = {self.credit_cap_ms}", "lower it")
 

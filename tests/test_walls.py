@@ -11,8 +11,8 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PLANTED = [
     ("studio/core/words.py", "import torch", "core is the standard library and numpy"),
-    ("studio/serve/guard.py", "import studio.engine.loop", "serve and ui see the engine through ports only"),
-    ("studio/serve/guard.py", "import gradio", "serve knows no gradio"),
+    ("studio/serve/door/guard.py", "import studio.engine.loop", "serve and ui see the engine through ports only"),
+    ("studio/serve/door/guard.py", "import gradio", "serve knows no gradio"),
     ("studio/engine/sampling.py", "import fastapi", "the engine works on a bare machine"),
     ("studio/measure/wer.py", "import torch", "measure loads no torch"),
     ("studio/predict/port.py", "import torch", "whoever asks a predictor loads no torch"),

@@ -16,6 +16,7 @@ from studio.core.clips import write_wav
 from studio.core.errors import BadFile, BadOption
 from studio.core.ports import SpeakRequest
 from studio.core.time import MonotonicClock
+from studio.mos.campaign.names import check_name
 from studio.mos.campaign.speaking_systems import TEACHER
 
 _SPEC = re.compile(r"(?:(?P<voice>[^:?]*):)?(?P<speaker>[^:?]*)(?:\?(?P<options>.*))?")
@@ -62,7 +63,11 @@ def read_texts(path: Path) -> dict[str, str]:
             continue
         key = name.strip() if mark else f"text{number:03}"
         if key in texts:
-            raise BadFile(f"line {number} of {path.name} names {key!r} again", "give each text its own name")
+            raise BadFile(f"line {number} of {path.name} names {key!r:.80} again", "give each text its own name")
+        try:
+            check_name(key)  # files are called so
+        except BadOption as error:
+            raise BadFile(f"line {number} of {path.name}: {error.what}", error.do) from error
         texts[key] = (text if mark else line).strip()
     if not texts:
         raise BadFile(f"{path.name} has no text", "write one text a line")

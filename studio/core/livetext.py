@@ -17,6 +17,7 @@ from studio.core.time import Clock
 from studio.core.typography import WHITE
 
 MAX_FIELD_CHARS = 200_000
+MAX_NOTED_CHARS = 1000  # of what stands where said words were changed
 _TOKEN = re.compile(f"[^{WHITE}]+")
 _WORD_AND_SPACE = re.compile(f"[^{WHITE}]*[{WHITE}]+")
 _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
@@ -190,6 +191,7 @@ class LiveText:
 
     def _touch(self, first_char: int, end_char: int, text: str) -> None:
         """Note an edit of [first_char, end_char) of the text as sent, now or when its words are committed."""
+        text = text[:MAX_NOTED_CHARS]
         first = bisect_right(self._word_ends, first_char)
         last = bisect_left(self._word_starts, end_char) - 1
         if first <= last:

@@ -5,6 +5,7 @@ p_eos float32 [T]). While it is written, and after a crash, it is a folder where
 files frames.u8 and p_eos.f32. ``open_trace`` reads both.
 """
 
+import contextlib
 import importlib.metadata
 import json
 import platform
@@ -229,6 +230,7 @@ class TraceWriter:
         if any(folder.iterdir()):
             raise BadFile(f"the folder {folder} is not empty", "a trace needs a folder of its own")
         self.folder = folder
+        self.bytes_written = 0  # about: what was revised away counts, too
         self._meta = dict(meta)
         self._lock = threading.Lock()
         self._closed = False
@@ -258,6 +260,16 @@ class TraceWriter:
                 self._audio.truncate(WAV_HEADER_BYTES + 2 * event.from_sample)
                 self._write_wav_header()
             self._events.write(line + "\n")
+            self.bytes_written += len(line) + _layer_bytes(event)
+
+    def drop(self) -> None:
+        """Close the files and remove them: nothing of this trace is kept."""
+        with self._lock:
+            self._closed = True
+            for file in (self._audio, self._levels, self._p_eos, self._events):
+                with contextlib.suppress(OSError):  # what could not be written before cannot be now
+                    file.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def close(self) -> Path:
         """Make ``<folder>.trace``, remove the folder, and return the path of the trace."""
@@ -295,6 +307,13 @@ class TraceWriter:
         samples = max(0, (self._audio.seek(0, 2) - WAV_HEADER_BYTES) // 2)
         self._audio.seek(0)
         self._audio.write(wav_header(int(self._meta.get("rate_hz", 24000)), samples))
+
+
+def _layer_bytes(event: ev.Event) -> int:
+    """What an event takes beside its line."""
+    if isinstance(event, ev.Audio):
+        return 2 * len(event.pcm)
+    return event.levels.size + 4 * len(event.p_eos) if isinstance(event, ev.Frames) else 0
 
 
 def _put(file: BinaryIO, at: int, data: bytes) -> None:

@@ -2,8 +2,10 @@
 
 import io
 import json
+import lzma
 import math
 import zipfile
+import zlib
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal, cast, get_args, get_origin
@@ -13,10 +15,16 @@ import numpy as np
 from studio.core import events as ev
 from studio.core.clips import read_wav
 from studio.core.errors import BadFile
+from studio.core.numbers import is_number
 
 # Two hours of 24 kHz speech with its layers stay below these.
 MAX_BYTES = {"meta.json": 1 << 20, "events.jsonl": 1 << 27, "audio.wav": 1 << 29, "layers.npz": 1 << 27}
 MAX_LAYER_BYTES = 1 << 28
+# What zipfile, numpy and what they unpack with raise for bytes that are none of theirs, a zip's names included.
+_DAMAGED = (
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError, OSError, EOFError, ValueError, KeyError, SyntaxError,
+    NotImplementedError, RuntimeError,
+)  # fmt: skip
 REQUIRED = ("meta.json", "events.jsonl", "audio.wav")
 
 
@@ -32,8 +40,7 @@ def read_trace(path: Path) -> Parts:
             parts = _read_parts(archive, MAX_BYTES, f"the trace {path.name}")
     except FileNotFoundError as error:
         raise BadFile(f"there is no trace {path}", "check the path") from error
-    except (zipfile.BadZipFile, OSError, EOFError, NotImplementedError, RuntimeError) as error:
-        # zipfile raises the last two for compressions and encryptions that it does not know.
+    except _DAMAGED as error:
         raise BadFile(
             f"{path.name} is not a readable trace: {error}", "a trace is a zip made by this studio"
         ) from error
@@ -90,7 +97,7 @@ def _read_layers(data: bytes) -> tuple[np.ndarray, np.ndarray]:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             parts = _read_parts(archive, limits, "layers.npz")
         frames, p_eos = (_read_array(parts[name], name) for name in limits)
-    except (zipfile.BadZipFile, KeyError, ValueError, EOFError, NotImplementedError, RuntimeError) as error:
+    except _DAMAGED as error:
         raise BadFile(f"layers.npz cannot be read: {error}", "the trace is damaged") from error
     if frames.dtype != np.uint8 or frames.ndim != 2 or p_eos.dtype != np.float32 or p_eos.ndim != 1:
         raise BadFile("layers.npz holds other arrays than frames uint8 [T, C] and p_eos float32 [T]", "it is damaged")
@@ -148,7 +155,7 @@ def _fits(kind: Any, value: Any) -> bool:
     if get_origin(kind) is Literal:
         return value in get_args(kind)
     if kind is float:
-        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        return is_number(value)
     if kind is int:
         return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 53
     return isinstance(value, kind)

@@ -11,7 +11,9 @@ import studio
 from studio.core.ports import Engine
 from studio.mos.service import Listening
 from studio.serve import protocol as wire
-from studio.serve.guard import Guard
+from studio.serve.door.bodies import BoundedBodies
+from studio.serve.door.guard import Guard
+from studio.serve.door.key import Keyed
 from studio.serve.mos import add_listening
 from studio.serve.mos_live import add_live
 from studio.serve.refusals import PRIVATE, add_refusals
@@ -60,7 +62,10 @@ def guarded_app(settings: ServeSettings) -> FastAPI:
     app = FastAPI(
         title="Streaming-TTS Studio", version=studio.__version__, docs_url=None, redoc_url=None, openapi_url=None
     )
-    app.add_middleware(Guard, settings=settings)
+    app.add_middleware(BoundedBodies)
+    if settings.key:
+        app.add_middleware(Keyed, key=settings.key, port=settings.port)
+    app.add_middleware(Guard, settings=settings)  # the last one added is asked first
     add_refusals(app)
     return app
 

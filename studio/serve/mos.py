@@ -8,6 +8,7 @@ import asyncio
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import Response
 from starlette.concurrency import run_in_threadpool
+from starlette.convertors import Convertor, register_url_convertor
 
 from studio.mos.service import Listening
 from studio.mos.store.tables.answers import AnswerCreate
@@ -19,6 +20,21 @@ from studio.serve.refusals import PRIVATE, private_json
 from studio.serve.traces import TraceShelf
 
 WAV = "audio/wav"
+
+
+class _Small(Convertor[int]):
+    """A number of a route: of a slot or a sound. Starlette's own takes as many digits as Python refuses to read."""
+
+    regex = "[0-9]{1,4}"
+
+    def convert(self, value: str) -> int:
+        return int(value)
+
+    def to_string(self, value: int) -> str:
+        return str(value)
+
+
+register_url_convertor("small", _Small())
 
 
 def add_listening(app: FastAPI, listening: Listening, shelf: TraceShelf | None = None) -> Door:
@@ -93,14 +109,14 @@ def _sitting(listening: Listening, door: Door) -> APIRouter:
 def _sounds(listening: Listening, door: Door) -> APIRouter:
     routes = APIRouter(prefix="/mos")
 
-    @routes.api_route("/clip/{trial}/{slot:int}/{key}", methods=["GET", "HEAD"])
+    @routes.api_route("/clip/{trial}/{slot:small}/{key}", methods=["GET", "HEAD"])
     async def clip(request: Request, trial: str, slot: int, key: str) -> Response:
         rater = door.rater(request)
         with door.watched(request):
             sound = await run_in_threadpool(listening.clip, rater, trial, slot, key)
         return await ranged_file(request, sound, WAV)
 
-    @routes.get("/headphones/{index:int}")
+    @routes.get("/headphones/{index:small}")
     async def headphones(request: Request, index: int) -> Response:
         rater = door.rater(request)
         sound = await run_in_threadpool(listening.headphone_sound, rater, index)

@@ -12,9 +12,7 @@ from starlette.requests import HTTPConnection
 from studio.core.errors import BadMessage
 from studio.mos.service import Listening
 from studio.mos.store.access import Forbidden, Limit
-from studio.serve.refusals import TooLong
 
-MAX_BODY_BYTES = 64 * 1024
 CALLS_BURST, CALLS_PER_S = 80, 20  # of one rater
 WRONG_BURST, WRONG_PER_S = 10, 10 / 60  # forged links, tokens and addresses of one network address
 
@@ -107,19 +105,13 @@ def bearer(request: HTTPConnection) -> str:
 
 
 async def read_body(request: Request, model: type[Model]) -> Model:
-    """The body of a request as what it should be.
+    """The body of a request, bounded before, as what it should be.
 
     Raises:
-        TooLong: it has more than 64 KiB.
         BadMessage: it is no JSON, or a field is missing, unknown or not allowed.
     """
-    body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > MAX_BODY_BYTES:
-            raise TooLong("the message is too long", f"send at most {MAX_BODY_BYTES} bytes")
     try:
-        return model.model_validate_json(bytes(body))
+        return model.model_validate_json(await request.body())
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         where = ".".join(map(str, first["loc"])) or "the message"

@@ -102,7 +102,7 @@ class LiveSession(Session):
             raise BadMessage("'trial' of 'take' is not allowed", "give the id of a screen")
         if self._streams or number in self._takes:
             raise Busy("a voice is speaking", "let it finish, or cancel it")
-        for other in self._others:  # whoever types in two tabs holds one place
+        for other in [*self._others]:  # whoever types in two tabs holds one place
             if other is not self and other.rater == rater:
                 await other.hush()
         part = await asyncio.to_thread(self._listening.part, rater, trial, slot)

@@ -4,7 +4,6 @@ docs/protocol.md tells it to people, protocol.schema.json to programs.
 """
 
 import json
-import math
 import re
 import struct
 from collections.abc import Callable, Mapping, Sequence
@@ -16,13 +15,14 @@ import numpy as np
 from studio.core.cards import Card
 from studio.core.errors import BadMessage, StudioError
 from studio.core.events import Event
+from studio.core.numbers import MAX_WHOLE, is_number
 from studio.core.ports import MAX_SEED, MAX_TEMPERATURE
 
 PROTOCOL = 1
 MAX_MESSAGE_CHARS = 256 * 1024
 MAX_MESSAGE_BYTES = 4 * MAX_MESSAGE_CHARS  # a character takes at most four bytes of UTF-8
 MAX_U32 = 2**32 - 1
-MAX_SAMPLE = 2**63 - 1
+MAX_SAMPLE = MAX_WHOLE
 HEADER = struct.Struct("<BBHIIIQ")  # version, kind, flags, utterance, take, seq, first_sample
 PCM_S16LE = 1
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
@@ -41,7 +41,7 @@ def number(low: float, high: float, *, or_null: bool = False) -> Check:
     def check(value: Any) -> str:
         if or_null and value is None:
             return ""
-        fits = type(value) in (int, float) and math.isfinite(value) and low <= value <= high
+        fits = is_number(value) and low <= value <= high
         return "" if fits else f"a number from {low:g} to {high:g}{' or null' if or_null else ''}"
 
     return check
@@ -61,14 +61,18 @@ def one_of(*names: str) -> Check:
 
 def family_options(value: Any) -> str:
     """Options by name; the engine knows which there are."""
-    fits = isinstance(value, dict) and len(value) <= 32 and all(_is_scalar(one) for one in value.values())
+    fits = isinstance(value, dict) and len(value) <= 32 and all(_is_name(k) and _is_scalar(v) for k, v in value.items())
     return "" if fits else "an object of at most 32 numbers, booleans and short strings"
+
+
+def _is_name(value: str) -> bool:
+    return len(value) <= 64 and not _LONE_SURROGATE.search(value)
 
 
 def _is_scalar(value: Any) -> bool:
     if isinstance(value, str):
-        return len(value) <= 64
-    return isinstance(value, bool | int) or (isinstance(value, float) and math.isfinite(value))
+        return _is_name(value)
+    return isinstance(value, bool) or is_number(value)
 
 
 def _field(check: Check, **kwargs: Any) -> Any:
@@ -211,7 +215,8 @@ def parse(data: Mapping[str, Any]) -> Message:
 
 
 def _encode(data: Mapping[str, Any]) -> str:
-    return json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return _LONE_SURROGATE.sub("\ufffd", text)  # whatever an error quotes can be sent
 
 
 def card_summary(card: Card) -> dict[str, Any]:

@@ -26,13 +26,6 @@ from studio.mos.rating.sittings import NotThisStage
 from studio.mos.store.access import Forbidden, TooMany
 from studio.mos.store.database import NotStored
 
-
-class TooLong(StudioError):
-    """The body of a request is longer than any that is needed."""
-
-    code = "too_long"
-
-
 PRIVATE = {"Cache-Control": "private, no-store", "X-Content-Type-Options": "nosniff"}
 STATUS: Mapping[type[StudioError], int] = {
     StudioError: 400,
@@ -41,7 +34,6 @@ STATUS: Mapping[type[StudioError], int] = {
     BadVoice: 404,
     NotOpen: 409,
     NotThisStage: 409,
-    TooLong: 413,
     BadAnswer: 422,
     BadMessage: 422,
     BadOption: 422,

@@ -8,34 +8,17 @@ from types import FrameType
 
 import uvicorn
 from starlette.types import ASGIApp
-from uvicorn._types import ASGISendEvent
-from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from studio.core.errors import BadOption
+from studio.serve.door.connections import Http, Socket
 from studio.serve.protocol import MAX_MESSAGE_BYTES
 from studio.settings import ServeSettings
 
-LINGER_S = 5.0
+MAX_CONNECTIONS, OWN_DESCRIPTORS = 2000, 300
 END_S = 4.5  # from the signal to stop to the end of the process, whatever a request is still at
 log = logging.getLogger("studio.serve")
 
 CLOSING = "closing"  # of an app's state: functions that end the answers which would go on for ever
-
-
-class Socket(WebSocketsSansIOProtocol):
-    """uvicorn's socket, which would keep a connection for ever whose client takes nothing: ours is aborted.
-
-    It also takes a refusal (403, 503) for a handshake that was forgotten, and logs an error.
-    """
-
-    async def send(self, message: ASGISendEvent) -> None:
-        await super().send(message)
-        if message["type"] == "websocket.http.response.body":
-            self.handshake_complete = self.handshake_complete or self.close_sent
-
-    async def run_asgi(self) -> None:
-        await super().run_asgi()
-        self.loop.call_later(LINGER_S, self.transport.abort)
 
 
 class Server(uvicorn.Server):
@@ -64,8 +47,12 @@ def server(app: ASGIApp, settings: ServeSettings) -> uvicorn.Server:
     """A server that has not been started.
 
     Messages are bounded before they are parsed; nothing is compressed, since deflating PCM costs latency and
-    gains nothing; there is no access log. A client that has silently gone is found out by pings.
+    gains nothing; there is no access log. A client that has silently gone is found out by pings. Connections are
+    counted, so that descriptors are left for files and for the database.
     """
+    most = max_connections()
+    http = type("Http", (Http,), {"max_connections": most, "max_of_one_address": most // 2})
+    ws = type("Socket", (Socket,), {"frames_per_s": max(Socket.frames_per_s, 2 * settings.messages_per_s)})
     config = uvicorn.Config(
         app,
         host=settings.host,
@@ -73,7 +60,8 @@ def server(app: ASGIApp, settings: ServeSettings) -> uvicorn.Server:
         root_path=settings.root_path,
         log_level=settings.log_level,
         access_log=False,
-        ws=Socket,
+        http=http,
+        ws=ws,
         ws_max_size=MAX_MESSAGE_BYTES,
         ws_per_message_deflate=False,
         ws_ping_interval=10.0,
@@ -81,6 +69,22 @@ def server(app: ASGIApp, settings: ServeSettings) -> uvicorn.Server:
         timeout_graceful_shutdown=3,
     )
     return Server(config)
+
+
+def max_connections() -> int:
+    """How many connections there may be at once: as many as the process may open files, but for some of its own."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return 1000
+    allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if allowed == resource.RLIM_INFINITY:
+        return MAX_CONNECTIONS
+    wanted = MAX_CONNECTIONS + OWN_DESCRIPTORS
+    if allowed < wanted:
+        allowed = wanted if most == resource.RLIM_INFINITY else min(wanted, most)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, most))
+    return max(16, min(MAX_CONNECTIONS, allowed - OWN_DESCRIPTORS))
 
 
 def take_port(settings: ServeSettings) -> socket.socket:

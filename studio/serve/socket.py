@@ -1,10 +1,10 @@
 """The socket of ``/ws/speak``: one session carries several utterances and sends everything in order."""
 
 import asyncio
+import logging
 import time
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from starlette.responses import Response
@@ -15,6 +15,7 @@ from studio.core.cards import Card, parse_voice
 from studio.core.errors import BadFile, BadMessage, Busy, Closed, StudioError
 from studio.core.ports import Engine, SpeakRequest, Utterance
 from studio.serve import protocol as wire
+from studio.serve.door.rates import Bucket
 from studio.serve.stream import Outgoing, Over, Stream
 from studio.serve.traces import TraceShelf
 from studio.settings import ServeSettings
@@ -23,6 +24,7 @@ RETRY_MS = 1000
 POLICY_VIOLATION = 1008
 REMEMBERED = 64  # utterances that have ended, whose player may still report
 
+log = logging.getLogger("studio.serve")
 
 AnySession = TypeVar("AnySession", bound="Session")
 
@@ -31,26 +33,6 @@ class TooFast(StudioError):
     """More messages than a socket may send."""
 
     code = "too_fast"
-
-
-@dataclass
-class Bucket:
-    """A token bucket: ``per_s`` messages a second, as many at once."""
-
-    per_s: float
-    level: float = field(init=False)
-    filled_s: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.level, self.filled_s = self.per_s, time.monotonic()
-
-    def take(self) -> bool:
-        """Whether one more message is within the rate."""
-        now_s = time.monotonic()
-        self.level = min(self.per_s, self.level + (now_s - self.filled_s) * self.per_s)
-        self.filled_s = now_s
-        self.level -= 1.0
-        return self.level >= 0.0
 
 
 def _abandon(opening: asyncio.Task[Utterance]) -> None:
@@ -147,7 +129,7 @@ class Session:
         number, most = message.utterance, self._settings.max_utterances_per_socket
         if number in self._streams:
             raise BadMessage(f"utterance {number} is open already", "choose another number")
-        if len(self._streams) >= most:
+        if sum(not stream.is_over for stream in self._streams.values()) >= most:
             raise Busy(f"a socket carries at most {most} utterances", "end one first")
         card, _ = parse_voice(message.voice, {card.name: card for card in self._engine.cards()})
         credit_samples = self._credit_samples(message, card)
@@ -164,7 +146,11 @@ class Session:
         except asyncio.CancelledError:
             opening.add_done_callback(_abandon)  # the socket went while the engine was at it
             raise
-        self._begin(Stream(message, utterance, credit_samples, shelf=self._shelf, settings=self._settings))
+        try:
+            self._begin(Stream(message, utterance, credit_samples, shelf=self._shelf, settings=self._settings))
+        except BaseException:
+            utterance.cancel()
+            raise
 
     def _begin(self, stream: Stream) -> None:
         self._streams[stream.number] = stream
@@ -186,12 +172,20 @@ class Session:
     async def _pump(self, stream: Stream) -> None:
         """Send what an utterance says, in order; when nobody listens any more, take it all the same."""
         while not isinstance(item := await stream.outbox.get(), Over):
-            blocked_ms = sum([await self._send(data) for data in self._encoded(stream, item)])
-            stream.sent(item, blocked_ms)
+            stream.sent(item, await self._tell(stream, item))
         # Before the client hears that it is over: it may use the number again at once.
         del self._streams[stream.number]
         self._ended.append(stream.number)
         await self._send(await self._farewell(stream, item.token))
+
+    async def _tell(self, stream: Stream, item: Outgoing) -> float:
+        """Send one thing; answers for how many ms the socket blocked. What cannot be sent ends this utterance alone."""
+        try:
+            return sum([await self._send(data) for data in self._encoded(stream, item)])
+        except Exception:
+            log.exception("something of an utterance could not be sent")
+            await asyncio.to_thread(stream.cancel)
+            return 0.0
 
     async def _farewell(self, stream: Stream, token: str | None) -> str:
         """The last word about an utterance, whose trace is on the shelf under ``token``."""

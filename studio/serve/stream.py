@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from studio.settings import ServeSettings
 
 ROOM = 256  # events made but not yet sent
 INBOX = 64  # messages taken but not yet given to the engine
+REST = 9.0  # a message that took so long to obey is followed by a rest of so many times that, for the others' sake
 PIECE_CHARS = 4096  # a huge paste reaches the engine in pieces of this size
 NETWORK_WAIT_MS = 20.0  # a send that blocks for less is normal life
 
@@ -36,6 +38,12 @@ class Idle(StudioError):
     """Nothing was sent or spoken for too long, so the place went back."""
 
     code = "idle"
+
+
+class Broken(StudioError):
+    """Something went wrong inside the server."""
+
+    code = "internal"
 
 
 @dataclass(frozen=True)
@@ -71,6 +79,7 @@ class Stream:
         self.outbox: asyncio.Queue[Outgoing] = asyncio.Queue()
         self.take = self.seq = 0
         self.sent_sample = 0
+        self.is_over = False  # its last event is on its way, its trace perhaps not yet closed
         self._settings, self._shelf = settings, shelf
         self._clock = MonotonicClock()
         self._credit_samples = credit_samples
@@ -83,7 +92,7 @@ class Stream:
         self._played_sample = self._reported = 0
         self._closed = self._cancelled = False
         self._chars = 0
-        self._active_ms = self._clock.now_ms()
+        self._active_ms = self._rest_until_ms = self._clock.now_ms()
         self._token, self._writer = self._begin_trace(message)
         name = f"utterance-{utterance.id}"
         self._threads = [
@@ -144,6 +153,7 @@ class Stream:
 
     def _hand(self) -> None:
         while (work := self._next_work()) is not None:
+            began_s = time.thread_time()
             try:
                 work()
             except Closed as error:
@@ -151,6 +161,11 @@ class Stream:
                     self._put(error)
             except StudioError as error:
                 self._put(error)
+            except Exception:
+                log.exception("an utterance could not do what its client asked")
+                self._put(Broken("this utterance broke off", "the server's log says why; open a new one"))
+                self.utterance.cancel(self._reported)
+            self._rest_until_ms = self._clock.now_ms() + 1000.0 * REST * (time.thread_time() - began_s)
 
     def _next_work(self) -> Callable[[], object] | None:
         """What to do next, waiting for it; None when the utterance is over."""
@@ -158,18 +173,19 @@ class Stream:
             while not self._closed:
                 if self._played_sample > self._reported:
                     return self._report
-                if self._inbox:
+                now_ms = self._clock.now_ms()
+                rests_ms = self._rest_until_ms - now_ms if self._inbox else 0.0
+                if self._inbox and rests_ms <= 0.0:
                     message = self._inbox.popleft()
                     return partial(_DO[type(message)], self, message)
-                now_ms = self._clock.now_ms()
-                deadline_ms = self._live.next_deadline_ms() if self._live else None
+                deadline_ms = self._live.next_deadline_ms() if self._live and not self._inbox else None
                 if self._live and deadline_ms is not None and now_ms >= deadline_ms:
                     return self._live.poll
                 quiet_ms = self._active_ms + self._settings.quiet_close_ms
                 if now_ms >= quiet_ms:
                     return self._give_up
                 due_ms = quiet_ms if deadline_ms is None else min(quiet_ms, deadline_ms)
-                self._turn.wait((due_ms - now_ms) / 1000.0)
+                self._turn.wait((rests_ms or due_ms - now_ms) / 1000.0)
         return None
 
     def _report(self) -> None:
@@ -232,20 +248,30 @@ class Stream:
     # --- the ear: from the engine to the client ----------------------------------------------------
 
     def _ear(self) -> None:
+        events = self.utterance.events()
         try:
-            for event in self.utterance.events():
-                if self._live is not None:
-                    self._live.seen(event)
-                if isinstance(event, ev.Audio):
-                    self._active_ms = self._clock.now_ms()
-                if not isinstance(event, ev.Frames | ev.Played):
-                    self._put(event)
-                self._write(event)
+            for event in events:
+                self._hear(event)
+        except Exception:
+            log.exception("an event of an utterance could not be taken")
+            self.utterance.cancel(self._reported)
+            for _ in events:
+                pass
         finally:
             with self._turn:
                 self._closed = True
                 self._turn.notify_all()
             self._put(Over(self._finish_trace()))
+
+    def _hear(self, event: ev.Event) -> None:
+        if self._live is not None:
+            self._live.seen(event)
+        if isinstance(event, ev.Audio):
+            self._active_ms = self._clock.now_ms()
+        self.is_over = ev.is_last(event)
+        if not isinstance(event, ev.Frames | ev.Played):
+            self._put(event)
+        self._write(event)
 
     def _put(self, item: Outgoing) -> None:
         """Hand something to the event loop, waiting while it is ``ROOM`` behind."""
@@ -267,13 +293,22 @@ class Stream:
             return "", None
 
     def _write(self, event: ev.Event) -> None:
-        """Add to the trace; a full disk costs the trace, not the speech."""
+        """Add to the trace; a full disk, or an utterance without end, costs the trace, not the speech."""
+        if self._writer is None:
+            return
+        try:
+            self._writer.write(event)
+        except OSError as error:
+            self._give_trace_up(error.strerror or str(error))
+        else:
+            if self._writer.bytes_written > self._settings.max_trace_bytes:
+                self._give_trace_up(f"it is longer than max_trace_bytes = {self._settings.max_trace_bytes}")
+
+    def _give_trace_up(self, why: str) -> None:
+        log.warning("a trace was given up: %s", why)
         if self._writer is not None:
-            try:
-                self._writer.write(event)
-            except OSError as error:
-                log.warning("a trace was given up: %s", error.strerror)
-                self._writer = None
+            self._writer.drop()
+        self._writer = None
 
     def _finish_trace(self) -> str | None:
         """Close the trace, and answer its token."""

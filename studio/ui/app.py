@@ -21,7 +21,9 @@ from studio.mos.analysis.snapshots import Snapshots
 from studio.mos.service import Listening
 from studio.settings import ServeSettings
 from studio.ui.assets import add_assets, styles
+from studio.ui.gradio_calls import Calls
 from studio.ui.gradio_routes import OpenRoutes, open_routes
+from studio.ui.gradio_sessions import Sessions, bound
 from studio.ui.owner import Owner
 from studio.ui.pages import campaigns, live, rate, results
 
@@ -107,6 +109,7 @@ def build(engine: Engine, settings: ServeSettings, listening: Listening | None =
     owner = None if listening is None else Owner(listening, Snapshots(listening.store))
     first, *others = every = pages(Context(engine, settings, owner))
     with gr.Blocks(title=TITLE, analytics_enabled=False, fill_width=True) as blocks:
+        bound(blocks)
         _masthead(first, every)
         first.build()
     for page in others:
@@ -148,6 +151,7 @@ def mount(app: FastAPI, engine: Engine, settings: ServeSettings, listening: List
     assert isinstance(mounted, Mount) and isinstance(mounted.app, GradioApp), "the pages are mounted last"
     inner = mounted.app
     blocks.has_launched = True  # Gradio checks which files may be read only once this is set, and mounting does not
-    mounted.app = OpenRoutes(inner, open_routes([path for path, *_ in blocks.pages]))
+    calls = Calls(inner, Sessions(blocks), {number: len(fn.inputs) for number, fn in blocks.fns.items() if fn.fn})
+    mounted.app = OpenRoutes(calls, open_routes([path for path, *_ in blocks.pages]))
     app.state.closing = [inner.stop_event.set]  # each open page holds a heartbeat that would not end by itself
     return app

@@ -272,3 +272,48 @@ def test_doubles_absences_and_other_files_are_refused(tmp_path):
         open_trace(tmp_path / "text.trace")
     with pytest.raises(BadFile, match="lacks"):
         open_trace(tmp_path)
+
+
+def test_a_trace_damaged_anywhere_is_told_or_read(tmp_path):
+    """Flipped, cut and repeated bytes, in the zip and in what it holds; never anything but BadFile."""
+    writer = write(tmp_path / "t", story())
+    whole = writer.close().read_bytes()
+    rng = np.random.default_rng(0)
+    path, told = tmp_path / "damaged.trace", 0
+    for _ in range(600):
+        data = bytearray(whole)
+        for _ in range(rng.integers(1, 4)):
+            at = int(rng.integers(0, len(data)))
+            match rng.integers(0, 3):
+                case 0:
+                    data[at] ^= 1 << int(rng.integers(0, 8))
+                case 1:
+                    del data[at : at + int(rng.integers(1, 50))]
+                case _:
+                    data[at:at] = data[at : at + int(rng.integers(1, 50))]
+        path.write_bytes(data)
+        try:
+            open_trace(path)
+        except BadFile:
+            told += 1
+    assert told > 300
+
+
+@pytest.mark.parametrize("value", ["1" + "0" * 400, "1" + "0" * 5000, "1e999", "NaN", '"\\ud800"', "true", "[[1]]"])
+@pytest.mark.parametrize("field", ["t_ms", "sample", "duration_ms"])
+def test_numbers_that_are_none_are_told(tmp_path, field, value):
+    folder = tmp_path / "t"
+    writer = write(folder, story())
+    path = writer.close()
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    line = '{"type": "wait", "t_ms": 1.0, "reason": "text", "sample": 1, "duration_ms": 1.0}'
+    data = json.loads(line)
+    bad = line.replace(f'"{field}": {json.dumps(data[field])}', f'"{field}": {value}')
+    assert bad != line
+    parts["events.jsonl"] += bad.encode() + b"\n"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in parts.items():
+            archive.writestr(name, content)
+    with pytest.raises(BadFile, match="is not an event"):
+        open_trace(path)

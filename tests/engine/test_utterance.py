@@ -47,7 +47,8 @@ def test_credit_is_never_exceeded_and_waiting_for_it_is_no_stall(engine):
     utterance.grant(12_000)
     got = until(stream, ev.Audio, 10)
     waits = [e for e in got if isinstance(e, ev.Wait)]
-    assert [w.reason for w in waits] == ["credit"] and waits[0].sample == 6_000 and waits[0].duration_ms > 0
+    assert (waits[0].reason, waits[0].sample) == ("credit", 6_000) and waits[0].duration_ms > 0
+    assert {w.reason for w in waits[1:]} <= {"compute"}, "of a busy machine"
     utterance.grant(10**9)
     assert isinstance(list(stream)[-1], ev.Ended)
 
@@ -66,6 +67,25 @@ def test_waiting_for_text_is_a_wait_of_its_length(engine):
     list(stream)
 
 
+def test_a_place_is_free_with_the_last_event(tmp_path):
+    write_tiny_voice(tmp_path)
+    engine = open_engine(tmp_path, best(), device="cpu", threads=1, places=1)
+    turn = engine._turn
+
+    def then_dawdle(utterance):
+        did = turn(utterance)
+        time.sleep(0.05)
+        return did
+
+    engine._turn = then_dawdle
+    for _ in range(3):
+        utterance = engine.open(SpeakRequest())
+        utterance.cancel()
+        list(utterance.events())
+        assert engine.places_free() == 1
+    engine.close()
+
+
 def test_cancel_says_what_was_heard_and_frees_the_place(engine):
     free = engine.places_free()
     utterance = engine.open(SpeakRequest(options={"m": 1, "n": 1}))
@@ -78,10 +98,6 @@ def test_cancel_says_what_was_heard_and_frees_the_place(engine):
     cancelled, last = rest[-2:]
     assert isinstance(cancelled, ev.Cancelled) and cancelled.heard == [0, 1] and cancelled.sample == ends[1]
     assert isinstance(last, ev.Ended)
-    for _ in range(100):
-        if engine.places_free() == free:
-            break
-        time.sleep(0.01)
     assert engine.places_free() == free
     utterance.cancel()  # a second one is nothing
 

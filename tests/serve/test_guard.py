@@ -10,7 +10,7 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 from studio.core.errors import BadOption
-from studio.serve.guard import host_allowed, origin_allowed
+from studio.serve.door.guard import host_allowed, origin_allowed
 from studio.serve.run import take_port
 from studio.settings import ServeSettings
 

@@ -1,5 +1,6 @@
 """Typing to a voice that nobody names: what its socket lets through, what comes again when, what the vote stores."""
 
+import asyncio
 import json
 import os
 import time
@@ -35,6 +36,7 @@ from studio.mos.store.tables.raters import Rater
 from studio.mos.store.tables.stimuli import Stimulus
 from studio.mos.store.tables.takes import Take
 from studio.mos.store.tables.trials import Slot
+from studio.serve.mos_live import LiveSession
 from studio.serve.protocol import Packet, unpack_packet
 
 LIVE = replace(AB, kind="live", raters_per_stimulus=8, trials_per_sitting=2)
@@ -279,6 +281,21 @@ def test_a_forgotten_rater_leaves_no_typing(live: Any) -> None:
     [name] = [r.pseudonym for r in served.world.all(Rater)]
     forget_rater(served.world.store, served.world.listening.clips, "typing", name)
     assert served.world.all(Take) == [] and not any(path.exists() for path in paths)
+
+
+def test_a_take_begins_while_others_come_and_go(live: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    served, rater, typist, trial = live
+    second_tab, real, came = Typist(served, rater), LiveSession.hush, []
+
+    async def hush(session: LiveSession) -> None:
+        came.append(await asyncio.to_thread(Typist, served, rater))
+        await real(session)
+
+    monkeypatch.setattr(LiveSession, "hush", hush)
+    assert typist.take(trial, 0)["type"] == "opened"
+    assert len(came) == 1
+    for tab in (second_tab, *came):
+        tab.ws.close()
 
 
 def test_too_much_typing_is_refused(live: Any) -> None:

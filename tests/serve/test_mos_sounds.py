@@ -106,3 +106,11 @@ def test_spans_lie_in_the_file(size: int, first: int, last: int) -> None:
 @pytest.mark.parametrize("header", [None, "", "bytes", "bytes=", "bytes=--1", "bytes=1-2-3", "bytes=١-٢"])
 def test_what_is_no_range(header: str | None) -> None:
     assert span_of(header, 100) is None
+
+
+@pytest.mark.parametrize("number", ["9" * 5000, "9" * 400, "10000", "-1", "1.0", "\u0661", "0x1", ""])
+def test_a_number_of_no_sound_is_none(tests_served: ServedTests, number: str) -> None:
+    rater = tests_served.join()
+    shown = rater.to_trials()["trial"]
+    assert rater.get(f"clip/{shown['trial']}/{number}/{'x' * 24}").status_code in (403, 404)
+    assert rater.get(f"headphones/{number}").status_code in (404, 422)

@@ -95,6 +95,17 @@ def test_a_message_past_the_limit_closes_the_socket(serving: Serving) -> None:
     assert httpx.get(f"{server.url}/health").status_code == 200
 
 
+@pytest.mark.parametrize("text", [b"\xff", b'{"type": "\xed\xa0\x80"}', b"\xc3"])
+def test_bytes_that_are_no_text_close_the_socket_quietly(
+    serving: Serving, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture, text: bytes
+) -> None:
+    with serving().talk() as talk, pytest.raises(ConnectionClosed) as closed:
+        talk.ws.send(text, text=True)
+        talk.hear()
+    assert closed.value.rcvd is not None and closed.value.rcvd.code == 1007
+    assert "Traceback" not in capfd.readouterr().err + caplog.text
+
+
 def test_a_socket_carries_eight(serving: Serving) -> None:
     server = serving()
     server.engine.places = 20

@@ -15,6 +15,7 @@ from studio.core.ports import SpeakRequest
 from studio.serve.protocol import MAX_MESSAGE_CHARS, Packet
 from studio.serve.socket import Session
 from studio.serve.stream import NETWORK_WAIT_MS
+from studio.serve.traces import TraceShelf
 
 LONG = "constantinople " * 40  # 0.825 s a word
 
@@ -45,6 +46,24 @@ def test_credit_paces_the_voice(serving: Serving) -> None:
         assert last_sample(heard) == 33_600 + 24_000
         assert {one["reason"] for one in of(heard, "wait")} == {"credit"}
         assert len(pcm(heard)) == last_sample(heard)
+
+
+def test_an_utterance_whose_last_event_was_heard_does_not_count(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its trace may still be written."""
+    finish = TraceShelf.finish
+
+    def slowly(shelf: TraceShelf, writer: Any) -> None:
+        time.sleep(0.5)
+        finish(shelf, writer)
+
+    monkeypatch.setattr(TraceShelf, "finish", slowly)
+    with serving(max_utterances_per_socket=1).talk() as talk:
+        for number in range(3):
+            assert talk.open(number)["type"] == "ready"
+            talk.say("cancel", number)
+            talk.until("ended", utterance=number)
 
 
 def test_a_socket_that_vanishes_in_mid_word_frees_its_places(serving: Serving) -> None:

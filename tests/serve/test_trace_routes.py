@@ -114,3 +114,14 @@ def test_health_and_voices(serving: Serving) -> None:
         assert health["uptime_s"] >= 0
         assert health["version"]
         assert httpx.get(f"{server.url}/api/voices").json()["voices"] == talk.hello["voices"]
+
+
+def test_a_damaged_trace_is_told(serving: Serving) -> None:
+    server = serving()
+    message, _ = spoken(server)
+    path = server.settings.traces_folder / message["trace_url"].removeprefix("traces/")
+    data = bytearray(path.read_bytes())
+    data[200:260] = bytes(60)
+    path.write_bytes(data)
+    answer = httpx.get(f"{server.url}/{message['wav_url']}")
+    assert (answer.status_code, answer.json()["code"]) == (404, "bad_file")

@@ -19,6 +19,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--empty", action="store_true", help="no campaigns")
+    parser.add_argument("--key", default="", help="of the studio")
     args = parser.parse_args()
     sys.path.insert(0, str(TESTS))
     from dataclasses import replace
@@ -45,7 +46,7 @@ def main() -> None:
             rate(world, f"PID-{k}", "merlin", screens=5 if k == 3 else 99)
         predict(world, "kestrel")
     (folder / "token.txt").write_text(token, encoding="utf-8")
-    settings = ServeSettings(port=args.port, traces_folder=folder / "traces")
+    settings = ServeSettings(port=args.port, key=args.key, traces_folder=folder / "traces")
     engine = FakeEngine()
     app = create_app(engine, settings, listening=world.listening)
     if not args.empty:

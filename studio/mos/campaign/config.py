@@ -1,5 +1,6 @@
 """What a campaign is set to: frozen dataclasses, read strictly from JSON or TOML and written back the same."""
 
+import re
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from types import UnionType
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
@@ -84,6 +85,11 @@ class Completion:
 
     code: str | None = None
     redirect_url: str | None = None
+
+    def __post_init__(self) -> None:
+        """Raises BadOption for an address that is none of a page."""
+        if self.redirect_url is not None and not re.match("https?://", self.redirect_url, re.IGNORECASE):
+            raise BadOption(f"completion.redirect_url is {self.redirect_url!r:.80}", "begin it with https://")
 
 
 @dataclass(frozen=True)

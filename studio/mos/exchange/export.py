@@ -205,7 +205,11 @@ def json_text(session: Session, campaign: Campaign, rows: Sequence[dict[str, Any
 
 
 def write_traces(session: Session, campaign: Campaign, clips: ClipFolder, out: Path) -> int:
-    """Copy a campaign's traces into a folder; answers how many. Raises BadFile where one cannot be written."""
+    """Copy a campaign's traces into a folder; answers how many.
+
+    Raises:
+        BadFile: one cannot be written, or a name in the database leads out of the folder.
+    """
     wanted = {
         f"{system}/{item}": trace
         for system, item, trace in session.exec(
@@ -224,12 +228,20 @@ def write_traces(session: Session, campaign: Campaign, clips: ClipFolder, out: P
     there = {name: clips.trace_path(sha) for name, sha in wanted.items() if sha and clips.trace_path(sha).is_file()}
     try:
         for name, source in there.items():
-            target = out / f"{name}.trace"
+            target = _inside(out, f"{name}.trace")
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(source.read_bytes())
     except OSError as error:
         raise BadFile(f"{out} cannot be written: {error}", "choose another folder") from error
     return len(there)
+
+
+def _inside(folder: Path, name: str) -> Path:
+    """Where a file goes; neither .. nor a link may lead out of the folder. Raises BadFile."""
+    path = (folder / name).resolve()
+    if not path.is_relative_to(folder.resolve()):
+        raise BadFile(f"{name[:80]!r} leads out of the folder {folder}", "the database was changed by hand")
+    return path
 
 
 def _comments(session: Session, campaign: Campaign) -> list[dict[str, str]]:

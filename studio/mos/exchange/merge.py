@@ -64,9 +64,14 @@ def merge(theirs: Session, ours: Session, only: str | None = None) -> list[Merge
         BadOption: there is no such campaign.
         BadFile: the other database contradicts itself.
     """
-    found = [find(theirs, only)] if only else theirs.exec(select(Campaign).order_by(col(Campaign.id))).all()
+    found = campaigns_of(theirs, only)
     known = {content_of(ours, c): c for c in ours.exec(select(Campaign).order_by(col(Campaign.id).desc()))}
     return [_merge_one(theirs, ours, campaign, known) for campaign in found]
+
+
+def campaigns_of(theirs: Session, only: str | None = None) -> list[Campaign]:
+    """The campaigns that are wanted. Raises BadOption where there is no such one."""
+    return [find(theirs, only)] if only else list(theirs.exec(select(Campaign).order_by(col(Campaign.id))))
 
 
 def clips_of(theirs: Session, only: str | None = None) -> list[tuple[str, str | None]]:

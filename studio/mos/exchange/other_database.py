@@ -11,7 +11,8 @@ from sqlalchemy.exc import ArgumentError
 from sqlmodel import Session
 
 from studio.core.errors import BadFile, BadOption
-from studio.mos.exchange.merge import Merged, clips_of, copy_clips, copy_traces, merge
+from studio.mos.exchange.foreign_rows import check_campaigns
+from studio.mos.exchange.merge import Merged, campaigns_of, clips_of, copy_clips, copy_traces, merge
 from studio.mos.service import Listening
 from studio.mos.store.clips import ClipFolder
 from studio.mos.store.database import SIGNATURE, Store, schema_of
@@ -35,6 +36,7 @@ def merge_from(
     """
     with opened_other(other) as (store, beside), store.read() as theirs:
         folder = ClipFolder(clips or beside or listening.clips.root)
+        check_campaigns(theirs, campaigns_of(theirs, only))
 
         def work(ours: Session) -> list[Merged]:
             found = merge(theirs, ours, only)
@@ -112,12 +114,18 @@ def _copy(file: Path, copy: Path) -> None:
     try:
         source, target = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True), sqlite3.connect(copy)
         try:
-            tables = {row[0] for row in source.execute("SELECT name FROM sqlite_master")}
-            if not tables >= SIGNATURE:
+            found = list(source.execute("SELECT type, name FROM sqlite_master"))
+            if not {name for kind, name in found if kind == "table"} >= SIGNATURE:
                 raise BadFile(
                     f"{file} holds no listening tests", "give the file studio.sqlite of the other data folder"
                 )
+            if views := [name for kind, name in found if kind == "view"]:
+                raise BadFile(
+                    f"{file} holds the view {views[0]!r:.80}, which no studio makes", "restore a backup of it"
+                )
             source.backup(target)
+            for name in (name for kind, name in found if kind == "trigger"):  # ours only guard writing, as none is here
+                target.execute(f'DROP TRIGGER "{name.replace(chr(34), chr(34) * 2)}"')
         finally:
             source.close()
             target.close()

@@ -147,14 +147,22 @@ class Limit:
     callers: int = 20_000
     _left: "OrderedDict[str, tuple[float, float]]" = field(default_factory=OrderedDict[str, tuple[float, float]])
 
+    def is_over(self, caller: str) -> bool:
+        """Whether the next call would be one too many; nothing is counted."""
+        return self._now_left(caller, self.clock()) < 1.0
+
     def take(self, caller: str) -> None:
         """Count a call; a refused one costs nothing. Raises TooMany."""
         now = self.clock()
-        left, at = self._left.pop(caller, (self.burst, now))
-        left = min(self.burst, left + (now - at) * self.per_second)
+        left = self._now_left(caller, now)
+        self._left.pop(caller, None)
         self._left[caller] = (left - 1.0 if left >= 1.0 else left, now)
         while len(self._left) > self.callers:
             self._left.popitem(last=False)
         if left < 1.0:
             wait_s = ceil(1 / self.per_second)
             raise TooMany("too many calls in a short time", f"wait {wait_s} s and try again", wait_s)
+
+    def _now_left(self, caller: str, now: float) -> float:
+        left, at = self._left.get(caller, (self.burst, now))
+        return min(self.burst, left + (now - at) * self.per_second)

@@ -1,0 +1,167 @@
+"""What Gradio keeps of pages is bounded, and forgotten where nobody listens."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes import FakeEngine
+from mos.world import World
+from starlette.testclient import TestClient
+from ui.test_open_routes import every_route
+
+from studio.mos.store.database import Store
+from studio.serve.app import create_app
+from studio.settings import ServeSettings
+from studio.ui import gradio_calls, gradio_sessions
+from studio.ui.app import mount
+from studio.ui.gradio_calls import Calls
+from studio.ui.gradio_sessions import FORGOTTEN_S, MAX_SESSIONS, MAX_WAITING
+
+
+class Pages:
+    """The running app, with a clock of its own, and what is kept in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.world = World(Store(f"sqlite:///{folder / 'studio.sqlite'}"), folder / "clips")
+        engine, settings = FakeEngine(), ServeSettings(traces_folder=folder / "traces")
+        app = create_app(engine, settings, listening=self.world.listening)
+        mounted = mount(app, engine, settings, self.world.listening)
+        assert list(every_route(mounted))
+        self.calls: Calls = mounted.routes[-1].app._app
+        self.now_s = 0.0
+        self.calls._sessions._clock = lambda: self.now_s
+        self.blocks = self.calls._app.get_blocks()
+        self.client = TestClient(mounted, base_url="http://127.0.0.1:7860")
+        self.function = next(n for n, fn in self.blocks.fns.items() if fn.fn and len(fn.inputs) == 1)
+
+    def join(self, session: str, **change: Any) -> int:
+        call = {"data": [""], "fn_index": self.function, "session_hash": session} | change
+        return self.client.post("/gradio_api/queue/join", json=call).status_code
+
+    def listen(self, session: str) -> str:
+        """All the answers to a page, until there is none to come."""
+        return self.client.get(f"/gradio_api/queue/data?session_hash={session}").text
+
+    def until_done(self) -> None:
+        """Until no call is being worked on."""
+        until_s = time.monotonic() + 20.0
+        while self.blocks._queue.event_ids_to_events:
+            assert time.monotonic() < until_s
+            time.sleep(0.01)
+
+    def kept(self) -> set[str]:
+        """Sessions that anything is kept of."""
+        queue = self.blocks._queue
+        tables = (queue.pending_messages_per_session, queue.pending_event_ids_session)
+        states = (self.blocks.state_holder.session_data, self.blocks.state_holder.time_last_used)
+        return {name for table in (*tables, *states) for name in table}
+
+
+@pytest.fixture
+def pages(tmp_path: Path) -> Iterator[Pages]:
+    found = Pages(tmp_path)
+    with found.client:
+        yield found
+    found.world.listening.close()
+
+
+def test_a_page_that_listens_hears_its_answer(pages: Pages) -> None:
+    assert pages.join("abc") == 200
+    assert "process_completed" in pages.listen("abc")
+
+
+def test_answers_that_nobody_fetches_are_forgotten(pages: Pages) -> None:
+    for k in range(20):
+        assert pages.join(f"s{k}") == 200
+    pages.until_done()
+    assert len(pages.kept()) == 20
+    pages.now_s += FORGOTTEN_S + 1.0
+    assert pages.join("later") == 200
+    pages.until_done()
+    assert pages.kept() == {"later"}
+
+
+def test_they_are_forgotten_also_when_nobody_calls_any_more(pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gradio_sessions, "FORGOTTEN_S", 0.2)
+    pages.calls._sessions._clock = time.monotonic
+    assert pages.join("abc") == 200
+    until_s = time.monotonic() + 20.0
+    while pages.kept():
+        assert time.monotonic() < until_s
+        time.sleep(0.05)
+
+
+def test_no_more_pages_are_kept_than_there_may_be(pages: Pages) -> None:
+    for k in range(MAX_SESSIONS + 30):
+        assert pages.join(f"s{k}") in (200, 503)  # 503: the queue itself was full for a moment
+    pages.until_done()
+    assert len(pages.kept()) <= MAX_SESSIONS
+
+
+def test_a_page_that_asks_and_never_listens_is_refused(pages: Pages) -> None:
+    assert [pages.join("abc") for _ in range(MAX_WAITING + 2)] == [200] * MAX_WAITING + [503] * 2
+    assert pages.join("another") == 200
+
+
+def test_pages_that_listen_keep_their_place(pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gradio_sessions, "MAX_SESSIONS", 1)
+    sessions = pages.calls._sessions
+
+    async def crowd() -> list[bool]:
+        first = await sessions.admit("first")
+        with sessions.listening("first") as is_known:
+            second = await sessions.admit("second")
+        return [first, is_known, second, await sessions.admit("third")]
+
+    assert pages.client.portal is not None
+    assert pages.client.portal.call(crowd) == [True, True, False, True]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"fn_index": 100}, {"fn_index": True}, {"data": []}, {"data": ["", ""]}, {"data": [{"path": "/etc/passwd"}]}],
+)
+def test_a_call_of_no_function_of_ours_is_refused(pages: Pages, change: dict[str, Any]) -> None:
+    assert pages.join("abc", **change) == 422
+    assert pages.kept() == set()
+
+
+def test_a_function_that_runs_in_the_browser_is_not_called_here(
+    pages: Pages, capfd: pytest.CaptureFixture[str]
+) -> None:
+    script = next(n for n, fn in pages.blocks.fns.items() if not fn.fn)
+    assert pages.join("abc", fn_index=script, data=[]) == 422
+    assert pages.listen("nobody") == "nothing was asked here; reload the page\n"
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_heartbeats_are_counted(pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gradio_calls, "MAX_HEARTBEATS", 2)
+    scope = {"type": "http", "path": "/gradio_api/heartbeat/abc", "query_string": b"", "headers": [], "method": "GET"}
+    said: list[int] = []
+
+    async def beat(ended: asyncio.Event) -> None:
+        async def app(*_: Any) -> None:
+            await ended.wait()
+
+        async def send(message: Any) -> None:
+            said.append(message.get("status", 0))
+
+        pages.calls._app = app  # type: ignore[assignment]
+        await pages.calls(scope, None, send)  # type: ignore[arg-type]
+
+    async def crowd() -> None:
+        ended = asyncio.Event()
+        tasks = [asyncio.create_task(beat(ended)) for _ in range(2)]
+        await asyncio.sleep(0)
+        await beat(ended)
+        ended.set()
+        await asyncio.gather(*tasks)
+        await beat(ended)
+
+    asyncio.run(crowd())
+    assert said == [503, 0]
+    assert pages.calls._heartbeats == 0

@@ -1,0 +1,83 @@
+"""A studio with a key in the browser: one link opens every page, and raters never hear of it."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from ui.conftest import Server
+from ui.live_page import LivePage
+from ui.rate_page import RatePage, Ratings
+from ui.test_rate_live import Live
+
+KEY = "a-key-that-nobody-guesses"
+
+
+@pytest.fixture(scope="module")
+def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ratings]:
+    """Listening tests on a server that wants a key."""
+    folder = tmp_path_factory.mktemp("keyed")
+    server = Server(folder, str(folder), "--key", KEY, script="ui/rate_server.py")
+    yield Ratings(server.url, folder)
+    server.stop()
+
+
+@pytest.fixture
+def new_page(chromium: Any) -> Iterator[Callable[[], Any]]:
+    """Opens a page in a browser that knows nothing yet."""
+    contexts: list[Any] = []
+
+    def make() -> Any:
+        contexts.append(chromium.new_context(viewport={"width": 1280, "height": 800}))
+        return contexts[-1].new_page()
+
+    yield make
+    for context in contexts:
+        context.close()
+
+
+def test_one_link_opens_every_page(keyed: Ratings, new_page: Callable[[], Any]) -> None:
+    page = new_page()
+    page.goto(keyed.url)
+    assert "This studio wants its key" in page.content()
+    live = LivePage(page, keyed.url)
+    page.goto(f"{keyed.url}?key={KEY}&tap=1")
+    assert page.url == f"{keyed.url}?tap=1"
+    live.type("one two three ")
+    live.finish()
+    live.wait_said()
+    for path in ("campaigns", "results"):
+        page.goto(keyed.url + path)
+        page.wait_for_selector(".owner-notice")
+    assert (live.errors, live.foreign) == ([], [])
+
+
+def test_the_key_can_be_typed(keyed: Ratings, new_page: Callable[[], Any]) -> None:
+    page = new_page()
+    page.goto(keyed.url + "campaigns")
+    page.get_by_label("Key").fill("not this one")
+    page.get_by_role("button", name="Open").click()
+    page.get_by_text("This is not the key").wait_for()
+    page.get_by_label("Key").fill(KEY)
+    page.get_by_role("button", name="Open").click()
+    page.wait_for_selector(".owner-notice")
+    assert page.url == keyed.url + "campaigns"
+
+
+def test_raters_need_no_key(keyed: Ratings, new_page: Callable[[], Any]) -> None:
+    page = new_page()
+    rating = RatePage(page, keyed, "mos", "panel", "P1")
+    rating.open()
+    rating.begin()
+    rating.page.wait_for_timeout(500)
+    refused = {one.url for one in rating.responses if one.status >= 400}
+    assert {url.removeprefix(keyed.url).partition("/heartbeat/")[0] for url in refused} <= {"gradio_api"}
+    assert (rating.errors, rating.foreign) == ([], [])
+
+
+def test_raters_of_live_tests_need_none_either(keyed: Ratings, new_page: Callable[[], Any]) -> None:
+    rating = RatePage(new_page(), keyed, "live", "panel", "P2")
+    rating.open()
+    live = Live(rating)
+    live.type()
+    live.hear()
+    assert (rating.errors, rating.foreign) == ([], [])
