@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from studio.engine.nets.products import NumberFormat, Product
-from studio.engine.nets.transformer import Decoder, DecoderConfig
+from studio.engine.nets.transformer import Block, Decoder, DecoderConfig
 from studio.engine.slots import KeyValueSlots
 
 _CHUNK = 2048  # positions of one table of angles
@@ -55,7 +55,7 @@ class Angles:
 class _Layer:
     """One block's folded weights."""
 
-    def __init__(self, block: torch.nn.Module, config: DecoderConfig, number_format: NumberFormat) -> None:
+    def __init__(self, block: Block, config: DecoderConfig, number_format: NumberFormat) -> None:
         d, heads, width = config.width, config.heads, config.head_width
         # x / |x| * sqrt(D) is the RMS norm; the gain and the root go into the product.
         qkv = block.qkv.weight * (block.norm_attention.weight * d**0.5)
@@ -75,7 +75,7 @@ class LeanDecoder:
     @torch.no_grad()
     def __init__(self, decoder: Decoder, number_format: NumberFormat = "float32") -> None:
         self.config = c = decoder.config
-        self._layers = [_Layer(block, c, number_format) for block in decoder.blocks]
+        self._layers = [_Layer(block, c, number_format) for block in decoder.layers()]
         self._device = decoder.norm.weight.device
         self._angles = Angles(c.head_width, c.rotary_base, self._device)
 

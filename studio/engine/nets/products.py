@@ -49,7 +49,7 @@ class Product(nn.Module):
         """The products of rows, each of an utterance of its own."""
         if self._format == "int8":
             rows = x.reshape(-1, x.shape[-1]).to(torch.bfloat16)
-            out = torch._weight_int8pack_mm(rows, self._weight, self._scales).float().view(*x.shape[:-1], -1)
+            out = torch.ops.aten._weight_int8pack_mm(rows, self._weight, self._scales).float().view(*x.shape[:-1], -1)
             return out if self._bias is None else out.add_(self._bias)
         if len(x) == 1 or x.device.type != "cpu" or torch.is_grad_enabled():
             return F.linear(x, self._weight, self._bias)

@@ -84,7 +84,8 @@ class Decoder(nn.Module):
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
         self.norm = nn.RMSNorm(config.width)
 
-    def _typed(self) -> Iterator[Block]:
+    def layers(self) -> Iterator[Block]:
+        """The blocks, in order."""
         for block in self.blocks:
             assert isinstance(block, Block)
             yield block
@@ -93,7 +94,7 @@ class Decoder(nn.Module):
         """Causal pass over whole sequences, [B, T, D] -> [B, T, D]."""
         positions = torch.arange(x.shape[1], device=x.device)
         cos, sin = rotary(positions, self.config.head_width, self.config.rotary_base)
-        for block in self._typed():
+        for block in self.layers():
             q, k, v = block.project(x, cos, sin)
             x = block.finish(x, attend_whole(q, k, v))
         return self.norm(x)
