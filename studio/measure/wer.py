@@ -14,6 +14,7 @@ from studio.measure.bootstrap import REPEATS, Interval, draw_counts, percentile_
 if TYPE_CHECKING:
     from whisper_normalizer.english import EnglishTextNormalizer
 
+_PLAIN = str.maketrans({"\u2019": "'", **dict.fromkeys("()[]<>", " ")})
 _GROUP = "pip install 'streaming-tts-studio[eval]'"
 
 
@@ -21,12 +22,13 @@ def scored_words(text: str) -> list[str]:
     """Words as they are scored, of what was asked for and of what was heard alike.
 
     Lower case and without marks, numbers in digits, contractions written out, American spelling, no "um" (appendix C
-    of Radford et al. 2022, the paper of Whisper).
+    of Radford et al. 2022, the paper of Whisper). Words in brackets count, which the paper takes for names of noises:
+    in a text that is read aloud they are spoken.
 
     Raises:
         NeedsPackage: whisper-normalizer is not installed.
     """
-    words = _normaliser()(text.replace("\u2019", "'")).split()
+    words = _normaliser()(text.translate(_PLAIN)).split()
     return [word for word in words if any(mark.isalnum() for mark in word)]
 
 

@@ -28,7 +28,7 @@ from studio.measure.wer import (
         ("The colour of the theatre's honour", "the color of the theater is honor"),
         ("Mr. Brown and Dr. Gray", "mister brown and doctor gray"),
         ("Um, hmm, well", "well"),
-        ("[noise] (laughs) hello", "hello"),
+        ("The Bible (printed in fourteen sixty-two) [and] others", "the bible printed in 1462 and others"),
         ("caf\u00e9 na\u00efve", "cafe naive"),
         ("fifty percent of $5.50", "50% of $5.50"),
         ("  ...  ", ""),
