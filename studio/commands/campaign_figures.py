@@ -1,8 +1,9 @@
 """``studio campaign`` elo, simulate and plan: the statistics alone, without a database."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, cast, get_args
+from typing import Annotated, Any, cast, get_args
 
 import typer
 
@@ -17,65 +18,92 @@ def elo(
     votes: Annotated[
         Path,
         typer.Argument(
-            help="CSV with a, b (or an export's system_a, system_b), outcome (a, b, tie, both_bad), perhaps rater."
+            help="CSV with a, b, outcome (a, b, tie, both_bad), and rater and item (the script) where known; or an "
+            "export."
         ),
     ],
-    method: Annotated[str, typer.Option(help="mle, gamma (converged) or dsm (30 sweeps, Gamma quantiles).")] = "gamma",
+    method: Annotated[
+        str,
+        typer.Option(
+            help="gamma (converged), mle, davidson (ties apart), posterior (Gibbs) or dsm (30 sweeps, Gamma quantiles)."
+        ),
+    ] = "gamma",
     centre: Annotated[float, typer.Option(help="The Elo of strength 1.")] = 2000.0,
     a0: Annotated[float, typer.Option(help="Shape of the Gamma prior.")] = 0.1,
     b0: Annotated[float, typer.Option(help="Rate of the Gamma prior.")] = 0.1,
-    seed: Annotated[int, typer.Option(help="Of the bootstrap.")] = 0,
+    campaign: Annotated[str, typer.Option(help="Of an export of several campaigns, the one that is meant.")] = "",
+    seed: Annotated[int, typer.Option(help="Of the posterior's draws.")] = 0,
     as_json: Json = False,
 ) -> None:
-    """Rank anybody's votes."""
-    from studio.mos.stats.columns import votes_from_csv
+    """Rank anybody's votes, and the differences between systems; intervals by rater and script where both are known.
+
+    Of an export exactly what the analysis counts is ranked; what was left out is said.
+    """
     from studio.mos.stats.elo import Method, elo_report
+    from studio.mos.stats.votes_file import votes_from_csv
 
     if method not in get_args(Method):
         raise BadOption(f"no method is called {method!r}", f"choose {', '.join(get_args(Method))}")
-    found = elo_report(votes_from_csv(votes), cast("Method", method), centre, a0, b0, seed)
+    read, left_out = votes_from_csv(votes, campaign)
+    found = elo_report(read, cast("Method", method), centre, a0, b0, seed)
     if as_json:
-        typer.echo(json.dumps(found))
+        typer.echo(json.dumps({**found, "left_out": left_out}))
         return
-    ranked = sorted(found["systems"].items(), key=lambda kv: -(kv[1]["elo"] or 0))
-    for system, row in ranked:
-        shown = [("-" if row[k] is None else f"{row[k]:8.1f}") for k in ("elo", "lo", "hi")]
-        typer.echo(f"{system:30} {shown[0]}  [{shown[1]}, {shown[2]}]")
-    typer.echo(
-        f"{found['votes']} votes, {found['raters'] or 'unknown'} raters, interval: {found['interval']}", err=True
-    )
-    for said in filter(None, (found["reason"], found["note"])):
+    _show_elo(found)
+    for why, count in left_out.items():
+        typer.secho(f"{count} rows left out: {why}", err=True)
+
+
+def _show_elo(found: dict[str, Any]) -> None:
+    from studio.mos.report.cells import between, number, p_value
+    from studio.mos.report.choices import elo_interval, elo_score, ranked
+
+    for system, row in ranked(found):
+        typer.echo(f"{system:30} {elo_score(row):>8}  {elo_interval(row)}")
+    typer.echo("\ndifferences, p corrected for all pairs (Holm)")
+    for d in found["differences"]:
+        one_sided = d["lo"] is not None and d["hi"] is None
+        shown = f"above {number(d['lo'], 0)}" if one_sided else between(d["lo"], d["hi"], 0)
+        typer.echo(f"{d['a'] + ' - ' + d['b']:40} {number(d['difference'], 0):>6}  {shown:16} {p_value(d['p_holm'])}")
+    raters, scripts = (found[what] or "unknown" for what in ("raters", "items"))
+    typer.echo(f"{found['votes']} votes, {raters} raters, {scripts} scripts, interval: {found['interval']}", err=True)
+    for said in filter(None, (found["reason"], *found["notes"])):
         typer.secho(said, err=True, fg="yellow")
 
 
 @campaign_figures.command("simulate")
 def simulate(
     runs: Annotated[int, typer.Option(min=10, help="Campaigns of each kind.")] = 400,
+    scripts: Annotated[
+        list[int] | None, typer.Option(min=2, help="Scripts of the tests of pairs; again for another number.")
+    ] = None,
     seed: Annotated[int, typer.Option()] = 0,
     as_json: Json = False,
 ) -> None:
-    """Whole campaigns with synthetic raters: how often each interval holds the truth."""
+    """Whole campaigns with synthetic raters: how often each interval holds the truth; pairs on few scripts and many."""
     from dataclasses import asdict
+    from functools import partial
 
     from rich.progress import Progress
 
-    from studio.mos.stats.simulate import elo_coverage, mos_coverage
+    from studio.mos.stats.planning.simulate import Coverage, elo_coverage, mos_coverage, preference_coverage
 
+    asked: dict[str, Callable[..., list[Coverage]]] = {"MOS": mos_coverage}
+    for count in scripts or (10, 100):
+        asked[f"preference, {count} scripts"] = partial(preference_coverage, scripts=count)
+        asked[f"Elo, {count} scripts"] = partial(elo_coverage, scripts=count)
+    rows: list[dict[str, Any]] = []
     with Progress(transient=True) as progress:
-        bars = [progress.add_task(what, total=runs) for what in ("MOS", "Elo")]
-        mos = mos_coverage(runs=runs, seed=seed, progress=lambda done, _: progress.update(bars[0], completed=done))
-        elos = elo_coverage(runs=runs, seed=seed, progress=lambda done, _: progress.update(bars[1], completed=done))
-    rows = [
-        {"test": test, **asdict(c), "mean": c.mean, "worst": c.worst}
-        for test, cs in (("MOS", mos), ("Elo", elos))
-        for c in cs
-    ]
+        for test, run in asked.items():
+            bar = progress.add_task(test, total=runs)
+            found = run(runs=runs, seed=seed, progress=lambda done, _, bar=bar: progress.update(bar, completed=done))
+            rows += [{"test": test, **asdict(c), "mean": c.mean, "worst": c.worst} for c in found]
     if as_json:
         typer.echo(json.dumps(rows))
         return
     for row in rows:
         typer.echo(
-            f"{row['test']:4} {row['method']:18} {row['over']:12} mean {row['mean']:.3f}  worst {row['worst']:.3f}"
+            f"{row['test']:24} {row['method']:16} {row['over']:8} mean {row['mean']:.3f}  worst {row['worst']:.3f}"
         )
 
 
@@ -97,8 +125,8 @@ def plan(
     """
     from dataclasses import asdict
 
-    from studio.mos.stats.planner import raters_for_elo, raters_needed
-    from studio.mos.stats.population import Voters
+    from studio.mos.stats.planning.planner import raters_for_elo, raters_needed
+    from studio.mos.stats.planning.population import Voters
 
     if test == "mos":
         found = raters_needed(half_width, items=items, share=share, seed=seed)

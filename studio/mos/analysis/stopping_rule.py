@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from studio.mos.campaign.config import StopRule
-from studio.mos.stats.compare import holm, two_sided_p
 
 ALPHA = 0.05
 PM = "\N{PLUS-MINUS SIGN}"
@@ -27,12 +26,11 @@ def p_values(tables: Tables) -> list[tuple[str, float | None]]:
     """Of every pair of systems, corrected for all pairs of its table; None where the data cannot say."""
     found: list[tuple[str, float | None]] = []
     for question, table in tables.get("questions", {}).items():
-        found += [(_pair(d, question), _known(d["p_holm"], d["interval"])) for d in table.get("differences", [])]
+        found += [(_pair(d, question), d["p_holm"]) for d in table.get("differences", [])]
     for question, table in tables.get("comparisons", {}).items():
-        found += [(_pair(d, question), _known(d["p_holm"], d["cmos"]["two_way"])) for d in table.get("pairs", [])]
+        found += [(_pair(d, question), d["p_holm"]) for d in table.get("pairs", [])]
     found += [(_pair(d), d["p_holm"]) for d in tables.get("identity", {}).get("pairs", [])]
-    pairs = tables.get("choices", {}).get("pairs", {}).get("raters", [])
-    return found + _corrected([(_pair(p), _share_p(p["share"])) for p in pairs])
+    return found + [(_pair(d), d["p_holm"]) for d in tables.get("choices", {}).get("pairs", {}).get("two_way", [])]
 
 
 def met(rule: StopRule, tables: Tables) -> tuple[bool, str]:
@@ -62,10 +60,10 @@ def _intervals(tables: Tables) -> Iterator[tuple[str, Mapping[str, Any]]]:
     for question, table in tables.get("comparisons", {}).items():
         for pair in table.get("pairs", []):
             yield _pair(pair, question), pair["cmos"]["two_way"]
-    for pair in tables.get("choices", {}).get("pairs", {}).get("raters", []):
+    for pair in tables.get("choices", {}).get("pairs", {}).get("two_way", []):
         yield _pair(pair), pair["share"]
     for pair in tables.get("identity", {}).get("pairs", []):
-        yield _pair(pair), pair["share"]["raters"]
+        yield _pair(pair), pair["share"]["two_way"]
 
 
 def _half(interval: Mapping[str, Any]) -> float | None:
@@ -73,24 +71,5 @@ def _half(interval: Mapping[str, Any]) -> float | None:
     return None if low is None or high is None or high <= low else (high - low) / 2
 
 
-def _known(p: float | None, interval: Mapping[str, Any]) -> float | None:
-    """A p value, unless it rests on answers that are all alike: these say nothing of their own error."""
-    return p if interval["se"] else None
-
-
 def _pair(pair: Mapping[str, Any], question: str = "") -> str:
     return f"{pair['a']} against {pair['b']}" + (f", {question}" if question else "")
-
-
-def _share_p(share: Mapping[str, Any]) -> float | None:
-    """Two-sided, of a share against one half, by its bootstrap over raters."""
-    if share["se"] is None and share["raters"] and share["mean"] in (0.0, 1.0):
-        return min(1.0, 2 * 0.5 ** share["raters"])  # all of one mind: the sign test, one vote a rater
-    if share["se"] is None or not share["df"]:
-        return None
-    return two_sided_p(share["mean"] - 0.5, share["se"], share["df"])
-
-
-def _corrected(pairs: list[tuple[str, float | None]]) -> list[tuple[str, float | None]]:
-    corrected = iter(holm(np.array([p for _, p in pairs if p is not None], np.float64)).tolist())
-    return [(name, None if p is None else next(corrected)) for name, p in pairs]

@@ -6,35 +6,38 @@ from typing import Any
 
 from studio.mos.kinds.base import Judged
 from studio.mos.stats import agreement, compare, elo, means, mushra, preference
-from studio.mos.stats.columns import Ratings, Votes, ratings_from_rows, votes_from_rows
+from studio.mos.stats.columns import Ratings, Scale, Vote, Votes, ratings_from_rows, votes_from_rows
 from studio.mos.stats.comparison import Compared, Heard, comparisons, identities, identity, order_effect
 
 A0 = B0 = 0.1  # shape and rate of the prior on strengths
 C = 2000.0  # the Elo of strength 1
-REPLICATES = 200  # of the rater bootstrap
+ELO_METHODS: tuple[elo.Method, ...] = ("gamma", "mle", "dsm", "davidson", "posterior")
 MATCH = "match"  # the question of an ABX screen
 
 
-def ratings_of(answers: Sequence[Judged], question: str) -> Ratings:
+def ratings_of(answers: Sequence[Judged], question: str, scale: Scale | None = None) -> Ratings:
     """The scores of one question as columns."""
-    return ratings_from_rows(
+    rows = [
         (a.rater, a.item, a.systems[slot], float(value))
         for a in answers
         for (asked, slot), value in a.scores.items()
         if asked == question
-    )
+    ]
+    return ratings_from_rows(rows, scale=scale)
 
 
 def votes_of(answers: Sequence[Judged]) -> Votes:
     """The choices as columns; ``a`` and ``b`` are what was shown first and second."""
     return votes_from_rows(
-        (a.systems[0], a.systems[1], a.outcomes["preference"], a.rater) for a in answers if "preference" in a.outcomes
+        Vote(a.systems[0], a.systems[1], a.outcomes["preference"], a.rater, a.item)
+        for a in answers
+        if "preference" in a.outcomes
     )
 
 
 def score_tables(answers: Sequence[Judged], question: str, low: int, high: int) -> dict[str, Any]:
     """Means with every interval, by system and by stimulus, differences between systems, agreement, a histogram."""
-    ratings = ratings_of(answers, question)
+    ratings = ratings_of(answers, question, Scale(low, high))
     if not len(ratings):
         return {"n": 0}
     matrix = agreement.score_matrix(ratings)
@@ -64,7 +67,7 @@ def score_tables(answers: Sequence[Judged], question: str, low: int, high: int) 
 
 
 def choice_tables(answers: Sequence[Judged], seed: int) -> dict[str, Any]:
-    """Preference of every pair with three intervals, Elo by every method, who is better than whom, sides."""
+    """Preference of every pair with four intervals, Elo by every method, who is better than whom, sides."""
     votes = votes_of(answers)
     if not len(votes):
         return {"n": 0}
@@ -73,14 +76,12 @@ def choice_tables(answers: Sequence[Judged], seed: int) -> dict[str, Any]:
         "n": len(votes),
         "names": votes.systems,
         "pairs": {
-            method: [asdict(p) for p in preference.all_pairs(votes, method, seed=seed)]
-            for method in ("raters", "exact", "wilson")
+            method: [asdict(p) for p in preference.all_pairs(votes, method)]
+            for method in ("two_way", "by_rater", "exact", "wilson")
         },
-        "elo": {
-            method: elo.elo_report(votes, method, C, A0, B0, seed=seed, replicates=REPLICATES)
-            for method in ("gamma", "mle", "dsm")
-        },
-        "constants": {"a0": A0, "b0": B0, "c": C, "replicates": REPLICATES},
+        "elo": {method: elo.elo_report(votes, method, C, A0, B0, seed=seed) for method in ELO_METHODS}
+        | {"by_rater": elo.elo_report(votes, "gamma", C, A0, B0, clusters="by_rater")},
+        "constants": {"a0": A0, "b0": B0, "c": C},
         # how often each side won, whatever was on it: far from one half, the sides were not alike
         "sides": {outcome: first.count(outcome) for outcome in ("a", "b", "tie", "both_bad")},
     }
@@ -88,7 +89,7 @@ def choice_tables(answers: Sequence[Judged], seed: int) -> dict[str, Any]:
 
 def screened_tables(answers: Sequence[Judged], question: str, low: int, high: int) -> dict[str, Any]:
     """The tables of a MUSHRA question after its post-screening; beside them who went, and everybody's means."""
-    ratings = ratings_of(answers, question)
+    ratings = ratings_of(answers, question, Scale(low, high))
     hidden = {a.reference for a in answers if a.reference is not None}
     if not len(ratings) or not hidden:
         return {"questions": {question: score_tables(answers, question, low, high)}}
@@ -108,7 +109,9 @@ def screened_tables(answers: Sequence[Judged], question: str, low: int, high: in
     }
 
 
-def comparison_tables(answers: Sequence[Judged], question: str, baseline: str | None) -> dict[str, Any]:
+def comparison_tables(
+    answers: Sequence[Judged], question: str, low: int, high: int, baseline: str | None
+) -> dict[str, Any]:
     """CMOS of every pair, signs corrected for the order, and whether the order itself had an effect."""
     given = [
         Compared(a.rater, a.item, a.systems[0], a.systems[1], a.scores[question, 1])
@@ -119,23 +122,23 @@ def comparison_tables(answers: Sequence[Judged], question: str, baseline: str | 
         return {"n": 0}
     return {
         "n": len(given),
-        "pairs": [asdict(c) for c in comparisons(given, baseline)],
-        "order": asdict(order_effect(given)),
+        "pairs": [asdict(c) for c in comparisons(given, baseline, Scale(low, high))],
+        "order": asdict(order_effect(given, Scale(low, high))),
     }
 
 
-def identity_tables(answers: Sequence[Judged], seed: int) -> dict[str, Any]:
+def identity_tables(answers: Sequence[Judged]) -> dict[str, Any]:
     """How often X was found, by pair and in all; and how often each answer was given, whatever X was."""
     said = [(a, a.outcomes[MATCH]) for a in answers if MATCH in a.outcomes]
     if not said:
         return {"n": 0}
     heard = [
-        Heard(a.rater, a.systems[0], a.systems[1], a.systems[0 if outcome == "a" else 1] == a.reference)
+        Heard(a.rater, a.item, a.systems[0], a.systems[1], a.systems[0 if outcome == "a" else 1] == a.reference)
         for a, outcome in said
     ]
     return {
         "n": len(heard),
-        "pairs": [asdict(i) for i in identities(heard, seed)],
-        "all": asdict(identity("", "", heard, seed)),
+        "pairs": [asdict(i) for i in identities(heard)],
+        "all": asdict(identity("", "", heard)),
         "said": {side: sum(outcome == side for _, outcome in said) for side in ("a", "b")},
     }

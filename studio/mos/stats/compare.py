@@ -7,8 +7,16 @@ import numpy as np
 
 from studio.core.errors import BadOption
 from studio.mos.stats.columns import F8, Ratings
-from studio.mos.stats.distributions import t_cdf
-from studio.mos.stats.interval import Clusters, Interval, bounds, clustered, finite, present, t_quantile
+from studio.mos.stats.interval import (
+    Clusters,
+    Interval,
+    alike,
+    clustered,
+    ends,
+    finite,
+    p_against,
+    present,
+)
 
 
 @dataclass(frozen=True)
@@ -58,11 +66,11 @@ def difference(ratings: Ratings, a: str, b: str, clusters: Clusters = "two_way",
     rater, item = ratings.rater[both], ratings.item[both]
     se, df = clustered(influence[both], rater, item, clusters)
     mean = means[0] - means[1]
-    low, high = bounds(mean, se, t_quantile(df, level))
-    interval = Interval(
-        mean, low, high, finite(se), df, int(both.sum()), present(rater), present(item), clusters, level
-    )
-    p = None if low is None else two_sided_p(mean, se, df)
+    scale = None if ratings.scale is None else ratings.scale.of_differences
+    low, high = ends(mean, se, df, level, scale, null=0.0)
+    spread = None if alike(se) else finite(se)
+    interval = Interval(mean, low, high, spread, df, int(both.sum()), present(rater), present(item), clusters, level)
+    p = p_against(interval, 0.0, scale)
     return Difference(a, b, interval, p, p)
 
 
@@ -73,13 +81,6 @@ def holm(p: F8) -> F8:
     out = np.empty(len(p))
     out[order] = np.minimum(stepped, 1.0)
     return out
-
-
-def two_sided_p(mean: float, se: float, df: float) -> float:
-    """P(|T| at least this far from nought) of a mean with its standard error."""
-    if se == 0:
-        return 1.0 if mean == 0 else 0.0
-    return float(2 * t_cdf(df, -abs(mean) / se))
 
 
 def _code(ratings: Ratings, name: str) -> int:

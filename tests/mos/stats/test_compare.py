@@ -9,7 +9,7 @@ from statsmodels.stats.multitest import multipletests
 from studio.core.errors import BadOption
 from studio.mos.stats.columns import ratings_from_rows
 from studio.mos.stats.compare import all_pairs, difference, holm
-from studio.mos.stats.population import Listeners, draw_ratings
+from studio.mos.stats.planning.population import Listeners, draw_ratings
 
 
 def drawn(seed=0, share=1.0):

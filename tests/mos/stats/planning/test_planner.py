@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from studio.core.errors import BadOption
-from studio.mos.stats.planner import evened, half_widths, raters_for_elo, raters_needed
-from studio.mos.stats.population import Listeners, Voters
+from studio.mos.stats.planning.planner import evened, half_widths, raters_for_elo, raters_needed
+from studio.mos.stats.planning.population import Listeners, Voters
 
 WHO = Listeners(systems=(3.0,), low=None, noise_spread=0.0, clickers=0.0)
 

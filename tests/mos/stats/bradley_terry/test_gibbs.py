@@ -5,10 +5,10 @@ import pytest
 from scipy.stats import beta
 
 from studio.core.errors import BadOption
-from studio.mos.stats import gibbs
+from studio.mos.stats.bradley_terry import gibbs
+from studio.mos.stats.bradley_terry.fit import fit
 from studio.mos.stats.columns import votes_from_rows
-from studio.mos.stats.elo import fit
-from studio.mos.stats.population import Voters, draw_votes
+from studio.mos.stats.planning.population import Voters, draw_votes
 
 TWO = votes_from_rows([("x", "y", "a", None)] * 7 + [("x", "y", "b", None)] * 3)
 

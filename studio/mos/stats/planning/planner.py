@@ -8,13 +8,13 @@ import numpy as np
 from scipy.optimize import isotonic_regression  # pyright: ignore[reportMissingTypeStubs]
 
 from studio.core.errors import BadOption
+from studio.mos.stats.bradley_terry.error import clustered_spread
+from studio.mos.stats.bradley_terry.fit import fit
 from studio.mos.stats.columns import F8
-from studio.mos.stats.elo import bootstrap, fit
 from studio.mos.stats.means import mean_of
-from studio.mos.stats.population import Listeners, Voters, draw_ratings, draw_votes
+from studio.mos.stats.planning.population import Listeners, Voters, draw_ratings, draw_votes
 
 MOST_RATERS = 1024
-REPLICATES = 100  # of the bootstrap: a plan needs no more
 
 Show = Callable[[int, float], None]
 
@@ -86,7 +86,7 @@ def raters_for_elo(
 ) -> Plan:
     """The fewest raters for intervals of centred Elo with this median half width, of the system that fares worst.
 
-    The interval is the default one: Gamma prior, bootstrap over raters, standard error times t(raters - 1).
+    The interval is the default one: Gamma prior, by rater and script.
 
     Args:
         half_width: wanted, in Elo.
@@ -121,7 +121,7 @@ def elo_half_widths(
     found = np.full(runs, np.inf)
     for run in range(runs):
         votes = draw_votes(who, rng, raters, pairs, scripts)
-        spread = bootstrap(votes, fit(votes), replicates=REPLICATES, seed=seed + run, level=level)
+        spread = clustered_spread(votes, fit(votes), level=level)
         widest = float(np.max(spread.high - spread.low)) / 2
         found[run] = widest if np.isfinite(widest) else np.inf
     return found

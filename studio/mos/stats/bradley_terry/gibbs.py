@@ -3,19 +3,22 @@
 import numpy as np
 
 from studio.core.errors import BadOption
+from studio.mos.stats.bradley_terry.fit import ELO_PER_E, Fit, Spread, centred
+from studio.mos.stats.bradley_terry.strength import solve
 from studio.mos.stats.columns import F8
-from studio.mos.stats.elo import ELO_PER_E, Fit, Spread, centred
 from studio.mos.stats.interval import tails
-from studio.mos.stats.strength import solve
 
 CHAINS = 8
+BETTER = "posterior probability under the prior, votes as independent"
 
 
 def draws(wins: F8, a0: float = 0.1, b0: float = 0.1, kept: int = 500, burn_in: int = 100, seed: int = 0) -> F8:
     """Centred Elo scores drawn from the posterior, [8 * kept, S].
 
     Each turn draws a latent Z_ij ~ Gamma(n_ij, rate p_i + p_j) for every pair that met, then
-    p_i ~ Gamma(a0 + wins_i, rate b0 + sum_j Z_ij). Eight chains start at the posterior mode of ln p.
+    p_i ~ Gamma(a0 + wins_i, rate b0 + sum_j Z_ij), and then the common scale anew: votes say nothing of it, so the sum
+    of all p is Gamma(S a0, rate b0) whatever they are (section 5 there; without this move the chain drags its scale
+    along and all but stands still). Eight chains start at the posterior mode of ln p.
 
     Args:
         wins: [S, S], row beats column; ties are half a win each.
@@ -39,6 +42,8 @@ def draws(wins: F8, a0: float = 0.1, b0: float = 0.1, kept: int = 500, burn_in: 
     for turn in range(-burn_in, kept):
         latent = rng.standard_gamma(met, (CHAINS, len(met))) / (p[:, first] + p[:, second])
         p = rng.standard_gamma(won, p.shape) / (b0 + latent @ ends)
+        scale = rng.standard_gamma(len(wins) * a0, (CHAINS, 1)) / b0
+        p = p * (scale / p.sum(axis=1, keepdims=True))
         if turn >= 0:
             out[turn] = p
     return centred(ELO_PER_E * np.log(out)).reshape(-1, len(wins))
@@ -57,4 +62,5 @@ def spread(fitted: Fit, c: float = 2000.0, kept: int = 500, seed: int = 0, level
     difference_low, difference_high = np.quantile(apart, tails(level), axis=0)
     better = (apart > 0).mean(axis=0)
     np.fill_diagonal(better, 0.5)
-    return Spread(low, high, difference_low, difference_high, better, "Gibbs: quantiles of the centred posterior")
+    label = "posterior: quantiles of Gibbs draws, votes taken as independent"
+    return Spread(low, high, difference_low, difference_high, better, label, BETTER)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from studio.core.errors import BadOption
-from studio.mos.stats.columns import BOTH_BAD, F8, TIE, A, B, Mask, Ratings, Votes
+from studio.mos.stats.columns import BOTH_BAD, F8, TIE, A, B, Mask, Ratings, Scale, Votes
 
 
 @dataclass(frozen=True)
@@ -90,9 +90,9 @@ def draw_ratings(
     rater, item, system = (axis.ravel() for axis in np.indices(shape))
     if own_items:
         item = rater * items + item
-    drawn = Ratings(
-        score.ravel(), rater, item, system, _names("r", raters), _names("i", items * scripts), _names("s", systems)
-    )
+    names = _names("r", raters), _names("i", items * scripts), _names("s", systems)
+    scale = None if who.low is None else Scale(who.low, who.high)
+    drawn = Ratings(score.ravel(), rater, item, system, *names, scale)
     return drawn if share >= 1 else drawn.where(_heard(rng, raters, items, share)[rater, item])
 
 
@@ -115,7 +115,8 @@ def draw_votes(who: Voters, rng: np.random.Generator, raters: int, pairs: int, s
     outcome = np.where(rng.random(n) < chance, A, B)
     apart = rng.random(n)
     outcome = np.where(apart < who.ties, TIE, np.where(apart < who.ties + who.both_bad, BOTH_BAD, outcome))
-    return Votes(a, b, outcome.astype(np.uint8), rater, _names("s", systems), _names("r", raters))
+    names = _names("i", n if scripts is None else scripts)
+    return Votes(a, b, outcome.astype(np.uint8), rater, _names("s", systems), _names("r", raters), script, names)
 
 
 def _heard(rng: np.random.Generator, raters: int, items: int, share: float) -> Mask:
