@@ -23,6 +23,11 @@ from studio.mos.report.choices import choice_tables, more_choice_tables
 from studio.mos.report.pairs import comparison_tables, identity_tables, pair_intervals, screened_table
 from studio.mos.report.raters import consistency_tables, take_table
 
+UNEQUAL_SCRIPTS = (
+    "The systems have not been rated on the same scripts, so their means are of different scripts; differences are of "
+    "the scripts that both of two said."
+)
+
 
 def paper_tables(results: Mapping[str, Any]) -> list[Table]:
     """What the papers print: means by system (000, 004), a page of systems (002), preferences (001), Elo (002).
@@ -105,8 +110,12 @@ def _means(results: Mapping[str, Any]) -> Table:
             rows.append([name, *cells, str(max(i["n"] for i in found if i))])
     columns = ["System", *(f"{q['id']} ({q['low']}-{q['high']})" for q, _ in found_of), "ratings"]
     caption = "Degradation mean opinion score" if results["kind"] == "dcr" else "Mean opinion score"
-    few = few_raters(i for _, t in found_of for i in t["systems"]["two_way"].values())
-    return Table(f"{caption} {PM} 95% interval", columns, rows, [TWO_WAY, *few])
+    notes = [TWO_WAY, *few_raters(i for _, t in found_of for i in t["systems"]["two_way"].values())]
+    if any(d["left_out"] for _, t in found_of for d in t["differences"]):
+        items = found_of[0][1]["systems"]["two_way"]
+        counts = ", ".join(f"{name} {i['items']}" for name, i in items.items())
+        notes.append(f"Scripts with ratings: {counts}. {UNEQUAL_SCRIPTS}")
+    return Table(f"{caption} {PM} 95% interval", columns, rows, notes)
 
 
 def _page_of_systems(results: Mapping[str, Any]) -> Table:
@@ -158,15 +167,20 @@ def _differences(question: str, table: Mapping[str, Any], digits: int) -> Table:
     rows = [
         [
             f"{d['a']} {MINUS} {d['b']}",
-            number(d["interval"]["mean"], digits),
+            number(d["interval"]["mean"], digits) if d["interval"]["items"] else NONE,
             between(d["interval"]["low"], d["interval"]["high"], digits),
             p_value(d["p"]),
             p_value(d["p_holm"]),
         ]
         for d in table["differences"]
     ]
-    note = "What a rater or a script does to both systems cancels; p corrected for all pairs (Holm 1979)."
-    return Table(f"{question}: differences", ["Pair", "difference", "95% interval", "p", "p, Holm"], rows, [note])
+    notes = ["What a rater or a script does to both systems cancels; p corrected for all pairs (Holm 1979)."]
+    columns = ["Pair", "difference", "95% interval", "p", "p, Holm"]
+    if any(d["left_out"] for d in table["differences"]):
+        columns.append("common scripts")
+        rows = [[*row, str(d["interval"]["items"])] for row, d in zip(rows, table["differences"], strict=True)]
+        notes.append(UNEQUAL_SCRIPTS)
+    return Table(f"{question}: differences", columns, rows, notes)
 
 
 def _agreement(question: str, table: Mapping[str, Any]) -> Table:

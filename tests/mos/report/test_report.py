@@ -151,6 +151,20 @@ def test_an_undefeated_system_is_named_in_tables_drawings_and_notes(found: dict[
     assert figure_of(results).data[0].marker.symbol[0] == "triangle-right"
 
 
+def test_unequal_scripts_are_said(found: dict[str, Any]) -> None:
+    whole = found["mos"]["tables"]["questions"]
+    assert not any("same scripts" in note for t in paper_tables(found["mos"]) for note in t.notes)
+    table = whole["naturalness"]
+    one, *others = table["differences"]
+    one = one | {"left_out": 2, "interval": one["interval"] | {"items": 1}}
+    questions = whole | {"naturalness": table | {"differences": [one, *others]}}
+    results = found["mos"] | {"tables": {"questions": questions}}
+    [means] = paper_tables(results)
+    assert any("Scripts with ratings: heron 3, osprey 3, teal 3." in note for note in means.notes)
+    differences = next(t for t in detail_tables(results) if t.caption == "naturalness: differences")
+    assert differences.columns[-1] == "common scripts" and [row[-1] for row in differences.rows] == ["1", "3", "3"]
+
+
 @pytest.mark.parametrize("name", ["mos", "pairs", "page", "empty"])
 def test_the_html_loads_nothing_runs_nothing_and_shows_text_as_text(name: str, found: dict[str, Any]) -> None:
     text = html(found[name])

@@ -46,7 +46,7 @@ def draws(wins: F8, a0: float = 0.1, b0: float = 0.1, kept: int = 500, burn_in: 
         latent = rng.standard_gamma(met, (CHAINS, len(met))) / (p[:, first] + p[:, second])
         p = rng.standard_gamma(won, p.shape) / (b0 + latent @ ends)
         for group in rng.permutation(len(parts))[:_GROUPS] if len(parts) > 1 else ():
-            p = _stepped(p, parts[group], wins, a0, b0, rng)
+            p = _stepped(p, parts[int(group)], wins, a0, b0, rng)
         scale = rng.standard_gamma(len(wins) * a0, (CHAINS, 1)) / b0
         p = p * (scale / p.sum(axis=1, keepdims=True))
         if turn >= 0:
