@@ -125,6 +125,21 @@ def mos_coverage(
     show("mos-coverage", bench_mos_coverage(setting), as_json, save)
 
 
+@bench.command("mos-plan")
+def mos_plan(
+    runs: Annotated[int, typer.Option(min=1, help="Tests tried with the planned number.")] = 400,
+    small_pilots: Annotated[int, typer.Option(min=1, help="Pilots as small as labs have them.")] = 40,
+    seed: Annotated[int, typer.Option(help="Of the crowd.")] = 0,
+    as_json: Json = False,
+    save: Save = False,
+) -> None:
+    """Whether the planner's number of raters is enough in another population of the same variances."""
+    from studio.bench.mos.plan import PlanSetting, bench_mos_plan
+
+    setting = PlanSetting(runs=runs, small_pilots=small_pilots, seed=seed, quiet=as_json)
+    show("mos-plan", bench_mos_plan(setting), as_json, save)
+
+
 @bench.command()
 def screenshot(
     out: Annotated[Path, typer.Argument(help="PNG file to write.")],

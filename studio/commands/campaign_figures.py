@@ -1,14 +1,18 @@
-"""``studio campaign`` elo, simulate and plan: the statistics alone, without a database."""
+"""``studio campaign`` elo, simulate and plan: the statistics alone; without a database, but for a plan's pilot."""
 
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 import typer
 
-from studio.commands.common import Json
+from studio.commands.common import DEFAULT_DATA, Data, Database, Json, opened
 from studio.core.errors import BadOption
+
+if TYPE_CHECKING:
+    from studio.mos.stats.planning.planner import Test
+    from studio.mos.stats.planning.population import Listeners, Voters
 
 campaign_figures = typer.Typer()
 
@@ -109,35 +113,70 @@ def simulate(
 
 @campaign_figures.command("plan")
 def plan(
-    half_width: Annotated[float, typer.Argument(help="Half width of the interval that is wanted: points, or Elo.")],
-    test: Annotated[str, typer.Option(help="mos, or elo for preferences.")] = "mos",
+    half_width: Annotated[
+        float, typer.Argument(help="Half width that is wanted: steps, points of 100, Elo, or a share such as 0.05.")
+    ],
+    test: Annotated[str | None, typer.Option(help="mos, mushra, cmos, preference or elo; the pilot's, or mos.")] = None,
     items: Annotated[int, typer.Option(min=2, help="Scripts.")] = 30,
-    share: Annotated[float, typer.Option(min=0.01, max=1.0, help="MOS: share of the scripts each rater hears.")] = 1.0,
-    systems: Annotated[int, typer.Option(min=2, help="Elo: systems, spread evenly.")] = 5,
+    share: Annotated[
+        float, typer.Option(min=0.01, max=1.0, help="Share of the scripts that each rater hears, of every system.")
+    ] = 1.0,
+    systems: Annotated[int | None, typer.Option(min=1, help="Systems; 4, of pairs 2, of Elo 5 unless given.")] = None,
     spread: Annotated[float, typer.Option(min=0.0, help="Elo: between the best and the worst system.")] = 300.0,
     pairs: Annotated[int, typer.Option(min=1, help="Elo: pairs that each rater judges.")] = 20,
+    pilot: Annotated[
+        str | None, typer.Option(help="A campaign whose systems and variances of raters and scripts are taken.")
+    ] = None,
+    question: Annotated[str, typer.Option(help="Of the pilot's questions, the one that is planned for.")] = "",
+    runs: Annotated[int, typer.Option(min=10, help="Simulated tests of each number of raters.")] = 200,
     seed: Annotated[int, typer.Option()] = 0,
+    database: Database = "",
+    data: Data = DEFAULT_DATA,
     as_json: Json = False,
 ) -> None:
-    """How many raters an interval of that width needs, of a MOS or of Elo scores, by simulation.
+    """How many raters it takes until the intervals of all systems (or pairs) are that narrow in 80% of simulated tests.
 
-    The widths listed are medians, evened out where their noise would let them rise with more raters.
+    The widths listed are what 80% of the tests keep to, evened out where noise would let them rise with more raters.
     """
     from dataclasses import asdict
 
-    from studio.mos.stats.planning.planner import raters_for_elo, raters_needed
-    from studio.mos.stats.planning.population import Voters
+    from studio.mos.stats.planning.planner import Test, raters_for_elo, raters_for_means, usual
+    from studio.mos.stats.planning.population import Listeners, Voters
 
-    if test == "mos":
-        found = raters_needed(half_width, items=items, share=share, seed=seed)
-    elif test == "elo":
-        who = Voters(systems=tuple(spread * (k / (systems - 1) - 0.5) for k in range(systems)))
-        found = raters_for_elo(half_width, who, pairs=pairs, scripts=items, seed=seed)
+    if test is not None and test not in get_args(Test):
+        raise BadOption(f"there is no plan for {test!r}", f"choose {', '.join(get_args(Test))}")
+    wanted = cast("Test | None", test)
+    if pilot is not None:
+        wanted, who = _of_pilot(pilot, wanted, question, database, data)
+    elif wanted == "elo":
+        count = systems or 5
+        who = Voters(systems=tuple(spread * (k / max(1, count - 1) - 0.5) for k in range(count)))
     else:
-        raise BadOption(f"there is no plan for {test!r}", "choose mos or elo")
+        wanted = wanted or "mos"
+        who = usual(wanted, systems or (4 if wanted in ("mos", "mushra") else 2))
+    if isinstance(who, Listeners):
+        found = raters_for_means(half_width, who, items=items, share=share, runs=runs, seed=seed)
+    else:
+        found = raters_for_elo(half_width, who, pairs=pairs, scripts=items, runs=runs, seed=seed)
     if as_json:
-        typer.echo(json.dumps(asdict(found)))
+        typer.echo(json.dumps({"test": wanted, **asdict(found), "population": asdict(who)}))
         return
     for raters, width in found.curve:
         typer.echo(f"{raters:5} raters  +- {width:.3f}")
-    typer.echo(f"{found.raters} raters give +- {found.half_width:.3f}")
+    what = "pairs" if wanted in ("cmos", "preference") else "systems"
+    typer.echo(
+        f"{found.raters} raters give +- {found.half_width:.3f} or less for all {len(who.systems)} {what} in "
+        f"{found.sure:.0%} of tests"
+    )
+    if pilot is None:
+        typer.secho("the variances are usual ones; --pilot takes those of a campaign of yours", err=True, fg="yellow")
+
+
+def _of_pilot(
+    name: str, test: "Test | None", question: str, database: str, data: Path
+) -> "tuple[Test, Listeners | Voters]":
+    from studio.mos.analysis.pilot import population_of
+    from studio.mos.rating.campaigns import find
+
+    with opened(database, data) as listening, listening.store.read() as session:
+        return population_of(session, find(session, name), test, question)

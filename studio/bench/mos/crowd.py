@@ -50,27 +50,28 @@ class Crowd:
         Returns:
             raters * scripts * systems rows.
         """
-        shape = (raters, scripts, len(self.systems))
-        each = raters if own_scripts else 1
-        heard = np.array(self.systems) + rng.normal(0, self.rater_sd, (raters, 1, 1))
-        heard = heard + rng.normal(0, self.taste_sd, (raters, 1, shape[2]))
-        heard = heard + rng.normal(0, self.script_sd, (each, scripts, 1))
-        heard = heard + rng.normal(0, self.favour_sd, (each, scripts, shape[2]))
-        heard = heard + self._scatter(rng, (raters, 1, 1)) * self._noise(rng, shape)
+        heard = self._heard(rng, raters, scripts, own_scripts)
         borders = np.array([1.5, 2.5, 3.5, 4.5]) + rng.normal(0, 0.15, (raters, 1, 1, 4))
-        reach = np.exp(rng.normal(0, self.reach_sd, (raters, 1, 1, 1)))
+        reach = self._reach(rng, raters)[..., None]
         score: F8 = 1.0 + (heard[..., None] > 3 + reach * (borders - 3)).sum(axis=-1)
-        clicks = rng.random(raters) < self.clickers
-        score[clicks] = rng.integers(1, 6, (int(clicks.sum()), *shape[1:]))
-        rater, script, system = (axis.ravel() for axis in np.indices(shape))
-        script = rater * scripts + script if own_scripts else script
-        names = _names("r", raters), _names("i", scripts * each), _names("s", shape[2])
-        return Ratings(score.ravel(), rater, script, system, *names, Scale(1, 5))
+        return self._rows(rng, score, Scale(1, 5), own_scripts)
+
+    def sliders(self, rng: np.random.Generator, raters: int, scripts: int, own_scripts: bool = False) -> Ratings:
+        """The same on a scale of 0 to 100, set to round numbers."""
+        heard = self._heard(rng, raters, scripts, own_scripts)
+        score = 50 + 25 * (heard - 3) / self._reach(rng, raters)
+        return self._rows(rng, np.clip(5 * np.rint(score / 5), 0, 100), Scale(0, 100), own_scripts)
+
+    def comparisons(self, rng: np.random.Generator, raters: int, scripts: int, own_scripts: bool = False) -> Ratings:
+        """Every rater compares each other system with the first on every script, -3 to 3, signs corrected (CMOS)."""
+        heard = self._heard(rng, raters, scripts, own_scripts)
+        gap = 2 * (heard[..., 1:] - heard[..., :1]) / self._reach(rng, raters)
+        return self._rows(rng, np.clip(np.rint(gap), -3, 3), Scale(-3, 3), own_scripts)
 
     def votes(
         self, rng: np.random.Generator, raters: int, pairs: int, scripts: int, own_scripts: bool = False
     ) -> Votes:
-        """Every rater judges so many pairs of random systems, each script as often as the others as far as it goes.
+        """Every rater judges so many pairs of random systems, no script again while there are others.
 
         Returns:
             raters * pairs votes.
@@ -79,8 +80,8 @@ class Crowd:
         rater = np.repeat(np.arange(raters), pairs)
         a = rng.integers(systems, size=n)
         b = (a + rng.integers(1, systems, size=n)) % systems
-        script: I8 = rng.permuted(np.tile(np.arange(pairs) % scripts, (raters, 1)), axis=1).ravel()
-        script = np.arange(n) if own_scripts else script
+        each = rng.permuted(np.tile(np.arange(scripts), (raters, 1)), axis=1)
+        script: I8 = np.arange(n) if own_scripts else np.tile(each, pairs // scripts + 1)[:, :pairs].ravel()
         heard = np.array(self.systems)
         taste = rng.normal(0, self.taste_sd, (raters, systems))
         favour = rng.normal(0, self.favour_sd, (n if own_scripts else scripts, systems))
@@ -93,6 +94,29 @@ class Crowd:
         outcome = np.where(clicks, rng.integers(3, size=n), outcome).astype(np.uint8)
         names = _names("s", systems), _names("r", raters)
         return Votes(a, b, outcome, rater, *names, script, _names("i", n if own_scripts else scripts))
+
+    def _heard(self, rng: np.random.Generator, raters: int, scripts: int, own_scripts: bool) -> F8:
+        """What is perceived, [raters, scripts, systems]."""
+        shape = (raters, scripts, len(self.systems))
+        each = raters if own_scripts else 1
+        heard = np.array(self.systems) + rng.normal(0, self.rater_sd, (raters, 1, 1))
+        heard = heard + rng.normal(0, self.taste_sd, (raters, 1, shape[2]))
+        heard = heard + rng.normal(0, self.script_sd, (each, scripts, 1))
+        heard = heard + rng.normal(0, self.favour_sd, (each, scripts, shape[2]))
+        return heard + self._scatter(rng, (raters, 1, 1)) * self._noise(rng, shape)
+
+    def _reach(self, rng: np.random.Generator, raters: int) -> F8:
+        return np.exp(rng.normal(0, self.reach_sd, (raters, 1, 1)))
+
+    def _rows(self, rng: np.random.Generator, score: F8, scale: Scale, own_scripts: bool) -> Ratings:
+        """Scores [raters, scripts, systems] as rows, those of people who click at random drawn anew."""
+        raters, scripts, systems = score.shape
+        clicks = rng.random(raters) < self.clickers
+        score[clicks] = rng.integers(int(scale.low), int(scale.high) + 1, (int(clicks.sum()), scripts, systems))
+        rater, script, system = (axis.ravel() for axis in np.indices(score.shape))
+        script = rater * scripts + script if own_scripts else script
+        names = _names("r", raters), _names("i", scripts * (raters if own_scripts else 1)), _names("s", systems)
+        return Ratings(score.ravel(), rater, script, system, *names, scale)
 
     def _scatter(self, rng: np.random.Generator, shape: tuple[int, ...]) -> F8:
         return self.noise_sd * np.exp(rng.normal(0, 0.3, shape))

@@ -53,6 +53,7 @@ def test_what_the_crowd_is():
     assert len(crowd.ratings(rng, 3, 4, own_scripts=True).items) == 12
     votes = crowd.votes(rng, 400, 20, 10)
     assert (np.bincount(votes.item) == 800).all()
+    assert len(set(crowd.votes(rng, 30, 5, 10).item)) == 10
     shares = np.bincount(votes.outcome, minlength=4) / len(votes)
     assert 0.02 < shares[2] < 0.2 and 0.01 < shares[3] < shares[2]
     wins = np.where(votes.outcome == 0, votes.a, votes.b)[votes.outcome < 2]

@@ -50,7 +50,8 @@ class Voters:
         item_system_sd: how a script suits one system.
         noise_spread: standard deviation of ln of a rater's noise over raters; 1 is Bradley-Terry's own noise.
         clickers: share of raters who answer at random.
-        ties: share of votes that are a tie; likewise ``both_bad``.
+        ties: share of votes between equals that are a tie; fewer where one is better (Davidson 1970).
+        both_bad: share of votes that neither will do, whoever they are.
     """
 
     systems: tuple[float, ...] = (-300, -200, -100, 0, 100, 200, 300)
@@ -110,11 +111,13 @@ def draw_votes(who: Voters, rng: np.random.Generator, raters: int, pairs: int, s
     suits = rng.normal(0, who.item_system_sd, (n if scripts is None else scripts, systems))
     gap = elo[a] - elo[b] + taste[rater, a] - taste[rater, b] + suits[script, a] - suits[script, b]
     scale = np.exp(rng.normal(0, who.noise_spread, raters))[rater]
-    chance = 1 / (1 + 10 ** (-gap / (400 * scale)))
-    chance = np.where((rng.random(raters) < who.clickers)[rater], 0.5, chance)
-    outcome = np.where(rng.random(n) < chance, A, B)
-    apart = rng.random(n)
-    outcome = np.where(apart < who.ties, TIE, np.where(apart < who.ties + who.both_bad, BOTH_BAD, outcome))
+    clicks = (rng.random(raters) < who.clickers)[rater]
+    half = np.where(clicks, 0.0, np.clip(gap / (400 * scale), -99, 99)) * np.log(10) / 2
+    tie = 2 * who.ties / (1 - who.ties)
+    parts = np.cumsum([np.exp(half), np.exp(-half), np.full(n, tie)], axis=0)
+    outcome = (rng.random(n) * parts[2] > parts[:2]).sum(axis=0)
+    outcome = np.array([A, B, TIE])[outcome]
+    outcome = np.where(rng.random(n) < who.both_bad, BOTH_BAD, outcome)
     names = _names("i", n if scripts is None else scripts)
     return Votes(a, b, outcome.astype(np.uint8), rater, _names("s", systems), _names("r", raters), script, names)
 

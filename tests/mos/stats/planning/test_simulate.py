@@ -60,9 +60,11 @@ def test_what_a_population_is():
     half = draw_ratings(Listeners(low=None), rng, 10, 20, share=0.5)
     assert (np.bincount(half.rater) == 10 * 4).all()
     assert len(draw_ratings(Listeners(), rng, 3, 5, own_items=True).items) == 15
-    votes = draw_votes(Voters(), rng, 1000, 40)
+    votes = draw_votes(Voters(systems=(0, 0, 0), taste_sd=0, item_system_sd=0), rng, 1000, 40)
     assert np.bincount(votes.outcome)[2:] / len(votes) == pytest.approx([0.1, 0.05], abs=0.01)
-    assert np.bincount(votes.a).min() > 5000
+    assert np.bincount(votes.a).min() > 13_000
+    apart = draw_votes(Voters(systems=(-300, 300)), rng, 1000, 40)
+    assert (apart.outcome == 2).mean() < 0.07
     few = draw_votes(Voters(), rng, 10, 40, 10)
     assert len(few.items) == 10 and set(few.item) == set(range(10))
     even = draw_votes(Voters(clickers=1, ties=0, both_bad=0), rng, 100, 100)
