@@ -64,7 +64,8 @@ def population_of(
     ratings = ratings_of(answers, question)
     hidden = {a.reference for a in answers if a.reference is not None}
     if test == "mushra" and hidden and len(ratings):
-        ratings = mushra.without(ratings, mushra.post_screen(ratings, hidden.pop()).dropped)
+        anchor = next((a.mid_anchor for a in answers if a.mid_anchor in ratings.systems), None)
+        ratings = mushra.without(ratings, mushra.post_screen(ratings, hidden.pop(), anchor).dropped)
     return test, listeners_of(ratings)
 
 

@@ -48,6 +48,7 @@ def score_tables(answers: Sequence[Judged], question: str, low: int, high: int) 
             method: {name: asdict(i) for name, i in means.by_system(ratings, method).items()}
             for method in ("two_way", "by_rater", "plain")
         },
+        "quartiles": {name: asdict(row) for name, row in mushra.quartiles(ratings).items()},
         "p808": {name: asdict(row) for name, row in means.p808(ratings).items()},
         "stimuli": [
             {"item": item, "system": system, **asdict(i)}
@@ -94,16 +95,22 @@ def screened_tables(answers: Sequence[Judged], question: str, low: int, high: in
     if not len(ratings) or not hidden:
         return {"questions": {question: score_tables(answers, question, low, high)}}
     [reference] = hidden
-    screen = mushra.post_screen(ratings, reference)
+    known = {a.mid_anchor for a in answers} & set(ratings.systems)
+    anchor = known.pop() if known else None
+    screen = mushra.post_screen(ratings, reference, anchor)
     kept = [a for a in answers if a.rater not in screen.dropped]
     return {
         "questions": {question: score_tables(kept, question, low, high)},
         "post_screen": {
             "reference": reference,
-            "below": mushra.BELOW,
+            "mid_anchor": anchor,
+            "limit": mushra.LIMIT,
             "share": mushra.SHARE,
             "raters": len(screen.low_share),
             "dropped": len(screen.dropped),
+            "by_reference": len(screen.by_reference),
+            "by_anchor": len(screen.by_anchor),
+            "unharmed": len(screen.unharmed),
             "everybody": {name: asdict(i) for name, i in means.by_system(ratings).items()},
         },
     }

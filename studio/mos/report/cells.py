@@ -51,6 +51,13 @@ def with_interval(interval: Mapping[str, Any], digits: int) -> str:
     return f"{number(mean, digits)} {between(low, high, digits)}"
 
 
+def median_and_quartiles(found: Mapping[str, Any] | None, digits: int) -> str:
+    """``70 [62, 81]``, or a dash."""
+    return (
+        NONE if found is None else f"{number(found['median'], digits)} {between(found['low'], found['high'], digits)}"
+    )
+
+
 def between(low: float | None, high: float | None, digits: int) -> str:
     """``[low, high]``, or a dash."""
     return NONE if low is None or high is None else f"[{number(low, digits)}, {number(high, digits)}]"

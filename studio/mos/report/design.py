@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from studio.mos.report.cells import number, percent
+from studio.mos.report.cells import number
+from studio.mos.report.pairs import post_screening
 
 
 def design_rows(results: Mapping[str, Any]) -> list[list[str]]:
@@ -60,9 +61,7 @@ def _methods(results: Mapping[str, Any]) -> list[list[str]]:
         rows.append(
             [
                 "Post-screening",
-                f"raters who put the hidden reference ({screen['reference']}) below {screen['below']:g} on more than "
-                f"{percent(screen['share'])} of their pages are left out (BS.1534-3): {screen['dropped']} of "
-                f"{screen['raters']}; the means of everybody stand beside",
+                f"{post_screening(screen)}; the means of everybody stand beside",
             ]
         )
     if "identity" in results["tables"]:

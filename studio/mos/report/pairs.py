@@ -12,6 +12,7 @@ from studio.mos.report.cells import (
     between_percent,
     digits_of,
     few_raters,
+    median_and_quartiles,
     number,
     p_value,
     percent,
@@ -56,25 +57,42 @@ def identity_tables(identity: Mapping[str, Any]) -> list[Table]:
 def screened_table(results: Mapping[str, Any]) -> Table:
     """MUSHRA: means after the post-screening and those of everybody."""
     question, screen = results["questions"][0], results["tables"]["post_screen"]
-    after = results["tables"]["questions"][question["id"]].get("systems", {}).get("two_way", {})
+    table = results["tables"]["questions"][question["id"]]
+    after, quartiles = table.get("systems", {}).get("two_way", {}), table.get("quartiles", {})
     digits = digits_of(question)
     rows = [
         [
             f"{s['name']} (hidden)" if s["name"] == screen["reference"] else s["name"],
             *_mean(after.get(s["name"]), digits),
+            median_and_quartiles(quartiles.get(s["name"]), digits),
             *_mean(screen["everybody"].get(s["name"]), digits),
         ]
         for s in results["systems"]
         if s["name"] in screen["everybody"]
     ]
-    note = (
-        f"Post-screening: {screen['dropped']} of {screen['raters']} raters are left out of the first two columns, who "
-        f"put the hidden reference below {screen['below']:g} on more than {percent(screen['share'])} of their pages "
-        "(BS.1534-3)."
-    )
-    columns = ["System", f"mean {PM} 95% interval", "ratings", "everybody", "ratings of everybody"]
+    note = f"Post-screening: {post_screening(screen)}; the last two columns are of everybody."
+    columns = [
+        "System",
+        f"mean {PM} 95% interval",
+        "ratings",
+        "median [quartiles]",
+        "everybody",
+        "ratings of everybody",
+    ]
     caption = f"MUSHRA: {question['id']} ({question['low']}-{question['high']})"
     return Table(caption, columns, rows, [note, TWO_WAY, *few_raters(after.values())])
+
+
+def post_screening(screen: Mapping[str, Any]) -> str:
+    """Who is left out by the post-screening, and why, in words."""
+    limit, share = f"{screen['limit']:g}", percent(screen["share"])
+    low = f"{screen['by_reference']} who put the hidden reference below {limit}"
+    anchor, unharmed = screen["mid_anchor"], screen["unharmed"]
+    high = f" and {screen['by_anchor']} who put the mid anchor ({anchor}) above it" if anchor else ""
+    known = "" if anchor else "; which anchor is the mid one is not known"
+    passed = f"; {unharmed} scripts whose mid anchor hardly anybody found impaired are not counted" if unharmed else ""
+    out = f"{screen['dropped']} of {screen['raters']} raters are left out"
+    return f"{out}, {low}{high}, on more than {share} of their pages (BS.1534-3){known}{passed}"
 
 
 def _comparison(question: str, table: Mapping[str, Any]) -> Table:

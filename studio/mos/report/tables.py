@@ -14,6 +14,7 @@ from studio.mos.report.cells import (
     between,
     digits_of,
     few_raters,
+    median_and_quartiles,
     number,
     p_value,
     plus_minus,
@@ -150,12 +151,14 @@ def _intervals(question: str, table: Mapping[str, Any], digits: int) -> Table:
                 between(by_rater["low"], by_rater["high"], digits + 1),
                 str(plain["n"]),
                 number(plain["s"], digits + 1),
+                median_and_quartiles(table["quartiles"][name], digits),
                 NONE if plain["ci95"] is None else f"{PM} {plain['ci95']:.{digits + 1}f}",
                 str(both["raters"]),
                 str(both["items"]),
             ]
         )
-    columns = ["System", "mean", "by rater and item", "by rater", "N", "s", "P.808 CI95", "raters", "scripts"]
+    columns = ["System", "mean", "by rater and script", "by rater", "N", "s", "median [quartiles]", "P.808 CI95"]
+    columns += ["raters", "scripts"]
     note = (
         "By rater: for these scripts only. P.808: 1.96 s / sqrt(N), as though every rating were independent; none "
         "where all ratings are alike."
