@@ -125,6 +125,19 @@ def mos_coverage(
     show("mos-coverage", bench_mos_coverage(setting), as_json, save)
 
 
+@bench.command("mos-looks")
+def mos_looks(
+    runs: Annotated[int, typer.Option(min=1, help="Tests of two systems that are alike, of each kind.")] = 2000,
+    seed: Annotated[int, typer.Option(help="Of the crowd.")] = 0,
+    as_json: Json = False,
+    save: Save = False,
+) -> None:
+    """How often a test that is looked at five times stops for a difference that is not there."""
+    from studio.bench.mos.looks import LooksSetting, bench_mos_looks
+
+    show("mos-looks", bench_mos_looks(LooksSetting(runs=runs, seed=seed, quiet=as_json)), as_json, save)
+
+
 @bench.command("mos-plan")
 def mos_plan(
     runs: Annotated[int, typer.Option(min=1, help="Tests tried with the planned number.")] = 400,

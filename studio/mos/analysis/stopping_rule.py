@@ -1,8 +1,8 @@
 """The stopping rule: what it asks for, and whether tables of results meet it. Pure functions.
 
 A width says nothing about who is ahead, so it is looked at as it is. "Every pair is decided" is a test at every look:
-its p values are corrected for all pairs (Holm 1979) and for all looks that were planned (Bonferroni), so that looking
-often finds no differences that are not there.
+its p values are corrected for all pairs (Holm 1979), and how small they have to be follows from how the error is spent
+over the looks (``sequential.levels``), so that a test may be watched and finds no differences that are not there.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from studio.mos.campaign.config import StopRule
+from studio.mos.stats.sequential import levels
 
 ALPHA = 0.05
 PM = "\N{PLUS-MINUS SIGN}"
@@ -33,8 +34,13 @@ def p_values(tables: Tables) -> list[tuple[str, float | None]]:
     return found + [(_pair(d), d["p_holm"]) for d in tables.get("choices", {}).get("pairs", {}).get("two_way", [])]
 
 
-def met(rule: StopRule, tables: Tables) -> tuple[bool, str]:
-    """Whether the rule is met, and the sentence that says why or why not."""
+def level_at(rule: StopRule, raters: int) -> float:
+    """The p value at or under which a pair is decided at the look at so many raters."""
+    return levels(rule.looks, ALPHA, rule.spending)[rule.looks.index(raters)]
+
+
+def met(rule: StopRule, tables: Tables, raters: int) -> tuple[bool, str]:
+    """Whether the rule is met at the look at so many raters, and the sentence that says why or why not."""
     said: list[str] = []
     if rule.half_width is not None:
         rows = widths(tables)
@@ -44,10 +50,12 @@ def met(rule: StopRule, tables: Tables) -> tuple[bool, str]:
         if half <= rule.half_width:
             return True, said[-1]
     if rule.decided:
-        pairs, alpha = p_values(tables), ALPHA / len(rule.looks)
+        pairs, alpha = p_values(tables), level_at(rule, raters)
         still = [name for name, p in pairs if p is None or p > alpha]
         shown = f"{len(pairs) - len(still)} of {len(pairs)}" + (f", not {still[0]}" if still else "")
-        said.append(f"every pair decided at {alpha:.3g} ({len(rule.looks)} looks planned, Holm over pairs): {shown}")
+        said.append(
+            f"every pair decided at p {alpha:.2g} (look at {raters} of {rule.looks[-1]}, Holm over pairs): {shown}"
+        )
         if pairs and not still:
             return True, said[-1]
     return False, "; ".join(said)

@@ -84,16 +84,20 @@ def stop_rule(results: Mapping[str, Any]) -> str | None:
         seen = taken[-1]
         on = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(seen["at"]))
         state = "met, so the campaign was closed" if seen["met"] else "not met"
-        return f"{said}: {state} at the look at {seen['raters']} raters on {on}: {seen['why']}."
+        looked = f"{said}: {state} at the look at {seen['raters']} raters on {on}: {seen['why']}."
+        return f"{looked} {_ONE_LOOK}" if decided else looked
     if not rows:
         return f"{said}: no answers yet."
-    first = f"First look at {results['rule']['looks'][0]} finished raters."
+    first = f"First look at {results['rule']['looks'][0]} finished raters." + (f" {_ONE_LOOK}" if decided else "")
     if wanted is None:
         return f"{said}: {first}"
     open_still = [name for name, half in rows if half is None or half > wanted]
     if open_still:
         return f"{said}: not reached by {len(open_still)} of {len(rows)}, {open_still[0]} among them. {first}"
     return f"{said}: reached. {first}"
+
+
+_ONE_LOOK = "The tables' p values are of a single look: whoever watches decides at the planned looks alone."
 
 
 def _names(results: Mapping[str, Any]) -> list[str]:

@@ -10,7 +10,7 @@ from mos.world import ACR, World
 
 from studio.core.errors import BadOption
 from studio.mos.analysis.results import overview, results
-from studio.mos.analysis.stopping_rule import ALPHA, met
+from studio.mos.analysis.stopping_rule import ALPHA, level_at, met
 from studio.mos.campaign.config import StopRule
 from studio.mos.rating.campaigns import NotOpen, find
 from studio.mos.report.tables import stop_rule
@@ -96,7 +96,7 @@ def stops(rng: np.random.Generator, rule: StopRule, who: Listeners) -> tuple[boo
     for raters in rule.looks:
         pairs = all_pairs(drawn.where(drawn.rater < raters))
         rows = [{"a": d.a, "b": d.b, "p_holm": d.p_holm} for d in pairs]
-        is_met, _ = met(rule, {"questions": {"q": {"differences": rows}}})
+        is_met, _ = met(rule, {"questions": {"q": {"differences": rows}}}, raters)
         seen.append((is_met, all(d.p is not None and d.p <= ALPHA for d in pairs)))
     return any(s for s, _ in seen), any(s for _, s in seen)
 
@@ -108,6 +108,22 @@ def test_looking_often_finds_no_differences_that_are_not_there() -> None:
     found = np.array([stops(rng, rule, alike) for _ in range(200)]).mean(axis=0)
     assert found[0] <= 0.05 < found[1]
     assert stops(rng, rule, Listeners(systems=(2.8, 3.8)))[0]
+
+
+def test_an_early_look_asks_for_more_than_a_late_one() -> None:
+    """O'Brien and Fleming's levels; before, all looks shared alike and the last gave four fifths of its error away."""
+    rule = StopRule(decided=True, looks=[10, 20, 30, 40, 50])
+    found = [level_at(rule, raters) for raters in rule.looks]
+    assert found == sorted(found) and found[0] < 1e-5 and 0.04 < found[-1] < ALPHA
+    watched = StopRule(decided=True, looks=list(range(5, 51)))
+    assert 0.02 < level_at(watched, 50) < found[-1]
+    tables = {"questions": {"q": {"differences": [{"a": "x", "b": "y", "p_holm": 0.03}]}}}
+    assert not met(rule, tables, 10)[0] and met(rule, tables, 50)[0]
+    assert met(
+        replace(rule, spending="pocock"),
+        {"questions": {"q": {"differences": [{"a": "x", "b": "y", "p_holm": 0.014}]}}},
+        10,
+    )[0]
 
 
 def test_every_pair_of_every_kind_has_to_be_decided() -> None:
@@ -124,13 +140,15 @@ def test_every_pair_of_every_kind_has_to_be_decided() -> None:
         ({"choices": {"pairs": {"two_way": [sure, close]}}}, False),
         ({}, False),
     ):
-        assert met(rule, tables)[0] is wanted, tables
+        assert met(rule, tables, 20)[0] is wanted, tables
     rigid = {"questions": {"q": {"systems": {"two_way": {"x": {"low": 5.0, "high": 5.0}}}}}}
-    assert not met(StopRule(half_width=0.1, looks=[20]), rigid)[0]
-    assert met(StopRule(half_width=0.1, decided=True, looks=[20]), {"choices": {"pairs": {"two_way": [close]}}})[0]
+    assert not met(StopRule(half_width=0.1, looks=[20]), rigid, 20)[0]
+    assert met(StopRule(half_width=0.1, decided=True, looks=[20]), {"choices": {"pairs": {"two_way": [close]}}}, 20)[0]
 
 
-@pytest.mark.parametrize("bad", [{"half_width": 0.0}, {"looks": []}, {"looks": [1, 5]}, {"looks": [20, 20]}])
+@pytest.mark.parametrize(
+    "bad", [{"half_width": 0.0}, {"looks": []}, {"looks": [1, 5]}, {"looks": [20, 20]}, {"spending": "bonferroni"}]
+)
 def test_rules_that_are_none(bad: dict[str, object]) -> None:
     with pytest.raises(BadOption):
         StopRule(**bad)
