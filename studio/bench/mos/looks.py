@@ -76,7 +76,7 @@ def show(out: Mapping[str, Any]) -> None:
     ]
     rows.append(["mean, worst", None, f"{out['mean']:.3f}, {out['worst']:.3f}", None, None])
     note = (
-        f"Looks at {', '.join(map(str, out['looks']))} raters, two systems that are alike, {out['runs']} tests each. By "
+        f"Looks at {', '.join(map(str, out['looks']))} raters, two systems alike, {out['runs']} tests each. By "
         "rater: as though scripts were all scripts. Uncorrected: p under 0.05 at any look."
     )
     columns = ("", "scripts' favour", "stops", "by rater", "uncorrected")
