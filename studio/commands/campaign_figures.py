@@ -36,6 +36,7 @@ def elo(
     a0: Annotated[float, typer.Option(help="Shape of the Gamma prior.")] = 0.1,
     b0: Annotated[float, typer.Option(help="Rate of the Gamma prior.")] = 0.1,
     campaign: Annotated[str, typer.Option(help="Of an export of several campaigns, the one that is meant.")] = "",
+    tag: Annotated[str, typer.Option(help="Only votes on scripts of this tag (column tags).")] = "",
     seed: Annotated[int, typer.Option(help="Of the posterior's draws.")] = 0,
     as_json: Json = False,
 ) -> None:
@@ -48,7 +49,7 @@ def elo(
 
     if method not in get_args(Method):
         raise BadOption(f"no method is called {method!r}", f"choose {', '.join(get_args(Method))}")
-    read, left_out = votes_from_csv(votes, campaign)
+    read, left_out = votes_from_csv(votes, campaign, tag)
     found = elo_report(read, cast("Method", method), centre, a0, b0, seed)
     if as_json:
         typer.echo(json.dumps({**found, "left_out": left_out}))

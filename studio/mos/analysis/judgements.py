@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from sqlmodel import Session, col, select
 
+from studio.mos.campaign.names import read_tags
 from studio.mos.kinds.base import Judged
 from studio.mos.stats.mushra import MID_ANCHOR_HZ
 from studio.mos.store.tables.answers import Answer, Choice, Score
@@ -23,7 +24,7 @@ def judgements(
     Previews never count; raters whom the quality gates exclude (``use`` is fail) only with ``everyone``.
     """
     wanted = (
-        select(Answer.id, Answer.trial_id, Rater.pseudonym, Item.name)
+        select(Answer.id, Answer.trial_id, Rater.pseudonym, Item)
         .join(Trial, col(Trial.id) == col(Answer.trial_id))
         .join(Rater, col(Rater.id) == col(Trial.rater_id))
         .join(Item, col(Item.id) == col(Trial.item_id))
@@ -77,12 +78,13 @@ def judgements(
     return [
         Judged(
             rater=rater,
-            item=item,
+            item=item.name,
             systems=systems[trial],
             scores=scores[answer],
             outcomes=outcomes[answer],
             reference=references.get(trial),
             mid_anchor=anchor,
+            tags=read_tags(item.tags),
         )
         for answer, trial, rater, item in rows
         if answer is not None

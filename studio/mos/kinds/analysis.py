@@ -1,6 +1,7 @@
 """The tables of scores and of choices, as JSON values: what the kinds have in common."""
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -60,6 +61,11 @@ def score_tables(answers: Sequence[Judged], question: str, low: int, high: int) 
             "alpha_interval": agreement.krippendorff(matrix, "interval"),
             "icc": None if icc is None else asdict(icc),
         },
+        "tags": {
+            tag: {"n": len(rows), "items": _scripts(mine), "systems": _means(rows)}
+            for tag, mine in _by_tag(answers)
+            if len(rows := ratings_of(mine, question, Scale(low, high)))
+        },
         "histogram": {
             name: [int(((ratings.system == s) & (ratings.score == value)).sum()) for value in range(low, high + 1)]
             for s, name in enumerate(ratings.systems)
@@ -83,6 +89,10 @@ def choice_tables(answers: Sequence[Judged], seed: int) -> dict[str, Any]:
         "elo": {method: elo.elo_report(votes, method, C, A0, B0, seed=seed) for method in ELO_METHODS}
         | {"by_rater": elo.elo_report(votes, "gamma", C, A0, B0, clusters="by_rater")},
         "constants": {"a0": A0, "b0": B0, "c": C},
+        "tags": {
+            tag: {"n": len(mine), "items": _scripts(mine), "elo": elo.elo_report(votes_of(mine), "gamma", C, A0, B0)}
+            for tag, mine in _by_tag(a for a in answers if "preference" in a.outcomes)
+        },
         # how often each side won, whatever was on it: far from one half, the sides were not alike
         "sides": {outcome: first.count(outcome) for outcome in ("a", "b", "tie", "both_bad")},
     }
@@ -120,16 +130,20 @@ def comparison_tables(
     answers: Sequence[Judged], question: str, low: int, high: int, baseline: str | None
 ) -> dict[str, Any]:
     """CMOS of every pair, signs corrected for the order, and whether the order itself had an effect."""
-    given = [
-        Compared(a.rater, a.item, a.systems[0], a.systems[1], a.scores[question, 1])
-        for a in answers
-        if (question, 1) in a.scores
-    ]
+    given = _compared(answers, question)
     if not given:
         return {"n": 0}
     return {
         "n": len(given),
         "pairs": [asdict(c) for c in comparisons(given, baseline, Scale(low, high))],
+        "tags": {
+            tag: {
+                "n": len(mine),
+                "items": _scripts(mine),
+                "pairs": [asdict(c) for c in comparisons(_compared(mine, question), baseline, Scale(low, high))],
+            }
+            for tag, mine in _by_tag(a for a in answers if (question, 1) in a.scores)
+        },
         "order": asdict(order_effect(given, Scale(low, high))),
     }
 
@@ -149,3 +163,28 @@ def identity_tables(answers: Sequence[Judged]) -> dict[str, Any]:
         "all": asdict(identity("", "", heard)),
         "said": {side: sum(outcome == side for _, outcome in said) for side in ("a", "b")},
     }
+
+
+def _compared(answers: Sequence[Judged], question: str) -> list[Compared]:
+    return [
+        Compared(a.rater, a.item, a.systems[0], a.systems[1], a.scores[question, 1])
+        for a in answers
+        if (question, 1) in a.scores
+    ]
+
+
+def _by_tag(answers: Iterable[Judged]) -> list[tuple[str, list[Judged]]]:
+    """The answers on the scripts of each tag; a script of two tags is in both."""
+    found: defaultdict[str, list[Judged]] = defaultdict(list)
+    for answer in answers:
+        for tag in answer.tags:
+            found[tag].append(answer)
+    return sorted(found.items())
+
+
+def _scripts(answers: Sequence[Judged]) -> int:
+    return len({a.item for a in answers})
+
+
+def _means(ratings: Ratings) -> dict[str, Any]:
+    return {name: asdict(i) for name, i in means.by_system(ratings).items()}

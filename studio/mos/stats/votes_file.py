@@ -12,7 +12,7 @@ EXPORTED = ("role", "counted", "use", "question", "system_a", "system_b", "outco
 _LINE_1 = "line 1 must be a,b,outcome and, if wanted, rater and item"
 
 
-def votes_from_csv(path: Path, campaign: str = "") -> tuple[Votes, dict[str, int]]:
+def votes_from_csv(path: Path, campaign: str = "", tag: str = "") -> tuple[Votes, dict[str, int]]:
     """Votes from a CSV file with a header: a, b, outcome (a, b, tie, both_bad) and, if wanted, rater and item (script).
 
     Of an export of this studio, which names the systems ``system_a`` and ``system_b``, only what the analysis counts:
@@ -22,6 +22,7 @@ def votes_from_csv(path: Path, campaign: str = "") -> tuple[Votes, dict[str, int
     Args:
         path: the file.
         campaign: of an export of several campaigns, the one that is meant.
+        tag: only votes on scripts of this tag (column ``tags``, divided by semicolons).
 
     Returns:
         The votes, and how many rows were left out, by reason.
@@ -32,7 +33,7 @@ def votes_from_csv(path: Path, campaign: str = "") -> tuple[Votes, dict[str, int
     """
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            rows, left_out = _lines(csv.DictReader(file, strict=True), path.name, campaign)
+            rows, left_out = _lines(csv.DictReader(file, strict=True), path.name, campaign, tag)
     except FileNotFoundError as error:
         raise BadFile(f"there is no file {path}", "check the path") from error
     except (OSError, UnicodeDecodeError, csv.Error) as error:
@@ -46,10 +47,10 @@ def votes_from_csv(path: Path, campaign: str = "") -> tuple[Votes, dict[str, int
     return votes_from_rows(rows), dict(left_out)
 
 
-def _lines(reader: "csv.DictReader[str]", name: str, campaign: str) -> tuple[list[Vote], Counter[str]]:
+def _lines(reader: "csv.DictReader[str]", name: str, campaign: str, tag: str) -> tuple[list[Vote], Counter[str]]:
     columns = reader.fieldnames or []
     exported = "a" not in columns and "system_a" in columns
-    needed = EXPORTED if exported else ("a", "b", "outcome")
+    needed = [*(EXPORTED if exported else ("a", "b", "outcome")), *(["tags"] if tag else [])]
     if missing := [c for c in needed if c not in columns]:
         do = "export the campaign again" if exported else _LINE_1
         raise BadFile(f"{name} has no column {', '.join(missing)}", do)
@@ -61,6 +62,8 @@ def _lines(reader: "csv.DictReader[str]", name: str, campaign: str) -> tuple[lis
             left_out["of another campaign"] += 1
         elif exported and (reason := _why_not(line)):
             left_out[reason] += 1
+        elif tag and tag not in line["tags"].split(";"):
+            left_out[f"of scripts without the tag {tag}"] += 1
         else:
             rows.append(_vote(line, exported, f"line {reader.line_num} of {name}"))
             campaigns |= {line["campaign"]} if exported else set()

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import cycle
+from itertools import chain, cycle
 from pathlib import Path
 
 import pytest
@@ -33,9 +33,9 @@ def test_it_counts_what_the_analysis_counts(world: World, tmp_path: Path) -> Non
     gates = replace(AB.gates, training=1, max_repeat_distance=0.25)
     config = replace(AB, repeats=2, gates=gates, raters_per_stimulus=9)
     world.campaign(config, items=[*items_of(4), *items_of(1, "training")])
-    for who, outcomes in (("a", "a"), ("b", "aab"), ("c", "b"), ("fickle", "ab")):
-        # Repeats of those who say the same throughout agree; the fickle one answers by turns.
-        come(world, who, cycle(outcomes[:1] if who != "fickle" else outcomes))
+    for who, outcomes in (("steady", "a"), ("another", "a"), ("third", "b")):
+        come(world, who, cycle(outcomes))
+    come(world, "fickle", chain("aaaaa", cycle("b")))  # practice and four screens, then the repeats of two of them
     with world.store.read() as session:
         campaign = find(session, "first")
         found = results(session, campaign)
