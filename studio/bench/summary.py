@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from studio.bench import boundaries, heard, highlight, latency, long, page, quality, start, vocoder, wer
-from studio.bench.mos import kill, load
+from studio.bench.mos import coverage, kill, load, looks, plan
 from studio.core.errors import BadFile
 from studio.measure.report import RESULTS, as_text
 
@@ -24,6 +24,9 @@ SHOWN: dict[str, tuple[str, Callable[[Mapping[str, Any]], None]]] = {
     "start": ("Start and memory", start.show),
     "mos-load": ("Listening tests under load", load.show),
     "mos-kill": ("Listening tests and kill -9", kill.show),
+    "mos-coverage": ("Intervals of listening tests: how often they hold the truth", coverage.show),
+    "mos-looks": ("A stopping rule that may be watched", looks.show),
+    "mos-plan": ("Planned numbers of raters, tried", plan.show),
 }
 _HEAD = """# Results
 

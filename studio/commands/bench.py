@@ -106,6 +106,53 @@ def mos_kill(
     raise typer.Exit(1 if found["failures"] else 0)
 
 
+@bench.command("mos-coverage")
+def mos_coverage(
+    runs: Annotated[int, typer.Option(min=1, help="Simulated tests of each cell.")] = 400,
+    tests: Annotated[list[str] | None, typer.Option("--test", help="preference, elo, mos; all unless given.")] = None,
+    seed: Annotated[int, typer.Option(help="Of the crowd.")] = 0,
+    as_json: Json = False,
+    save: Save = False,
+) -> None:
+    """How often the intervals of listening tests hold the truth: few raters, few scripts, scores near the ceiling."""
+    from studio.bench.mos.coverage import CoverageSetting, bench_mos_coverage
+    from studio.core.errors import BadOption
+
+    wanted = tuple(tests or CoverageSetting.tests)
+    if unknown := set(wanted) - set(CoverageSetting.tests):
+        raise BadOption(f"there is no test {min(unknown)!r}", f"choose {', '.join(CoverageSetting.tests)}")
+    setting = CoverageSetting(runs=runs, seed=seed, tests=wanted, quiet=as_json)
+    show("mos-coverage", bench_mos_coverage(setting), as_json, save)
+
+
+@bench.command("mos-looks")
+def mos_looks(
+    runs: Annotated[int, typer.Option(min=1, help="Tests of two systems that are alike, of each kind.")] = 2000,
+    seed: Annotated[int, typer.Option(help="Of the crowd.")] = 0,
+    as_json: Json = False,
+    save: Save = False,
+) -> None:
+    """How often a test that is looked at five times stops for a difference that is not there."""
+    from studio.bench.mos.looks import LooksSetting, bench_mos_looks
+
+    show("mos-looks", bench_mos_looks(LooksSetting(runs=runs, seed=seed, quiet=as_json)), as_json, save)
+
+
+@bench.command("mos-plan")
+def mos_plan(
+    runs: Annotated[int, typer.Option(min=1, help="Tests tried with the planned number.")] = 400,
+    small_pilots: Annotated[int, typer.Option(min=1, help="Pilots as small as labs have them.")] = 40,
+    seed: Annotated[int, typer.Option(help="Of the crowd.")] = 0,
+    as_json: Json = False,
+    save: Save = False,
+) -> None:
+    """Whether the planner's number of raters is enough in another population of the same variances."""
+    from studio.bench.mos.plan import PlanSetting, bench_mos_plan
+
+    setting = PlanSetting(runs=runs, small_pilots=small_pilots, seed=seed, quiet=as_json)
+    show("mos-plan", bench_mos_plan(setting), as_json, save)
+
+
 @bench.command()
 def screenshot(
     out: Annotated[Path, typer.Argument(help="PNG file to write.")],

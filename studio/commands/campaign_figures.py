@@ -1,13 +1,18 @@
-"""``studio campaign`` elo, simulate and plan: the statistics alone, without a database."""
+"""``studio campaign`` elo, simulate and plan: the statistics alone; without a database, but for a plan's pilot."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 import typer
 
-from studio.commands.common import Json
+from studio.commands.common import DEFAULT_DATA, Data, Database, Json, opened
 from studio.core.errors import BadOption
+
+if TYPE_CHECKING:
+    from studio.mos.stats.planning.planner import Test
+    from studio.mos.stats.planning.population import Listeners, Voters
 
 campaign_figures = typer.Typer()
 
@@ -17,99 +22,162 @@ def elo(
     votes: Annotated[
         Path,
         typer.Argument(
-            help="CSV with a, b (or an export's system_a, system_b), outcome (a, b, tie, both_bad), perhaps rater."
+            help="CSV with a, b, outcome (a, b, tie, both_bad), and rater and item (the script) where known; or an "
+            "export."
         ),
     ],
-    method: Annotated[str, typer.Option(help="mle, gamma (converged) or dsm (30 sweeps, Gamma quantiles).")] = "gamma",
+    method: Annotated[
+        str,
+        typer.Option(
+            help="gamma (converged), mle, davidson (ties apart), posterior (Gibbs) or dsm (30 sweeps, Gamma quantiles)."
+        ),
+    ] = "gamma",
     centre: Annotated[float, typer.Option(help="The Elo of strength 1.")] = 2000.0,
     a0: Annotated[float, typer.Option(help="Shape of the Gamma prior.")] = 0.1,
     b0: Annotated[float, typer.Option(help="Rate of the Gamma prior.")] = 0.1,
-    seed: Annotated[int, typer.Option(help="Of the bootstrap.")] = 0,
+    campaign: Annotated[str, typer.Option(help="Of an export of several campaigns, the one that is meant.")] = "",
+    tag: Annotated[str, typer.Option(help="Only votes on scripts of this tag (column tags).")] = "",
+    seed: Annotated[int, typer.Option(help="Of the posterior's draws.")] = 0,
     as_json: Json = False,
 ) -> None:
-    """Rank anybody's votes."""
-    from studio.mos.stats.columns import votes_from_csv
+    """Rank anybody's votes, and the differences between systems; intervals by rater and script where both are known.
+
+    Of an export exactly what the analysis counts is ranked; what was left out is said.
+    """
     from studio.mos.stats.elo import Method, elo_report
+    from studio.mos.stats.votes_file import votes_from_csv
 
     if method not in get_args(Method):
         raise BadOption(f"no method is called {method!r}", f"choose {', '.join(get_args(Method))}")
-    found = elo_report(votes_from_csv(votes), cast("Method", method), centre, a0, b0, seed)
+    read, left_out = votes_from_csv(votes, campaign, tag)
+    found = elo_report(read, cast("Method", method), centre, a0, b0, seed)
     if as_json:
-        typer.echo(json.dumps(found))
+        typer.echo(json.dumps({**found, "left_out": left_out}))
         return
-    ranked = sorted(found["systems"].items(), key=lambda kv: -(kv[1]["elo"] or 0))
-    for system, row in ranked:
-        shown = [("-" if row[k] is None else f"{row[k]:8.1f}") for k in ("elo", "lo", "hi")]
-        typer.echo(f"{system:30} {shown[0]}  [{shown[1]}, {shown[2]}]")
-    typer.echo(
-        f"{found['votes']} votes, {found['raters'] or 'unknown'} raters, interval: {found['interval']}", err=True
-    )
-    for said in filter(None, (found["reason"], found["note"])):
+    _show_elo(found)
+    for why, count in left_out.items():
+        typer.secho(f"{count} rows left out: {why}", err=True)
+
+
+def _show_elo(found: dict[str, Any]) -> None:
+    from studio.mos.report.cells import between, number, p_value
+    from studio.mos.report.choices import elo_interval, elo_score, ranked
+
+    for system, row in ranked(found):
+        typer.echo(f"{system:30} {elo_score(row):>8}  {elo_interval(row)}")
+    typer.echo("\ndifferences, p corrected for all pairs (Holm)")
+    for d in found["differences"]:
+        one_sided = d["lo"] is not None and d["hi"] is None
+        shown = f"above {number(d['lo'], 0)}" if one_sided else between(d["lo"], d["hi"], 0)
+        typer.echo(f"{d['a'] + ' - ' + d['b']:40} {number(d['difference'], 0):>6}  {shown:16} {p_value(d['p_holm'])}")
+    raters, scripts = (found[what] or "unknown" for what in ("raters", "items"))
+    typer.echo(f"{found['votes']} votes, {raters} raters, {scripts} scripts, interval: {found['interval']}", err=True)
+    for said in filter(None, (found["reason"], *found["notes"])):
         typer.secho(said, err=True, fg="yellow")
 
 
 @campaign_figures.command("simulate")
 def simulate(
     runs: Annotated[int, typer.Option(min=10, help="Campaigns of each kind.")] = 400,
+    scripts: Annotated[
+        list[int] | None, typer.Option(min=2, help="Scripts of the tests of pairs; again for another number.")
+    ] = None,
     seed: Annotated[int, typer.Option()] = 0,
     as_json: Json = False,
 ) -> None:
-    """Whole campaigns with synthetic raters: how often each interval holds the truth."""
+    """Whole campaigns with synthetic raters: how often each interval holds the truth; pairs on few scripts and many."""
     from dataclasses import asdict
+    from functools import partial
 
     from rich.progress import Progress
 
-    from studio.mos.stats.simulate import elo_coverage, mos_coverage
+    from studio.mos.stats.planning.simulate import Coverage, elo_coverage, mos_coverage, preference_coverage
 
+    asked: dict[str, Callable[..., list[Coverage]]] = {"MOS": mos_coverage}
+    for count in scripts or (10, 100):
+        asked[f"preference, {count} scripts"] = partial(preference_coverage, scripts=count)
+        asked[f"Elo, {count} scripts"] = partial(elo_coverage, scripts=count)
+    rows: list[dict[str, Any]] = []
     with Progress(transient=True) as progress:
-        bars = [progress.add_task(what, total=runs) for what in ("MOS", "Elo")]
-        mos = mos_coverage(runs=runs, seed=seed, progress=lambda done, _: progress.update(bars[0], completed=done))
-        elos = elo_coverage(runs=runs, seed=seed, progress=lambda done, _: progress.update(bars[1], completed=done))
-    rows = [
-        {"test": test, **asdict(c), "mean": c.mean, "worst": c.worst}
-        for test, cs in (("MOS", mos), ("Elo", elos))
-        for c in cs
-    ]
+        for test, run in asked.items():
+            bar = progress.add_task(test, total=runs)
+            found = run(runs=runs, seed=seed, progress=lambda done, _, bar=bar: progress.update(bar, completed=done))
+            rows += [{"test": test, **asdict(c), "mean": c.mean, "worst": c.worst} for c in found]
     if as_json:
         typer.echo(json.dumps(rows))
         return
     for row in rows:
         typer.echo(
-            f"{row['test']:4} {row['method']:18} {row['over']:12} mean {row['mean']:.3f}  worst {row['worst']:.3f}"
+            f"{row['test']:24} {row['method']:16} {row['over']:8} mean {row['mean']:.3f}  worst {row['worst']:.3f}"
         )
 
 
 @campaign_figures.command("plan")
 def plan(
-    half_width: Annotated[float, typer.Argument(help="Half width of the interval that is wanted: points, or Elo.")],
-    test: Annotated[str, typer.Option(help="mos, or elo for preferences.")] = "mos",
+    half_width: Annotated[
+        float, typer.Argument(help="Half width that is wanted: steps, points of 100, Elo, or a share such as 0.05.")
+    ],
+    test: Annotated[str | None, typer.Option(help="mos, mushra, cmos, preference or elo; the pilot's, or mos.")] = None,
     items: Annotated[int, typer.Option(min=2, help="Scripts.")] = 30,
-    share: Annotated[float, typer.Option(min=0.01, max=1.0, help="MOS: share of the scripts each rater hears.")] = 1.0,
-    systems: Annotated[int, typer.Option(min=2, help="Elo: systems, spread evenly.")] = 5,
+    share: Annotated[
+        float, typer.Option(min=0.01, max=1.0, help="Share of the scripts that each rater hears, of every system.")
+    ] = 1.0,
+    systems: Annotated[int | None, typer.Option(min=1, help="Systems; 4, of pairs 2, of Elo 5 unless given.")] = None,
     spread: Annotated[float, typer.Option(min=0.0, help="Elo: between the best and the worst system.")] = 300.0,
     pairs: Annotated[int, typer.Option(min=1, help="Elo: pairs that each rater judges.")] = 20,
+    pilot: Annotated[
+        str | None, typer.Option(help="A campaign whose systems and variances of raters and scripts are taken.")
+    ] = None,
+    question: Annotated[str, typer.Option(help="Of the pilot's questions, the one that is planned for.")] = "",
+    runs: Annotated[int, typer.Option(min=10, help="Simulated tests of each number of raters.")] = 200,
     seed: Annotated[int, typer.Option()] = 0,
+    database: Database = "",
+    data: Data = DEFAULT_DATA,
     as_json: Json = False,
 ) -> None:
-    """How many raters an interval of that width needs, of a MOS or of Elo scores, by simulation.
+    """How many raters it takes until the intervals of all systems (or pairs) are that narrow in 80% of simulated tests.
 
-    The widths listed are medians, evened out where their noise would let them rise with more raters.
+    The widths listed are what 80% of the tests keep to, evened out where noise would let them rise with more raters.
     """
     from dataclasses import asdict
 
-    from studio.mos.stats.planner import raters_for_elo, raters_needed
-    from studio.mos.stats.population import Voters
+    from studio.mos.stats.planning.planner import Test, raters_for_elo, raters_for_means, usual
+    from studio.mos.stats.planning.population import Listeners, Voters
 
-    if test == "mos":
-        found = raters_needed(half_width, items=items, share=share, seed=seed)
-    elif test == "elo":
-        who = Voters(systems=tuple(spread * (k / (systems - 1) - 0.5) for k in range(systems)))
-        found = raters_for_elo(half_width, who, pairs=pairs, scripts=items, seed=seed)
+    if test is not None and test not in get_args(Test):
+        raise BadOption(f"there is no plan for {test!r}", f"choose {', '.join(get_args(Test))}")
+    wanted = cast("Test | None", test)
+    if pilot is not None:
+        wanted, who = _of_pilot(pilot, wanted, question, database, data)
+    elif wanted == "elo":
+        count = systems or 5
+        who = Voters(systems=tuple(spread * (k / max(1, count - 1) - 0.5) for k in range(count)))
     else:
-        raise BadOption(f"there is no plan for {test!r}", "choose mos or elo")
+        wanted = wanted or "mos"
+        who = usual(wanted, systems or (4 if wanted in ("mos", "mushra") else 2))
+    if isinstance(who, Listeners):
+        found = raters_for_means(half_width, who, items=items, share=share, runs=runs, seed=seed)
+    else:
+        found = raters_for_elo(half_width, who, pairs=pairs, scripts=items, runs=runs, seed=seed)
     if as_json:
-        typer.echo(json.dumps(asdict(found)))
+        typer.echo(json.dumps({"test": wanted, **asdict(found), "population": asdict(who)}))
         return
     for raters, width in found.curve:
         typer.echo(f"{raters:5} raters  +- {width:.3f}")
-    typer.echo(f"{found.raters} raters give +- {found.half_width:.3f}")
+    what = "pairs" if wanted in ("cmos", "preference") else "systems"
+    typer.echo(
+        f"{found.raters} raters give +- {found.half_width:.3f} or less for all {len(who.systems)} {what} in "
+        f"{found.sure:.0%} of tests"
+    )
+    if pilot is None:
+        typer.secho("the variances are usual ones; --pilot takes those of a campaign of yours", err=True, fg="yellow")
+
+
+def _of_pilot(
+    name: str, test: "Test | None", question: str, database: str, data: Path
+) -> "tuple[Test, Listeners | Voters]":
+    from studio.mos.analysis.pilot import population_of
+    from studio.mos.rating.campaigns import find
+
+    with opened(database, data) as listening, listening.store.read() as session:
+        return population_of(session, find(session, name), test, question)

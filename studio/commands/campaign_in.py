@@ -92,6 +92,23 @@ def import_sounds(
     typer.echo(f"{name}: {count} sounds more, a draft")
 
 
+@campaign_in.command("tag")
+def tag_scripts(
+    name: Name,
+    tags: Annotated[Path, typer.Argument(help="CSV with item,tags; several tags are divided by semicolons.")],
+    database: Database = "",
+    data: Data = DEFAULT_DATA,
+) -> None:
+    """Say what scripts are like, for tables by tag; at any time, for raters see no tags."""
+    from studio.mos.making.manifest import read_tag_file
+    from studio.mos.rating.campaigns import find, tag_items
+
+    wanted = read_tag_file(tags)
+    with opened(database, data) as listening:
+        changed = listening.store.write_now(lambda session: tag_items(session, find(session, name), wanted))
+    typer.echo(f"{name}: {changed} scripts tagged anew, of {len(wanted)} listed")
+
+
 @campaign_in.command("merge")
 def merge(
     other: Annotated[str, typer.Argument(help="The other studio's studio.sqlite, or its database address.")],

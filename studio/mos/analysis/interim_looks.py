@@ -79,7 +79,7 @@ def due_look(session: Session, campaign: Campaign) -> Look | None:
     if lacking:
         is_met, why = False, f"not every system was heard yet: {', '.join(sorted(min(lacking, key=sorted)))}"
     else:
-        is_met, why = met(rule, run.kind.analyse(run.config, answers, seed=campaign.seed))
+        is_met, why = met(rule, run.kind.analyse(run.config, answers, seed=campaign.seed), wanted)
     return Look(campaign_id=run.id, raters=wanted, met=int(is_met), why=why, at=time.time())
 
 

@@ -1,11 +1,15 @@
 """Answers that count, out of the store and into the columns that the statistics read."""
 
+import json
+import re
 from collections import defaultdict
 from collections.abc import Sequence
 
 from sqlmodel import Session, col, select
 
+from studio.mos.campaign.names import read_tags
 from studio.mos.kinds.base import Judged
+from studio.mos.stats.mushra import MID_ANCHOR_HZ
 from studio.mos.store.tables.answers import Answer, Choice, Score
 from studio.mos.store.tables.raters import Rater
 from studio.mos.store.tables.stimuli import Item, Stimulus, System
@@ -20,7 +24,7 @@ def judgements(
     Previews never count; raters whom the quality gates exclude (``use`` is fail) only with ``everyone``.
     """
     wanted = (
-        select(Answer.id, Answer.trial_id, Rater.pseudonym, Item.name)
+        select(Answer.id, Answer.trial_id, Rater.pseudonym, Item)
         .join(Trial, col(Trial.id) == col(Answer.trial_id))
         .join(Rater, col(Rater.id) == col(Trial.rater_id))
         .join(Item, col(Item.id) == col(Trial.item_id))
@@ -54,6 +58,7 @@ def judgements(
         .where(Trial.campaign_id == campaign_id, Slot.place == "reference")
     ):
         references[trial] = name
+    anchor = _mid_anchor(session, campaign_id)
     scores: defaultdict[int, dict[tuple[str, int], int]] = defaultdict(dict)
     for score in session.exec(
         select(Score)
@@ -73,12 +78,25 @@ def judgements(
     return [
         Judged(
             rater=rater,
-            item=item,
+            item=item.name,
             systems=systems[trial],
             scores=scores[answer],
             outcomes=outcomes[answer],
             reference=references.get(trial),
+            mid_anchor=anchor,
+            tags=read_tags(item.tags),
         )
         for answer, trial, rater, item in rows
         if answer is not None
     ]
+
+
+def _mid_anchor(session: Session, campaign_id: int) -> str | None:
+    """The anchor that the studio made at 7 kHz; of anchors that came along, the one whose name says so."""
+    anchors = session.exec(select(System).where(System.campaign_id == campaign_id, System.role == "anchor")).all()
+    made = [a.name for a in anchors if json.loads(a.voice).get("low_pass_hz") == MID_ANCHOR_HZ]
+    named = [a.name for a in anchors if _MID.search(a.name)]
+    return next(iter([*made, *named]), None)
+
+
+_MID = re.compile(r"\bmid|\b7 ?(?:\.0+)? ?k(?:hz)?\b|\b7000\b", re.IGNORECASE)

@@ -14,6 +14,7 @@ from studio.mos.analysis.judgements import judgements
 from studio.mos.analysis.predicted import predicted
 from studio.mos.analysis.quality import gates, judge
 from studio.mos.campaign.config import CampaignConfig, from_json
+from studio.mos.kinds.base import Judged
 from studio.mos.rating import takes
 from studio.mos.rating.answers import counted_answers
 from studio.mos.rating.campaigns import running
@@ -105,7 +106,7 @@ def results(session: Session, campaign: Campaign, *, everyone: bool = False) -> 
     Raters whom the quality gates exclude are left out unless ``everyone``; how many each gate excluded is always said.
     """
     run = running(session, campaign)
-    left_out = set[str]() if everyone else {j.pseudonym for j in judge(session, campaign) if j.use == "fail"}
+    left_out = set[str]() if everyone else _left_out(session, campaign)
     answers = [a for a in judgements(session, run.id, everyone=True) if a.rater not in left_out]
     systems = session.exec(select(System).where(System.campaign_id == campaign.id).order_by(col(System.id))).all()
     return {
@@ -128,6 +129,16 @@ def results(session: Session, campaign: Campaign, *, everyone: bool = False) -> 
         "predicted": predicted(session, campaign),
         "tables": run.kind.analyse(run.config, answers, seed=campaign.seed),
     }
+
+
+def analysed(session: Session, campaign: Campaign) -> list[Judged]:
+    """The answers that the results are made of: those of raters whom no gate excludes."""
+    left_out = _left_out(session, campaign)
+    return [a for a in judgements(session, campaign.id or 0, everyone=True) if a.rater not in left_out]
+
+
+def _left_out(session: Session, campaign: Campaign) -> set[str]:
+    return {j.pseudonym for j in judge(session, campaign) if j.use == "fail"}
 
 
 def _look(look: Look) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from studio.mos.store.tables.campaigns import Campaign
 from studio.mos.store.tables.looks import Look
 from studio.mos.store.tables.predictions import Prediction
 from studio.mos.store.tables.raters import Passage, Rater, Removal
-from studio.mos.store.tables.stimuli import Stimulus
+from studio.mos.store.tables.stimuli import Item, Stimulus
 from studio.mos.store.tables.trials import Trial
 
 _KEPT = 16
@@ -50,7 +50,7 @@ class Snapshots:
 def stamp(session: Session, campaign: Campaign) -> Stamp:
     """What changes whenever a campaign's results do: newest answer, newest passage, raters, raters forgotten.
 
-    The first part tells its state, its looks, and what was predicted of its clips.
+    The first part tells its state, its looks, what was predicted of its clips, and the tags of its scripts.
     """
     answer = select(func.max(Answer.id)).join(Trial, col(Trial.id) == col(Answer.trial_id))
     passage = select(func.max(Passage.id)).join(Rater, col(Rater.id) == col(Passage.rater_id))
@@ -59,8 +59,10 @@ def stamp(session: Session, campaign: Campaign) -> Stamp:
     clips = select(Stimulus.clip_sha).where(Stimulus.campaign_id == campaign.id)
     foreseen = select(func.count()).select_from(Prediction).where(col(Prediction.clip_sha).in_(clips))
     gone = select(func.count()).select_from(Removal).where(Removal.campaign_id == campaign.id)
+    tags = select(Item.tags, func.count(), func.sum(Item.id)).where(Item.campaign_id == campaign.id, Item.tags != "")
+    tagged = sorted(tuple(row) for row in session.exec(tags.group_by(col(Item.tags))))
     return (
-        f"{campaign.id} {campaign.state} {session.exec(looks).one()} {session.exec(foreseen).one()}",
+        f"{campaign.id} {campaign.state} {session.exec(looks).one()} {session.exec(foreseen).one()} {tagged}",
         session.exec(answer.where(Trial.campaign_id == campaign.id)).one() or 0,
         session.exec(passage.where(Rater.campaign_id == campaign.id)).one() or 0,
         session.exec(raters).one(),

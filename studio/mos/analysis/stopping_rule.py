@@ -1,8 +1,8 @@
 """The stopping rule: what it asks for, and whether tables of results meet it. Pure functions.
 
 A width says nothing about who is ahead, so it is looked at as it is. "Every pair is decided" is a test at every look:
-its p values are corrected for all pairs (Holm 1979) and for all looks that were planned (Bonferroni), so that looking
-often finds no differences that are not there.
+its p values are corrected for all pairs (Holm 1979), and how small they have to be follows from how the error is spent
+over the looks (``sequential.levels``), so that a test may be watched and finds no differences that are not there.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from studio.mos.campaign.config import StopRule
-from studio.mos.stats.compare import holm, two_sided_p
+from studio.mos.stats.sequential import levels
 
 ALPHA = 0.05
 PM = "\N{PLUS-MINUS SIGN}"
@@ -27,16 +27,20 @@ def p_values(tables: Tables) -> list[tuple[str, float | None]]:
     """Of every pair of systems, corrected for all pairs of its table; None where the data cannot say."""
     found: list[tuple[str, float | None]] = []
     for question, table in tables.get("questions", {}).items():
-        found += [(_pair(d, question), _known(d["p_holm"], d["interval"])) for d in table.get("differences", [])]
+        found += [(_pair(d, question), d["p_holm"]) for d in table.get("differences", [])]
     for question, table in tables.get("comparisons", {}).items():
-        found += [(_pair(d, question), _known(d["p_holm"], d["cmos"]["two_way"])) for d in table.get("pairs", [])]
+        found += [(_pair(d, question), d["p_holm"]) for d in table.get("pairs", [])]
     found += [(_pair(d), d["p_holm"]) for d in tables.get("identity", {}).get("pairs", [])]
-    pairs = tables.get("choices", {}).get("pairs", {}).get("raters", [])
-    return found + _corrected([(_pair(p), _share_p(p["share"])) for p in pairs])
+    return found + [(_pair(d), d["p_holm"]) for d in tables.get("choices", {}).get("pairs", {}).get("two_way", [])]
 
 
-def met(rule: StopRule, tables: Tables) -> tuple[bool, str]:
-    """Whether the rule is met, and the sentence that says why or why not."""
+def level_at(rule: StopRule, raters: int) -> float:
+    """The p value at or under which a pair is decided at the look at so many raters."""
+    return levels(rule.looks, ALPHA, rule.spending)[rule.looks.index(raters)]
+
+
+def met(rule: StopRule, tables: Tables, raters: int) -> tuple[bool, str]:
+    """Whether the rule is met at the look at so many raters, and the sentence that says why or why not."""
     said: list[str] = []
     if rule.half_width is not None:
         rows = widths(tables)
@@ -46,10 +50,12 @@ def met(rule: StopRule, tables: Tables) -> tuple[bool, str]:
         if half <= rule.half_width:
             return True, said[-1]
     if rule.decided:
-        pairs, alpha = p_values(tables), ALPHA / len(rule.looks)
+        pairs, alpha = p_values(tables), level_at(rule, raters)
         still = [name for name, p in pairs if p is None or p > alpha]
         shown = f"{len(pairs) - len(still)} of {len(pairs)}" + (f", not {still[0]}" if still else "")
-        said.append(f"every pair decided at {alpha:.3g} ({len(rule.looks)} looks planned, Holm over pairs): {shown}")
+        said.append(
+            f"every pair decided at p {alpha:.2g} (look at {raters} of {rule.looks[-1]}, Holm over pairs): {shown}"
+        )
         if pairs and not still:
             return True, said[-1]
     return False, "; ".join(said)
@@ -62,10 +68,10 @@ def _intervals(tables: Tables) -> Iterator[tuple[str, Mapping[str, Any]]]:
     for question, table in tables.get("comparisons", {}).items():
         for pair in table.get("pairs", []):
             yield _pair(pair, question), pair["cmos"]["two_way"]
-    for pair in tables.get("choices", {}).get("pairs", {}).get("raters", []):
+    for pair in tables.get("choices", {}).get("pairs", {}).get("two_way", []):
         yield _pair(pair), pair["share"]
     for pair in tables.get("identity", {}).get("pairs", []):
-        yield _pair(pair), pair["share"]["raters"]
+        yield _pair(pair), pair["share"]["two_way"]
 
 
 def _half(interval: Mapping[str, Any]) -> float | None:
@@ -73,24 +79,5 @@ def _half(interval: Mapping[str, Any]) -> float | None:
     return None if low is None or high is None or high <= low else (high - low) / 2
 
 
-def _known(p: float | None, interval: Mapping[str, Any]) -> float | None:
-    """A p value, unless it rests on answers that are all alike: these say nothing of their own error."""
-    return p if interval["se"] else None
-
-
 def _pair(pair: Mapping[str, Any], question: str = "") -> str:
     return f"{pair['a']} against {pair['b']}" + (f", {question}" if question else "")
-
-
-def _share_p(share: Mapping[str, Any]) -> float | None:
-    """Two-sided, of a share against one half, by its bootstrap over raters."""
-    if share["se"] is None and share["raters"] and share["mean"] in (0.0, 1.0):
-        return min(1.0, 2 * 0.5 ** share["raters"])  # all of one mind: the sign test, one vote a rater
-    if share["se"] is None or not share["df"]:
-        return None
-    return two_sided_p(share["mean"] - 0.5, share["se"], share["df"])
-
-
-def _corrected(pairs: list[tuple[str, float | None]]) -> list[tuple[str, float | None]]:
-    corrected = iter(holm(np.array([p for _, p in pairs if p is not None], np.float64)).tolist())
-    return [(name, None if p is None else next(corrected)) for name, p in pairs]

@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get
 
 from studio.core.errors import BadOption
 
+Spending = Literal["obrien_fleming", "pocock"]
 Choice = Literal["a", "b", "tie", "both_bad"]
 T = TypeVar("T")
 
@@ -99,12 +100,15 @@ class StopRule:
     Attributes:
         half_width: the 95% interval of every system (of every pair, where pairs are judged) reaches at most so far.
         decided: every pair of systems differs beyond doubt, corrected for all pairs and all looks.
-        looks: numbers of finished raters, whom the gates keep, at which the rule is looked at; the first is the least.
+        looks: numbers of finished raters, whom the gates keep, at which the rule is looked at; the first is the least,
+            the last the most that are planned. There may be as many as wanted.
+        spending: how the error of ``decided`` is spread over the looks; ``obrien_fleming`` keeps it for the end.
     """
 
     half_width: float | None = None
     decided: bool = False
     looks: list[int] = field(default_factory=lambda: [20, 40, 60, 80, 100])
+    spending: Spending = "obrien_fleming"
 
     def __post_init__(self) -> None:
         """Raises BadOption on a width of nought, or looks that do not rise."""
@@ -112,6 +116,8 @@ class StopRule:
             raise BadOption(f"stop.half_width is {self.half_width}", "it is above 0")
         if not self.looks or self.looks[0] < 2 or sorted(set(self.looks)) != self.looks:
             raise BadOption(f"stop.looks are {self.looks}", "give rising numbers of raters, from 2 on")
+        if self.spending not in get_args(Spending):
+            raise BadOption(f"stop.spending is {self.spending!r}", f"it may be {', '.join(get_args(Spending))}")
 
     @property
     def acts(self) -> bool:

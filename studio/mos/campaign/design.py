@@ -93,8 +93,7 @@ def deal(deck: Deck, load: Load, quota: int, count: int, rng: Random) -> list[Pl
         first[row] = _NEVER
         turns += deck.systems @ deck.systems[row]
         chosen.append(place(deck.units[row], load, rng))
-    rng.shuffle(chosen)
-    return chosen
+    return in_turn(chosen, rng)
 
 
 _ONCE_MORE = 2**40  # a script that the rater is to hear anyway: beyond every number of raters
@@ -115,6 +114,58 @@ def place(unit: Unit, load: Load, rng: Random, role: str = "test") -> Placed:
     load.given[unit.key] += role == "test"
     load.led[unit.key, order[0]] += role == "test"
     return Placed(unit, tuple(order), role)
+
+
+def in_turn(screens: Sequence[Placed], rng: Random) -> list[Placed]:
+    """The screens in an order in which every system follows every other as often (first-order carry-over balance).
+
+    What was heard last colours what is heard next, and would favour whoever follows the worst. So of many random
+    orders, made step by step of what has followed least often, the most even one is taken; among screens of the same
+    systems chance alone decides.
+    """
+    kinds = {kind: k for k, kind in enumerate(dict.fromkeys(tuple(sorted(s.unit.systems)) for s in screens))}
+    if len(kinds) < 2:
+        return rng.sample(screens, len(screens))
+    names = {name: k for k, name in enumerate(sorted({system for kind in kinds for system in kind}))}
+    holds = np.zeros((len(kinds), len(names)), np.int64)
+    for kind, row in kinds.items():
+        holds[row, [names[system] for system in kind]] = 1
+    of_kind: list[list[Placed]] = [[] for _ in kinds]
+    for screen in rng.sample(screens, len(screens)):
+        of_kind[kinds[tuple(sorted(screen.unit.systems))]].append(screen)
+    left = np.array([len(mine) for mine in of_kind])
+    _, order = min((_one_order(holds, left.copy(), rng) for _ in range(_ORDERS)), key=lambda found: found[0])
+    return [of_kind[kind].pop() for kind in order]
+
+
+_ORDERS = 6
+
+
+def _one_order(holds: Column, left: Column, rng: Random) -> tuple[int, list[int]]:
+    """Kinds of screens, each step one of those that have followed the last least often; and how uneven that came out.
+
+    Args:
+        holds: [K, S], 1 where a system is on a kind of screen.
+        left: [K], how many screens of each kind there are; used up.
+        rng: decides where there is a choice.
+    """
+    followed = np.zeros((holds.shape[1],) * 2, np.int64)
+    order = [rng.choices(range(len(left)), left.tolist())[0]]
+    left[order[0]] -= 1
+    for _ in range(int(left.sum())):
+        cost = (holds @ (holds[order[-1]] @ followed)) + _SAME * (holds @ holds[order[-1]])
+        open_still = np.flatnonzero(left)
+        best = open_still[_lowest(cost[open_still])]
+        best = best[_lowest(-left[best])]
+        following = int(best[rng.randrange(len(best))])
+        followed += np.outer(holds[order[-1]], holds[following])
+        left[following] -= 1
+        order.append(following)
+    same = int(np.trace(followed))
+    return int((followed**2).sum()) + _SAME**2 * same, order
+
+
+_SAME = 3  # a system after itself is put off until others have followed that often
 
 
 def sitting(

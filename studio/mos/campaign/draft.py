@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from studio.core.errors import BadFile, BadOption
-from studio.mos.campaign.names import check_name
+from studio.mos.campaign.names import check_name, read_tags
 from studio.mos.store.sounds import MAX_FILE_BYTES
 
 SOUNDS = (".wav", ".flac")
@@ -37,6 +37,7 @@ class ItemSpec:
     text: str = ""
     role: str = "test"
     expected: str | None = None
+    tags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -93,19 +94,24 @@ class Draft:
         text: str = "",
         role: str = "test",
         expected: str | None = None,
+        tags: str | None = None,
         new: bool = False,
     ) -> None:
-        """Add an item, or find it there with the same role, text and expected answer. Raises BadFile."""
+        """Add an item, or find it there with the same role, text, expected answer and tags. Raises BadFile."""
         self._claim(where, "item", name, self.items, MAX_ITEMS, new)
         _one_of(where, "role", role, ITEM_ROLES)
         if name not in self.items:
             self.items[name] = ItemSpec(name, role=role)
         elif self.items[name].role != role:
             raise self._differs(where, "item", name, "role")
-        self.describe(where, name, text, expected)
+        self.describe(where, name, text, expected, tags)
 
-    def describe(self, where: str, name: str, text: str, expected: str | None = None) -> None:
-        """Say what an item's text and expected answer are. Raises BadFile where it is unknown or was said otherwise."""
+    def describe(self, where: str, name: str, text: str, expected: str | None = None, tags: str | None = None) -> None:
+        """Say what an item's text, expected answer and tags (``a;b``) are.
+
+        Raises:
+            BadFile: it is unknown, or was said otherwise.
+        """
         if name not in self.items:
             raise BadFile(f"{where}: there is no sound of the item {name[:80]!r}", "check the spelling")
         item = self.items[name]
@@ -116,7 +122,15 @@ class Draft:
             raise self._differs(where, "item", name, "text")
         if expected and item.expected and expected != item.expected:
             raise self._differs(where, "item", name, "expected answer")
-        self.items[name] = replace(item, text=text or item.text, expected=expected or item.expected)
+        try:
+            tagged = read_tags(tags or "")
+        except BadOption as error:
+            raise BadFile(f"{where}: {error.what}", error.do) from error
+        if tagged and item.tags and tagged != item.tags:
+            raise self._differs(where, "item", name, "tags")
+        self.items[name] = replace(
+            item, text=text or item.text, expected=expected or item.expected, tags=tagged or item.tags
+        )
 
     def add_file(self, where: str, item: str, system: str, file: str, trace: str | None = None) -> None:
         """Say where an item's sound by a system lies. Raises BadFile: it is doubled, absent, too large or outside."""

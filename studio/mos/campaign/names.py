@@ -1,4 +1,4 @@
-"""Names of campaigns, systems and scripts: what they may be made of."""
+"""Names of campaigns, systems and scripts, and tags of scripts: what they may be made of."""
 
 import re
 
@@ -6,6 +6,7 @@ from studio.core.errors import BadOption
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._,:=+?()\-]*")
 LONGEST = 80
+MAX_TAGS = 20  # of one script
 
 
 def check_name(name: str) -> None:
@@ -15,3 +16,17 @@ def check_name(name: str) -> None:
             f"the name {name[:LONGEST]!r} is not allowed",
             f"begin with a letter or digit; then letters, digits, spaces and ._,:=+?()- ; {LONGEST} characters at most",
         )
+
+
+def read_tags(text: str) -> tuple[str, ...]:
+    """The tags of a script as they are listed, divided by semicolons; each once, in order.
+
+    Raises:
+        BadOption: a tag that a name may not be, or more than 20.
+    """
+    tags = tuple(sorted({tag.strip() for tag in text.split(";")} - {""}))
+    for tag in tags:
+        check_name(tag)
+    if len(tags) > MAX_TAGS:
+        raise BadOption(f"a script has {len(tags)} tags", f"{MAX_TAGS} are allowed")
+    return tags

@@ -26,6 +26,7 @@ DICTIONARY: tuple[Column, ...] = (
     Column("position", "integer", "place of the screen in the rater's sitting, from 0"),
     Column("role", "text", "test, training, trap, gold or repeat; only test enters the tables"),
     Column("item", "text", "name of the script that was heard"),
+    Column("tags", "text", "tags of the script, divided by semicolons"),
     Column(
         "question",
         "text",

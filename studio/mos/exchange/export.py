@@ -45,7 +45,7 @@ def export_rows(session: Session, campaign: Campaign) -> Iterator[dict[str, Any]
     judged = {j.pseudonym: j for j in judge(session, campaign)}
     steady = {rater: consistency(mine) for rater, mine in by_rater(twice(session, campaign.id or 0)).items()}
     answers = session.exec(
-        select(Answer, Trial, Rater.pseudonym, Item.name)
+        select(Answer, Trial, Rater.pseudonym, Item)
         .join(Trial, col(Trial.id) == col(Answer.trial_id))
         .join(Rater, col(Rater.id) == col(Trial.rater_id))
         .join(Item, col(Item.id) == col(Trial.item_id))
@@ -68,7 +68,8 @@ def export_rows(session: Session, campaign: Campaign) -> Iterator[dict[str, Any]
                 "trial": trial.id,
                 "position": trial.position,
                 "role": trial.role,
-                "item": item,
+                "item": item.name,
+                "tags": item.tags,
                 "attempt": answer.attempt,
                 "counted": bool(answer.counted),
                 "response_ms": answer.response_ms,
@@ -194,7 +195,9 @@ def json_text(session: Session, campaign: Campaign, rows: Sequence[dict[str, Any
     whole = {
         "campaign": {"name": campaign.name, "kind": campaign.kind, "seed": campaign.seed, "config": config},
         "systems": [{"name": s.name, "role": s.role, "voice": json.loads(s.voice)} for s in systems],
-        "items": [{"name": i.name, "role": i.role, "text": i.text, "expected": i.expected} for i in items],
+        "items": [
+            {"name": i.name, "role": i.role, "text": i.text, "expected": i.expected, "tags": i.tags} for i in items
+        ],
         "forgotten": {"raters": len(gone), "answers": sum(r.answers for r in gone)},
         "consistency": consistency_tables(twice(session, campaign.id or 0), set()),
         "comments": _comments(session, campaign),

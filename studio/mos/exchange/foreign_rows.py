@@ -231,10 +231,10 @@ def _check_named(systems: list[System], items: list[Item]) -> None:
         _hold(system, "role", isinstance(cast("Any", system.role), str))
         draft.add_system("the other database", system.name, system.role, new=True)
     for item in items:
-        for column in ("name", "text", "role"):
+        for column in ("name", "text", "role", "tags"):
             _hold(item, column, isinstance(getattr(item, column), str))
         _hold(item, "expected", item.expected is None or isinstance(cast("Any", item.expected), str))
-        draft.add_item("the other database", item.name, item.text, item.role, item.expected, new=True)
+        draft.add_item("the other database", item.name, item.text, item.role, item.expected, item.tags, new=True)
 
 
 def _check_all(theirs: Session, table: Any, column: Any, keys: list[Any]) -> list[Any]:

@@ -34,4 +34,4 @@ class Abx(Kind):
 
     def analyse(self, config: CampaignConfig, answers: Sequence[Judged], *, seed: int = 0) -> dict[str, Any]:
         """How often X was found, by pair and in all."""
-        return {"identity": identity_tables(answers, seed)}
+        return {"identity": identity_tables(answers)}

@@ -1,40 +1,44 @@
 """The tables of scores and of choices, as JSON values: what the kinds have in common."""
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from studio.mos.kinds.base import Judged
 from studio.mos.stats import agreement, compare, elo, means, mushra, preference
-from studio.mos.stats.columns import Ratings, Votes, ratings_from_rows, votes_from_rows
+from studio.mos.stats.columns import Ratings, Scale, Vote, Votes, ratings_from_rows, votes_from_rows
 from studio.mos.stats.comparison import Compared, Heard, comparisons, identities, identity, order_effect
 
 A0 = B0 = 0.1  # shape and rate of the prior on strengths
 C = 2000.0  # the Elo of strength 1
-REPLICATES = 200  # of the rater bootstrap
+ELO_METHODS: tuple[elo.Method, ...] = ("gamma", "mle", "dsm", "davidson", "posterior")
 MATCH = "match"  # the question of an ABX screen
 
 
-def ratings_of(answers: Sequence[Judged], question: str) -> Ratings:
+def ratings_of(answers: Sequence[Judged], question: str, scale: Scale | None = None) -> Ratings:
     """The scores of one question as columns."""
-    return ratings_from_rows(
+    rows = [
         (a.rater, a.item, a.systems[slot], float(value))
         for a in answers
         for (asked, slot), value in a.scores.items()
         if asked == question
-    )
+    ]
+    return ratings_from_rows(rows, scale=scale)
 
 
 def votes_of(answers: Sequence[Judged]) -> Votes:
     """The choices as columns; ``a`` and ``b`` are what was shown first and second."""
     return votes_from_rows(
-        (a.systems[0], a.systems[1], a.outcomes["preference"], a.rater) for a in answers if "preference" in a.outcomes
+        Vote(a.systems[0], a.systems[1], a.outcomes["preference"], a.rater, a.item)
+        for a in answers
+        if "preference" in a.outcomes
     )
 
 
 def score_tables(answers: Sequence[Judged], question: str, low: int, high: int) -> dict[str, Any]:
     """Means with every interval, by system and by stimulus, differences between systems, agreement, a histogram."""
-    ratings = ratings_of(answers, question)
+    ratings = ratings_of(answers, question, Scale(low, high))
     if not len(ratings):
         return {"n": 0}
     matrix = agreement.score_matrix(ratings)
@@ -45,6 +49,7 @@ def score_tables(answers: Sequence[Judged], question: str, low: int, high: int) 
             method: {name: asdict(i) for name, i in means.by_system(ratings, method).items()}
             for method in ("two_way", "by_rater", "plain")
         },
+        "quartiles": {name: asdict(row) for name, row in mushra.quartiles(ratings).items()},
         "p808": {name: asdict(row) for name, row in means.p808(ratings).items()},
         "stimuli": [
             {"item": item, "system": system, **asdict(i)}
@@ -56,6 +61,11 @@ def score_tables(answers: Sequence[Judged], question: str, low: int, high: int) 
             "alpha_interval": agreement.krippendorff(matrix, "interval"),
             "icc": None if icc is None else asdict(icc),
         },
+        "tags": {
+            tag: {"n": len(rows), "items": _scripts(mine), "systems": _means(rows)}
+            for tag, mine in _by_tag(answers)
+            if len(rows := ratings_of(mine, question, Scale(low, high)))
+        },
         "histogram": {
             name: [int(((ratings.system == s) & (ratings.score == value)).sum()) for value in range(low, high + 1)]
             for s, name in enumerate(ratings.systems)
@@ -64,7 +74,7 @@ def score_tables(answers: Sequence[Judged], question: str, low: int, high: int) 
 
 
 def choice_tables(answers: Sequence[Judged], seed: int) -> dict[str, Any]:
-    """Preference of every pair with three intervals, Elo by every method, who is better than whom, sides."""
+    """Preference of every pair with four intervals, Elo by every method, who is better than whom, sides."""
     votes = votes_of(answers)
     if not len(votes):
         return {"n": 0}
@@ -73,14 +83,16 @@ def choice_tables(answers: Sequence[Judged], seed: int) -> dict[str, Any]:
         "n": len(votes),
         "names": votes.systems,
         "pairs": {
-            method: [asdict(p) for p in preference.all_pairs(votes, method, seed=seed)]
-            for method in ("raters", "exact", "wilson")
+            method: [asdict(p) for p in preference.all_pairs(votes, method)]
+            for method in ("two_way", "by_rater", "exact", "wilson")
         },
-        "elo": {
-            method: elo.elo_report(votes, method, C, A0, B0, seed=seed, replicates=REPLICATES)
-            for method in ("gamma", "mle", "dsm")
+        "elo": {method: elo.elo_report(votes, method, C, A0, B0, seed=seed) for method in ELO_METHODS}
+        | {"by_rater": elo.elo_report(votes, "gamma", C, A0, B0, clusters="by_rater")},
+        "constants": {"a0": A0, "b0": B0, "c": C},
+        "tags": {
+            tag: {"n": len(mine), "items": _scripts(mine), "elo": elo.elo_report(votes_of(mine), "gamma", C, A0, B0)}
+            for tag, mine in _by_tag(a for a in answers if "preference" in a.outcomes)
         },
-        "constants": {"a0": A0, "b0": B0, "c": C, "replicates": REPLICATES},
         # how often each side won, whatever was on it: far from one half, the sides were not alike
         "sides": {outcome: first.count(outcome) for outcome in ("a", "b", "tie", "both_bad")},
     }
@@ -88,54 +100,91 @@ def choice_tables(answers: Sequence[Judged], seed: int) -> dict[str, Any]:
 
 def screened_tables(answers: Sequence[Judged], question: str, low: int, high: int) -> dict[str, Any]:
     """The tables of a MUSHRA question after its post-screening; beside them who went, and everybody's means."""
-    ratings = ratings_of(answers, question)
+    ratings = ratings_of(answers, question, Scale(low, high))
     hidden = {a.reference for a in answers if a.reference is not None}
     if not len(ratings) or not hidden:
         return {"questions": {question: score_tables(answers, question, low, high)}}
     [reference] = hidden
-    screen = mushra.post_screen(ratings, reference)
+    known = {a.mid_anchor for a in answers} & set(ratings.systems)
+    anchor = known.pop() if known else None
+    screen = mushra.post_screen(ratings, reference, anchor)
     kept = [a for a in answers if a.rater not in screen.dropped]
     return {
         "questions": {question: score_tables(kept, question, low, high)},
         "post_screen": {
             "reference": reference,
-            "below": mushra.BELOW,
+            "mid_anchor": anchor,
+            "limit": mushra.LIMIT,
             "share": mushra.SHARE,
             "raters": len(screen.low_share),
             "dropped": len(screen.dropped),
+            "by_reference": len(screen.by_reference),
+            "by_anchor": len(screen.by_anchor),
+            "unharmed": len(screen.unharmed),
             "everybody": {name: asdict(i) for name, i in means.by_system(ratings).items()},
         },
     }
 
 
-def comparison_tables(answers: Sequence[Judged], question: str, baseline: str | None) -> dict[str, Any]:
+def comparison_tables(
+    answers: Sequence[Judged], question: str, low: int, high: int, baseline: str | None
+) -> dict[str, Any]:
     """CMOS of every pair, signs corrected for the order, and whether the order itself had an effect."""
-    given = [
-        Compared(a.rater, a.item, a.systems[0], a.systems[1], a.scores[question, 1])
-        for a in answers
-        if (question, 1) in a.scores
-    ]
+    given = _compared(answers, question)
     if not given:
         return {"n": 0}
     return {
         "n": len(given),
-        "pairs": [asdict(c) for c in comparisons(given, baseline)],
-        "order": asdict(order_effect(given)),
+        "pairs": [asdict(c) for c in comparisons(given, baseline, Scale(low, high))],
+        "tags": {
+            tag: {
+                "n": len(mine),
+                "items": _scripts(mine),
+                "pairs": [asdict(c) for c in comparisons(_compared(mine, question), baseline, Scale(low, high))],
+            }
+            for tag, mine in _by_tag(a for a in answers if (question, 1) in a.scores)
+        },
+        "order": asdict(order_effect(given, Scale(low, high))),
     }
 
 
-def identity_tables(answers: Sequence[Judged], seed: int) -> dict[str, Any]:
+def identity_tables(answers: Sequence[Judged]) -> dict[str, Any]:
     """How often X was found, by pair and in all; and how often each answer was given, whatever X was."""
     said = [(a, a.outcomes[MATCH]) for a in answers if MATCH in a.outcomes]
     if not said:
         return {"n": 0}
     heard = [
-        Heard(a.rater, a.systems[0], a.systems[1], a.systems[0 if outcome == "a" else 1] == a.reference)
+        Heard(a.rater, a.item, a.systems[0], a.systems[1], a.systems[0 if outcome == "a" else 1] == a.reference)
         for a, outcome in said
     ]
     return {
         "n": len(heard),
-        "pairs": [asdict(i) for i in identities(heard, seed)],
-        "all": asdict(identity("", "", heard, seed)),
+        "pairs": [asdict(i) for i in identities(heard)],
+        "all": asdict(identity("", "", heard)),
         "said": {side: sum(outcome == side for _, outcome in said) for side in ("a", "b")},
     }
+
+
+def _compared(answers: Sequence[Judged], question: str) -> list[Compared]:
+    return [
+        Compared(a.rater, a.item, a.systems[0], a.systems[1], a.scores[question, 1])
+        for a in answers
+        if (question, 1) in a.scores
+    ]
+
+
+def _by_tag(answers: Iterable[Judged]) -> list[tuple[str, list[Judged]]]:
+    """The answers on the scripts of each tag; a script of two tags is in both."""
+    found: defaultdict[str, list[Judged]] = defaultdict(list)
+    for answer in answers:
+        for tag in answer.tags:
+            found[tag].append(answer)
+    return sorted(found.items())
+
+
+def _scripts(answers: Sequence[Judged]) -> int:
+    return len({a.item for a in answers})
+
+
+def _means(ratings: Ratings) -> dict[str, Any]:
+    return {name: asdict(i) for name, i in means.by_system(ratings).items()}

@@ -51,6 +51,8 @@ class Judged:
         scores: (question, slot) to value.
         outcomes: question to a | b | tie | both_bad, as shown.
         reference: the system whose sound stood beside them as the reference, or as X; None without one.
+        mid_anchor: the campaign's mid anchor (MUSHRA); None without one.
+        tags: of the script.
     """
 
     rater: str
@@ -59,6 +61,8 @@ class Judged:
     scores: Mapping[tuple[str, int], int]
     outcomes: Mapping[str, str]
     reference: str | None = None
+    mid_anchor: str | None = None
+    tags: tuple[str, ...] = ()
 
 
 class Kind(ABC):

@@ -34,4 +34,5 @@ class Ccr(Kind):
 
     def analyse(self, config: CampaignConfig, answers: Sequence[Judged], *, seed: int = 0) -> dict[str, Any]:
         """The tables of every question, signs corrected for the order that was realised."""
-        return {"comparisons": {q.id: comparison_tables(answers, q.id, config.baseline) for q in config.questions}}
+        tables = {q.id: comparison_tables(answers, q.id, q.low, q.high, config.baseline) for q in config.questions}
+        return {"comparisons": tables}

@@ -9,9 +9,10 @@ from scipy.signal import kaiserord, oaconvolve
 
 from studio.core.errors import BadOption
 from studio.mos.campaign.draft import Manifest, SystemSpec
+from studio.mos.stats.mushra import MID_ANCHOR_HZ
 from studio.mos.store.sounds import Sound
 
-LOW_HZ, MID_HZ = 3500, 7000
+LOW_HZ, MID_HZ = 3500, MID_ANCHOR_HZ
 # The recommendation asks of the low anchor: ripple within 0.1 dB up to 3.5 kHz, 25 dB down at 4 kHz, 50 dB at 4.5 kHz.
 # It gives no mask for the mid anchor: the same in proportion, 25 dB at 8 kHz and 50 dB at 9 kHz.
 _EDGE = 8 / 7  # where the stop band begins, as a share of the cut-off

@@ -10,6 +10,7 @@ from sqlmodel import Session, col, select
 from studio.core.errors import BadFile, BadOption
 from studio.mos.campaign.config import CampaignConfig
 from studio.mos.campaign.draft import ItemSpec, Manifest, SystemSpec
+from studio.mos.campaign.names import read_tags
 from studio.mos.kinds.registry import kind_of
 from studio.mos.making.anchors import MID_HZ, anchor, with_anchors
 from studio.mos.making.excerpts import Excerpt, excerpt_length_s, of_whole_scripts, read_excerpt, with_excerpts
@@ -132,7 +133,7 @@ def contents(session: Session, campaign: Campaign, clips: ClipFolder) -> tuple[M
     ).all()
     found = Manifest(
         [SystemSpec(s.name, s.role, json.loads(s.voice)) for s in systems],
-        [ItemSpec(i.name, i.text, i.role, i.expected) for i in items],
+        [ItemSpec(i.name, i.text, i.role, i.expected, read_tags(i.tags)) for i in items],
         {(item, system): clips.path(stimulus.clip_sha) for item, system, stimulus, _ in rows},
         [],
     )

@@ -25,6 +25,9 @@ class Excerpt:
     last: bool
 
 
+_SIDES = {"first": False, "last": True}  # also the tags of excerpts
+
+
 def with_excerpts(manifest: Manifest, seconds: float) -> tuple[Manifest, dict[str, Excerpt]]:
     """A manifest with two items for each script under test, and which excerpt each of them is, by its name.
 
@@ -44,19 +47,22 @@ def with_excerpts(manifest: Manifest, seconds: float) -> tuple[Manifest, dict[st
     for item in manifest.items:
         names[item.name] = [item.name]
         if item.role == "test":
-            sides = {"first": False, "last": True}
-            both = {f"{item.name} ({side} {seconds:g} s)": Excerpt(seconds, last) for side, last in sides.items()}
+            both = {f"{item.name} ({side} {seconds:g} s)": Excerpt(seconds, last) for side, last in _SIDES.items()}
             for name in both:
                 check_name(name)
             excerpts |= both
             names[item.name] = list(both)
-        items += [replace(item, name=name, text="" if name in excerpts else item.text) for name in names[item.name]]
+        for name in names[item.name]:
+            cut = excerpts.get(name)
+            side = () if cut is None else ("last" if cut.last else "first",)
+            tags = tuple(sorted({*item.tags, *side}))
+            items.append(replace(item, name=name, text=item.text if cut is None else "", tags=tags))
 
     def spread(found: Mapping[tuple[str, str], T]) -> dict[tuple[str, str], T]:
         return {(name, system): value for (item, system), value in found.items() for name in names[item]}
 
-    cut = replace(manifest, items=items, files=spread(manifest.files), traces=spread(manifest.traces))
-    return cut, excerpts
+    whole = replace(manifest, items=items, files=spread(manifest.files), traces=spread(manifest.traces))
+    return whole, excerpts
 
 
 def excerpt_length_s(manifest: Manifest) -> float | None:
@@ -82,7 +88,12 @@ def of_whole_scripts(manifest: Manifest) -> Manifest:
         return name if split is None else split[1]
 
     cut = {item.name for item in manifest.items if item.role == "test"}
-    items = {whole(item.name): replace(item, name=whole(item.name)) for item in manifest.items}
+    items = {
+        whole(item.name): replace(
+            item, name=whole(item.name), tags=tuple(t for t in item.tags if item.name not in cut or t not in _SIDES)
+        )
+        for item in manifest.items
+    }
     files = {(whole(item), system): file for (item, system), file in manifest.files.items()}
     return replace(manifest, items=list(items.values()), files=files)
 

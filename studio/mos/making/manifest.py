@@ -8,17 +8,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
-from studio.core.errors import BadFile
+from studio.core.errors import BadFile, BadOption
 from studio.mos.campaign.draft import SOUNDS, Draft, Manifest
+from studio.mos.campaign.names import read_tags
 
 MAX_MANIFEST_BYTES = 16 * 2**20
 CONTROL = "control"  # the system that says training, trap and gold clips of no system
 _ROLE_FOLDERS = ("training", "trap", "gold")
 _COLUMNS = ("system", "item", "file")
-_MORE_COLUMNS = ("text", "role", "expected")
+_MORE_COLUMNS = ("text", "role", "expected", "tags")
 _JSON_KEYS = {
     "systems": ({"name"}, {"role", "voice"}),
-    "items": ({"name"}, {"text", "role", "expected"}),
+    "items": ({"name"}, {"text", "role", "expected", "tags"}),
     "files": ({"system", "item", "file"}, {"trace"}),
 }
 _EXPECTED_IN_NAME = re.compile(r"(.+)=([^=]+)")
@@ -95,10 +96,10 @@ def _add_sounds(draft: Draft, folder: Path, system: str, role: str) -> list[str]
 
 
 def _read_texts(draft: Draft, root: Path) -> None:
-    """``texts.csv`` (item,text[,expected]) and ``texts.txt`` (item|text) say what the items are."""
+    """``texts.csv`` (item,text[,expected][,tags]) and ``texts.txt`` (item|text) say what the items are."""
     if (root / "texts.csv").exists():
-        for where, row in _rows(draft.inside("the folder", "texts.csv"), ("item", "text"), ("expected",)):
-            draft.describe(where, row["item"], row["text"], row.get("expected"))
+        for where, row in _rows(draft.inside("the folder", "texts.csv"), ("item", "text"), ("expected", "tags")):
+            draft.describe(where, row["item"], row["text"], row.get("expected"), row.get("tags"))
     if (root / "texts.txt").exists():
         for number, line in enumerate(_text_of(draft.inside("the folder", "texts.txt")).splitlines(), start=1):
             where = f"line {number} of texts.txt"
@@ -110,10 +111,11 @@ def _read_texts(draft: Draft, root: Path) -> None:
 
 
 def _read_csv(draft: Draft, path: Path) -> Manifest:
-    """Columns system, item, file, and if wanted text, role, expected; files are relative to the CSV's folder."""
+    """Columns system, item, file, if wanted text, role, expected, tags; files are relative to the CSV's folder."""
     for where, row in _rows(path, _COLUMNS, _MORE_COLUMNS):
         draft.add_system(where, row["system"])
-        draft.add_item(where, row["item"], row.get("text", ""), row.get("role") or "test", row.get("expected"))
+        role = row.get("role") or "test"
+        draft.add_item(where, row["item"], row.get("text", ""), role, row.get("expected"), row.get("tags"))
         draft.add_file(where, row["item"], row["system"], row["file"])
     return draft.finish()
 
@@ -138,11 +140,24 @@ def _rows(path: Path, needed: tuple[str, ...], more: tuple[str, ...]) -> Iterato
         raise BadFile(f"line {reader.line_num} of {path.name} is not CSV: {error}", "save it again as CSV") from error
 
 
+def read_tag_file(path: Path) -> dict[str, tuple[str, ...]]:
+    """Tags of scripts out of a CSV file with the columns item and tags (``a;b``). Raises BadFile naming the line."""
+    found: dict[str, tuple[str, ...]] = {}
+    for where, row in _rows(path, ("item", "tags"), ()):
+        if row["item"] in found:
+            raise BadFile(f"{where}: the item {row['item'][:80]!r} is there twice", "give it once")
+        try:
+            found[row["item"]] = read_tags(row["tags"])
+        except BadOption as error:
+            raise BadFile(f"{where}: {error.what}", error.do) from error
+    return found
+
+
 def _read_json(draft: Draft, path: Path) -> Manifest:
     """An object of three lists; a file names a system and an item that are listed.
 
-    ``systems`` have name, role, voice; ``items`` have name, text, role, expected; ``files`` have system, item, file
-    and, of what the studio spoke, trace.
+    ``systems`` have name, role, voice; ``items`` have name, text, role, expected, tags (``a;b``); ``files`` have
+    system, item, file and, of what the studio spoke, trace.
     """
     try:
         data: Any = json.loads(_text_of(path))
@@ -154,9 +169,8 @@ def _read_json(draft: Draft, path: Path) -> Manifest:
     for where, entry in _entries(lists, "systems", path.name):
         draft.add_system(where, entry["name"], entry.get("role"), entry.get("voice"), new=True)
     for where, entry in _entries(lists, "items", path.name):
-        draft.add_item(
-            where, entry["name"], entry.get("text", ""), entry.get("role", "test"), entry.get("expected"), new=True
-        )
+        about = (entry.get("text", ""), entry.get("role", "test"), entry.get("expected"), entry.get("tags"))
+        draft.add_item(where, entry["name"], *about, new=True)
     for where, entry in _entries(lists, "files", path.name):
         if entry["system"] not in draft.systems or entry["item"] not in draft.items:
             raise BadFile(f"{where} names a system or an item that is not listed", "add it to systems or items")

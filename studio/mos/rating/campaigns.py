@@ -96,6 +96,22 @@ def create(
     return campaign.id
 
 
+def tag_items(session: Session, campaign: Campaign, tags: Mapping[str, tuple[str, ...]]) -> int:
+    """Say anew which tags scripts have, in whatever state the campaign is: raters see none; answers how many changed.
+
+    Raises:
+        BadOption: there is no such script.
+    """
+    known = {i.name: i for i in session.exec(select(Item).where(Item.campaign_id == campaign.id))}
+    if unknown := sorted(set(tags) - set(known)):
+        raise BadOption(f"there is no script {unknown[0]!r}", f"there are {', '.join(sorted(known)[:20])}")
+    changed = [known[name] for name, mine in tags.items() if known[name].tags != ";".join(mine)]
+    for row in changed:
+        row.tags = ";".join(tags[row.name])
+        session.add(row)
+    return len(changed)
+
+
 def add_stimuli(
     session: Session,
     campaign_id: int,
@@ -117,6 +133,7 @@ def add_stimuli(
         check_name(new.name)
         row = known.setdefault(new.name, Item(campaign_id=campaign_id, name=new.name, role=new.role))
         row.text, row.expected = row.text or new.text, row.expected or new.expected
+        row.tags = row.tags or ";".join(new.tags)
         session.add(row)
         session.flush()
     for (item, system), clip in clips.items():

@@ -1,8 +1,10 @@
 """What every table of a report is made of: cells as plain text, so that each format escapes in its own way."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from studio.mos.stats.interval import FEW_RATERS
 
 PM = "\N{PLUS-MINUS SIGN}"
 NONE = "\N{EN DASH}"
@@ -41,6 +43,21 @@ def plus_minus(mean: float | None, half: float | None, digits: int) -> str:
     return shown if half is None else f"{shown} {PM} {half:.{digits}f}"
 
 
+def with_interval(interval: Mapping[str, Any], digits: int) -> str:
+    """``3.8 +- 0.1``, or ``4.9 [4.6, 5.0]`` where the two ends are not as far from the mean: near the scale's end."""
+    mean, low, high = interval["mean"], interval["low"], interval["high"]
+    if low is None or high is None or abs((high - mean) - (mean - low)) < 1e-9:
+        return plus_minus(mean, half_width(interval), digits)
+    return f"{number(mean, digits)} {between(low, high, digits)}"
+
+
+def median_and_quartiles(found: Mapping[str, Any] | None, digits: int) -> str:
+    """``70 [62, 81]``, or a dash."""
+    return (
+        NONE if found is None else f"{number(found['median'], digits)} {between(found['low'], found['high'], digits)}"
+    )
+
+
 def between(low: float | None, high: float | None, digits: int) -> str:
     """``[low, high]``, or a dash."""
     return NONE if low is None or high is None else f"[{number(low, digits)}, {number(high, digits)}]"
@@ -64,6 +81,21 @@ def p_value(p: float | None) -> str:
 
 TWO_WAY = (
     "95% interval clustered by rater and script, t with min(G) - 1 degrees of freedom: a plain interval takes every "
-    "rating as independent and is far too narrow when raters and scripts cross."
+    "answer as independent and is far too narrow when raters and scripts cross. Near an end of the scale it takes "
+    "Wilson's form, and both ends are printed."
 )
-BY_RATER = "95% interval: bootstrap over raters, standard error times t(raters - 1); votes of one rater hang together."
+
+
+def few_raters(intervals: Iterable[Mapping[str, Any]]) -> list[str]:
+    """What has to be said beside intervals of few raters or scripts; nothing where there are enough of both."""
+    counts = [(i["raters"], i["items"]) for i in intervals]
+    raters = min((r for r, _ in counts if r is not None), default=FEW_RATERS)
+    items = min((s for _, s in counts if s is not None), default=FEW_RATERS)
+    said: list[str] = []
+    if raters < FEW_RATERS:
+        said.append(f"Only {raters} rater{'s' * (raters != 1)}")
+    if items < FEW_RATERS:
+        said.append(f"{'only' if said else 'Only'} {items} script{'s' * (items != 1)}")
+    if not said:
+        return []
+    return [f"{' and '.join(said)}: under {FEW_RATERS} an interval rests on its assumptions more than on answers."]

@@ -11,7 +11,7 @@ _LONGEST = 24  # letters of a label
 
 @dataclass(frozen=True)
 class Mark:
-    """A value with its interval; ``low`` and ``high`` are None where there is none."""
+    """A value with its interval; ``low`` and ``high`` are None where there is none, one of them where it has no end."""
 
     label: str
     value: float
@@ -84,8 +84,13 @@ def intervals(marks: Sequence[Mark], low: float | None = None, high: float | Non
             top = PAD + form.row * k
             y = top + form.middle
             parts.append(form.label(mark.label, left, top))
-            if mark.low is not None and mark.high is not None:
-                at = [(x(mark.low), x(mark.high), y, y)] + [(x(v), x(v), y - 5, y + 5) for v in (mark.low, mark.high)]
+            if mark.low is not None or mark.high is not None:
+                closed = [x(v) for v in (mark.low, mark.high) if v is not None]
+                first, last = (
+                    closed[0] if mark.low is not None else left,
+                    closed[-1] if mark.high is not None else right,
+                )
+                at = [(first, last, y, y)] + [(end, end, y - 5, y + 5) for end in closed]
                 parts += [
                     f'<line class="whisker" x1="{x1:.1f}" x2="{x2:.1f}" y1="{y1}" y2="{y2}"/>' for x1, x2, y1, y2 in at
                 ]

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from studio.mos.report.cells import number, percent
+from studio.mos.report.cells import number
+from studio.mos.report.pairs import post_screening
 
 
 def design_rows(results: Mapping[str, Any]) -> list[list[str]]:
@@ -14,7 +15,7 @@ def design_rows(results: Mapping[str, Any]) -> list[list[str]]:
     loud = results["loudness"]
     rows = [
         ["Kind of test", results["kind"]],
-        ["Seed of the assignment and of the bootstrap", str(results["seed"])],
+        ["Seed of the assignment and of the posterior", str(results["seed"])],
         ["Quotas", asked],
         ["Repeated screens", f"{design['repeats']} a sitting; they enter no mean"],
         ["Must be heard", f"{design['must_listen']:.0%} of each sound before the answer"],
@@ -60,17 +61,15 @@ def _methods(results: Mapping[str, Any]) -> list[list[str]]:
         rows.append(
             [
                 "Post-screening",
-                f"raters who put the hidden reference ({screen['reference']}) below {screen['below']:g} on more than "
-                f"{percent(screen['share'])} of their pages are left out (BS.1534-3): {screen['dropped']} of "
-                f"{screen['raters']}; the means of everybody stand beside",
+                f"{post_screening(screen)}; the means of everybody stand beside",
             ]
         )
     if "identity" in results["tables"]:
         rows.append(
             [
                 "Test of X",
-                "exact binomial, one-sided, against one half, answers as independent; the interval draws raters "
-                "(bootstrap standard error times t), for answers of one rater hang together",
+                "exact binomial, one-sided, against one half, answers as independent; the interval is by rater and "
+                "script, for answers of one rater, and on one script, hang together",
             ]
         )
     choices = results["tables"].get("choices", {"n": 0})
@@ -79,8 +78,9 @@ def _methods(results: Mapping[str, Any]) -> list[list[str]]:
         rows += [
             [
                 "Interval of a share and of Elo",
-                f"{choices['elo']['gamma']['interval']}, {constants['replicates']} draws of raters. Votes of one rater "
-                "hang together, so raters are drawn, not votes; percentiles alone fall short with few raters",
+                f"{choices['elo']['gamma']['interval']}. Votes of one rater hang together, and so do votes on one "
+                "script, which may favour a system: neither are a thousand votes a thousand answers, nor are ten "
+                "scripts all scripts. Of Elo: from the influence of each vote (sandwich), centred",
             ],
             [
                 "Elo",

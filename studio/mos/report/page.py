@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from studio.mos.exchange.data_dictionary import DICTIONARY
-from studio.mos.report.cells import NONE, Table, digits_of, half_width, number, percent, plus_minus
+from studio.mos.report.cells import NONE, Table, digits_of, number, percent, with_interval
 from studio.mos.report.charts import Mark, bars, histogram, intervals, matrix, shares
+from studio.mos.report.choices import elo_interval, elo_score, ranked
 from studio.mos.report.design import design_rows
 from studio.mos.report.predicted import predicted_tables
-from studio.mos.report.tables import asked, detail_tables, paper_tables, ranked, stop_rule
+from studio.mos.report.tables import asked, detail_tables, paper_tables, stop_rule
 
 _CSS = Path(__file__).with_name("page.css")
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
@@ -111,7 +112,7 @@ def _question(results: Mapping[str, Any], question: Mapping[str, Any], table: Ma
             found[n]["mean"],
             found[n]["low"],
             found[n]["high"],
-            plus_minus(found[n]["mean"], half_width(found[n]), digits),
+            with_interval(found[n], digits),
         )
         for n in names
     ]
@@ -133,7 +134,7 @@ def _compared(question: Mapping[str, Any], table: Mapping[str, Any]) -> str:
     marks: list[Mark] = []
     for pair in table["pairs"]:
         found = pair["cmos"]["two_way"]
-        shown = plus_minus(found["mean"], half_width(found), digits_of(question))
+        shown = with_interval(found, digits_of(question))
         marks.append(Mark(f"{pair['a']} : {pair['b']}", found["mean"], found["low"], found["high"], shown))
     return _section(
         question["id"],
@@ -152,7 +153,7 @@ def _identified(prompt: str, table: Mapping[str, Any]) -> str:
         return _section("ABX", "<p>No answers yet.</p>")
     marks: list[Mark] = []
     for pair in table["pairs"]:
-        found = pair["share"]["raters"]
+        found = pair["share"]["two_way"]
         low, high = (None if found[end] is None else 100 * found[end] for end in ("low", "high"))
         marks.append(Mark(f"{pair['a']} : {pair['b']}", 100 * found["mean"], low, high, percent(found["mean"])))
     said = ", ".join(f"{side.upper()} {n}" for side, n in table["said"].items())
@@ -161,7 +162,7 @@ def _identified(prompt: str, table: Mapping[str, Any]) -> str:
         f'<p class="muted">{escape(prompt)}</p>' if prompt else "",
         _figure(
             intervals(marks, 0, 100, "share of X found by pair"),
-            "Percent of answers that found X, and 95% interval over raters; 50 is guessing.",
+            "Percent of answers that found X, and 95% interval, by rater and script; 50 is guessing.",
         ),
         f'<p class="note">Whatever X was, raters said: {said}.</p>',
     )
@@ -170,7 +171,8 @@ def _identified(prompt: str, table: Mapping[str, Any]) -> str:
 def _choices(prompt: str, choices: Mapping[str, Any]) -> str:
     if not choices["n"]:
         return _section("Preference", "<p>No answers yet.</p>")
-    pairs = [(p["a"], p["b"], (p["wins_a"], p["ties"], p["both_bad"], p["wins_b"])) for p in choices["pairs"]["raters"]]
+    met = choices["pairs"]["two_way"]
+    pairs = [(p["a"], p["b"], (p["wins_a"], p["ties"], p["both_bad"], p["wins_b"])) for p in met]
     key = "".join(
         f'<span style="--c:var(--{colour})">{what}</span>'
         for colour, what in (("accent", "left"), ("soft", "no difference"), ("bad", "both bad"), ("lost", "right"))
@@ -179,27 +181,31 @@ def _choices(prompt: str, choices: Mapping[str, Any]) -> str:
         shares(pairs, "preference of each pair"), "Share of the votes of each pair."
     )
     elo = choices["elo"]["gamma"]
-    marks = [
-        Mark(n, r["elo"], r["lo"], r["hi"], plus_minus(r["elo"], half_width({"low": r["lo"], "high": r["hi"]}), 0))
-        for n, r in ranked(elo)
-        if r["elo"] is not None
-    ]
+    marks = [_rung(name, row) for name, row in ranked(elo) if row["elo"] is not None]
     sides = ", ".join(f"{_SIDES[k]} {n}" for k, n in choices["sides"].items() if n or k in ("a", "b"))
     return _section(
         "Preference",
         f'<p class="muted">{escape(prompt)}</p>' if prompt else "",
         chart if len(pairs) <= _MANY_PAIRS else f"<details><summary>{len(pairs)} pairs</summary>{chart}</details>",
         "<h3>Elo</h3>",
-        _figure(intervals(marks, title="Elo by system"), f"Converged, {elo['interval']}; 95%.") if marks else "",
-        f"<p>{escape(elo['reason'])}</p>" if elo["reason"] else "",
+        _figure(intervals(marks, title="Elo by system"), f"Converged; 95%, {elo['interval']}.") if marks else "",
+        *(f'<p class="note">{escape(said)}.</p>' for said in (elo["reason"], *elo["notes"]) if said),
         "<h3>Who is better than whom</h3>",
-        '<p class="note">Probability that the row&#x27;s score is above the column&#x27;s.</p>',
+        '<p class="note">Probability that the row&#x27;s score is above the column&#x27;s: '
+        f"{escape(elo['p_better_is'])}.</p>",
         _matrix(choices["names"], elo["p_better"], elo["p_better"], percent=True),
         "<h3>Wins</h3>",
         '<p class="note">Votes of the row against the column; a tie is half a win each.</p>',
         _matrix(choices["names"], _won_shares(elo["wins"]), elo["wins"], percent=False),
         f'<p class="note">Whatever was on it: {sides}. Sides that are far apart were not alike to raters.</p>',
     )
+
+
+def _rung(name: str, row: Mapping[str, Any]) -> Mark:
+    """A system on the Elo ladder; one without a finite strength stands at its bound, and goes on from there."""
+    value = {"undefeated": row["lo"], "winless": row["hi"]}.get(row["state"])
+    shown = elo_interval(row) if row["state"] else f"{elo_score(row)} {elo_interval(row)}"
+    return Mark(name, row["elo"] if value is None else value, row["lo"], row["hi"], shown)
 
 
 _SIDES = {"a": "first sound", "b": "second sound", "tie": "no difference", "both_bad": "both bad"}

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from studio.mos.report.cells import Table, between, digits_of, half_width, number, plus_minus
+from studio.mos.report.cells import Table, between, digits_of, number, with_interval
 from studio.mos.report.tables import asked
 
 
@@ -36,4 +36,4 @@ def predicted_tables(results: Mapping[str, Any]) -> list[Table]:
 def _by_people(question: Mapping[str, Any], mean: Mapping[str, Any] | None) -> str:
     if mean is None:
         return number(None, 2)
-    return plus_minus(mean["mean"], half_width(mean), digits_of(question))
+    return with_interval(mean, digits_of(question))

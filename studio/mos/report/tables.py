@@ -6,23 +6,29 @@ from typing import Any
 
 from studio.mos.analysis.stopping_rule import widths
 from studio.mos.report.cells import (
-    BY_RATER,
     MINUS,
     NONE,
     PM,
     TWO_WAY,
     Table,
     between,
-    between_percent,
     digits_of,
-    half_width,
+    few_raters,
+    median_and_quartiles,
     number,
     p_value,
-    percent,
     plus_minus,
+    with_interval,
 )
+from studio.mos.report.choices import choice_tables, more_choice_tables
 from studio.mos.report.pairs import comparison_tables, identity_tables, pair_intervals, screened_table
 from studio.mos.report.raters import consistency_tables, take_table
+from studio.mos.report.tags import tag_tables
+
+UNEQUAL_SCRIPTS = (
+    "The systems have not been rated on the same scripts, so their means are of different scripts; differences are of "
+    "the scripts that both of two said."
+)
 
 
 def paper_tables(results: Mapping[str, Any]) -> list[Table]:
@@ -39,7 +45,7 @@ def paper_tables(results: Mapping[str, Any]) -> list[Table]:
     found += comparison_tables(tables.get("comparisons", {})) + identity_tables(tables.get("identity", {"n": 0}))
     choices = tables.get("choices", {"n": 0})
     if choices["n"]:
-        found += [_preferences(choices), _elo(choices)]
+        found += choice_tables(choices)
     return found
 
 
@@ -60,8 +66,8 @@ def detail_tables(results: Mapping[str, Any]) -> list[Table]:
     found += [pair_intervals(name, t) for name, t in results["tables"].get("comparisons", {}).items() if t["n"]]
     choices = results["tables"].get("choices", {"n": 0})
     if choices["n"]:
-        found.append(_shares(choices))
-    found += [take_table(results["takes"])]
+        found += more_choice_tables(choices)
+    found += [*tag_tables(results), take_table(results["takes"])]
     found += consistency_tables(results["consistency"])
     return [table for table in found if table.rows]
 
@@ -79,10 +85,11 @@ def stop_rule(results: Mapping[str, Any]) -> str | None:
         seen = taken[-1]
         on = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(seen["at"]))
         state = "met, so the campaign was closed" if seen["met"] else "not met"
-        return f"{said}: {state} at the look at {seen['raters']} raters on {on}: {seen['why']}."
+        looked = f"{said}: {state} at the look at {seen['raters']} raters on {on}: {seen['why']}."
+        return f"{looked} {_ONE_LOOK}" if decided else looked
     if not rows:
         return f"{said}: no answers yet."
-    first = f"First look at {results['rule']['looks'][0]} finished raters."
+    first = f"First look at {results['rule']['looks'][0]} finished raters." + (f" {_ONE_LOOK}" if decided else "")
     if wanted is None:
         return f"{said}: {first}"
     open_still = [name for name, half in rows if half is None or half > wanted]
@@ -91,10 +98,7 @@ def stop_rule(results: Mapping[str, Any]) -> str | None:
     return f"{said}: reached. {first}"
 
 
-def ranked(report: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
-    """The systems of an Elo report, the best first; those without a score last."""
-    systems: Mapping[str, Mapping[str, Any]] = report["systems"]
-    return sorted(systems.items(), key=lambda kv: (kv[1]["elo"] is None, -(kv[1]["elo"] or 0.0), kv[0]))
+_ONE_LOOK = "The tables' p values are of a single look: whoever watches decides at the planned looks alone."
 
 
 def _names(results: Mapping[str, Any]) -> list[str]:
@@ -108,14 +112,16 @@ def _means(results: Mapping[str, Any]) -> Table:
     for name in _names(results):
         found = [t["systems"]["two_way"].get(name) for _, t in found_of]
         if any(found):
-            cells = [
-                plus_minus(i["mean"], half_width(i), digits_of(q)) if i else NONE
-                for (q, _), i in zip(found_of, found, strict=True)
-            ]
+            cells = [with_interval(i, digits_of(q)) if i else NONE for (q, _), i in zip(found_of, found, strict=True)]
             rows.append([name, *cells, str(max(i["n"] for i in found if i))])
     columns = ["System", *(f"{q['id']} ({q['low']}-{q['high']})" for q, _ in found_of), "ratings"]
     caption = "Degradation mean opinion score" if results["kind"] == "dcr" else "Mean opinion score"
-    return Table(f"{caption} {PM} 95% interval", columns, rows, [TWO_WAY])
+    notes = [TWO_WAY, *few_raters(i for _, t in found_of for i in t["systems"]["two_way"].values())]
+    if any(d["left_out"] for _, t in found_of for d in t["differences"]):
+        items = found_of[0][1]["systems"]["two_way"]
+        counts = ", ".join(f"{name} {i['items']}" for name, i in items.items())
+        notes.append(f"Scripts with ratings: {counts}. {UNEQUAL_SCRIPTS}")
+    return Table(f"{caption} {PM} 95% interval", columns, rows, notes)
 
 
 def _page_of_systems(results: Mapping[str, Any]) -> Table:
@@ -126,7 +132,7 @@ def _page_of_systems(results: Mapping[str, Any]) -> Table:
         [
             name,
             plus_minus(plain["mean"], plain["se"], digits),
-            plus_minus(both["mean"], half_width(both), digits),
+            with_interval(both, digits),
             str(both["n"]),
         ]
         for name in _names(results)
@@ -135,47 +141,7 @@ def _page_of_systems(results: Mapping[str, Any]) -> Table:
     columns = ["System", f"mean {PM} one standard error", f"mean {PM} 95% interval", "ratings"]
     note = "One standard error is s / sqrt(n), ratings taken as independent, as paper 002 prints it; it is no interval."
     caption = f"{question['id']} ({question['low']}-{question['high']}), all systems on one page"
-    return Table(caption, columns, rows, [note, TWO_WAY])
-
-
-def _preferences(choices: Mapping[str, Any]) -> Table:
-    """Paper 001's preference: how often each of two was chosen."""
-    rows: list[list[str]] = []
-    for pair in choices["pairs"]["raters"]:
-        votes, share = pair["share"]["n"], pair["share"]
-        counts = [pair["wins_a"], pair["ties"], pair["both_bad"], pair["wins_b"]]
-        rows.append(
-            [
-                pair["a"],
-                pair["b"],
-                *(percent(c / votes) for c in counts),
-                f"{percent(share['mean'])} {between_percent(share)}",
-                str(votes),
-            ]
-        )
-    columns = ["A", "B", "A preferred", "no difference", "both bad", "B preferred", "share of A, 95% interval", "votes"]
-    note = "The share counts a tie, and 'both bad', as half a win each. " + BY_RATER
-    return Table("Preference", columns, rows, [note])
-
-
-def _elo(choices: Mapping[str, Any]) -> Table:
-    gamma, mle, dsm = (choices["elo"][m] for m in ("gamma", "mle", "dsm"))
-    rows: list[list[str]] = []
-    for name, row in ranked(gamma):
-        beside = [other["systems"][name] for other in (mle, dsm)]
-        others = [f"{number(r['elo'], 0)} {between(r['lo'], r['hi'], 0)}" for r in beside]
-        rows.append([name, number(row["elo"], 0), between(row["lo"], row["hi"], 0), *others])
-    constants = choices["constants"]
-    notes = [
-        f"Bradley-Terry with a prior Gamma(a0 = {constants['a0']:g}, rate b0 = {constants['b0']:g}) on each strength, "
-        f"c = {constants['c']:g}, converged; {gamma['interval']}. Only differences within this test can be compared.",
-        f"{dsm['interval']} after 30 sweeps from 1, as paper 002 prints it; too narrow for strong systems.",
-    ]
-    notes += [
-        f"{label}: {r['reason']}." for label, r in (("Converged", gamma), ("Maximum likelihood", mle)) if r["reason"]
-    ]
-    columns = ["System", "Elo", "95% interval", "maximum likelihood", "DSM-compatible"]
-    return Table("Elo", columns, rows, notes)
+    return Table(caption, columns, rows, [note, TWO_WAY, *few_raters(table["systems"]["two_way"].values())])
 
 
 def _intervals(question: str, table: Mapping[str, Any], digits: int) -> Table:
@@ -190,13 +156,18 @@ def _intervals(question: str, table: Mapping[str, Any], digits: int) -> Table:
                 between(by_rater["low"], by_rater["high"], digits + 1),
                 str(plain["n"]),
                 number(plain["s"], digits + 1),
+                median_and_quartiles(table["quartiles"][name], digits),
                 NONE if plain["ci95"] is None else f"{PM} {plain['ci95']:.{digits + 1}f}",
                 str(both["raters"]),
                 str(both["items"]),
             ]
         )
-    columns = ["System", "mean", "by rater and item", "by rater", "N", "s", "P.808 CI95", "raters", "scripts"]
-    note = "By rater: for these scripts only. P.808: 1.96 s / sqrt(N), as though every rating were independent."
+    columns = ["System", "mean", "by rater and script", "by rater", "N", "s", "median [quartiles]", "P.808 CI95"]
+    columns += ["raters", "scripts"]
+    note = (
+        "By rater: for these scripts only. P.808: 1.96 s / sqrt(N), as though every rating were independent; none "
+        "where all ratings are alike."
+    )
     return Table(f"{question}: intervals side by side", columns, rows, [note])
 
 
@@ -204,15 +175,20 @@ def _differences(question: str, table: Mapping[str, Any], digits: int) -> Table:
     rows = [
         [
             f"{d['a']} {MINUS} {d['b']}",
-            number(d["interval"]["mean"], digits),
+            number(d["interval"]["mean"], digits) if d["interval"]["items"] else NONE,
             between(d["interval"]["low"], d["interval"]["high"], digits),
             p_value(d["p"]),
             p_value(d["p_holm"]),
         ]
         for d in table["differences"]
     ]
-    note = "What a rater or a script does to both systems cancels; p corrected for all pairs (Holm 1979)."
-    return Table(f"{question}: differences", ["Pair", "difference", "95% interval", "p", "p, Holm"], rows, [note])
+    notes = ["What a rater or a script does to both systems cancels; p corrected for all pairs (Holm 1979)."]
+    columns = ["Pair", "difference", "95% interval", "p", "p, Holm"]
+    if any(d["left_out"] for d in table["differences"]):
+        columns.append("common scripts")
+        rows = [[*row, str(d["interval"]["items"])] for row, d in zip(rows, table["differences"], strict=True)]
+        notes.append(UNEQUAL_SCRIPTS)
+    return Table(f"{question}: differences", columns, rows, notes)
 
 
 def _agreement(question: str, table: Mapping[str, Any]) -> Table:
@@ -239,13 +215,3 @@ def _stimuli(question: str, table: Mapping[str, Any], digits: int) -> Table:
     ]
     columns = ["Script", "System", "mean", "95% interval, by rater", "ratings"]
     return Table(f"{question}: every stimulus", columns, rows)
-
-
-def _shares(choices: Mapping[str, Any]) -> Table:
-    by = choices["pairs"]
-    rows = [
-        [f"{raters['a']} against {raters['b']}", *(between_percent(p["share"]) for p in (raters, exact, wilson))]
-        for raters, exact, wilson in zip(by["raters"], by["exact"], by["wilson"], strict=True)
-    ]
-    note = "Exact (Clopper & Pearson) and Wilson take votes as independent, which votes of one rater are not."
-    return Table("Preference: intervals side by side", ["Pair", "by rater", "exact", "Wilson"], rows, [note])

@@ -11,7 +11,7 @@ import numpy as np
 from studio.core.errors import BadOption
 from studio.mos.stats.columns import F8, I8, Ratings
 
-Scale = Literal["nominal", "ordinal", "interval", "ratio"]
+Measurement = Literal["nominal", "ordinal", "interval", "ratio"]
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def score_matrix(ratings: Ratings) -> F8:
     return matrix.reshape(len(raters), len(stimuli))
 
 
-def krippendorff(matrix: F8, scale: Scale = "ordinal") -> float | None:
+def krippendorff(matrix: F8, scale: Measurement = "ordinal") -> float | None:
     """Krippendorff's alpha of scores [raters, units], NaN where missing (Krippendorff 2018, chapter 12).
 
     1 is agreement, 0 is chance. None where nothing was scored twice, or all scores are the same: then it is undefined.

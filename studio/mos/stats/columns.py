@@ -1,14 +1,13 @@
 """Answers of a listening test as columns: ratings (one score each) and votes (one choice between two systems)."""
 
-import csv
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from studio.core.errors import BadFile, BadOption
+from studio.core.errors import BadOption
 
 F8 = NDArray[np.float64]
 I8 = NDArray[np.int64]
@@ -16,6 +15,24 @@ Mask = NDArray[np.bool_]
 
 A, B, TIE, BOTH_BAD = range(4)
 OUTCOMES = ("a", "b", "tie", "both_bad")
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The lowest and the highest answer that there is."""
+
+    low: float
+    high: float
+
+    @property
+    def step(self) -> float:
+        """What raters tell apart: one, or a twentieth of a long scale, on which sliders are set to round numbers."""
+        return max(1.0, (self.high - self.low) / 20)
+
+    @property
+    def of_differences(self) -> "Scale":
+        """The scale of differences between two answers."""
+        return Scale(self.low - self.high, self.high - self.low)
 
 
 @dataclass(frozen=True)
@@ -29,6 +46,7 @@ class Ratings:
         rater: [N] into ``raters``.
         item: [N] into ``items``, the scripts.
         system: [N] into ``systems``.
+        scale: what scores there may be; None where that is not known.
     """
 
     score: F8
@@ -38,6 +56,7 @@ class Ratings:
     raters: list[str]
     items: list[str]
     systems: list[str]
+    scale: Scale | None = None
 
     def __post_init__(self) -> None:
         """Raises BadOption on columns of unequal length, indices without a name, or scores that are not numbers."""
@@ -47,6 +66,9 @@ class Ratings:
         _index("system", self.system, self.systems, rows)
         if not np.isfinite(self.score).all():
             raise BadOption("a score is not a finite number", "leave unanswered rows out")
+        if rows and self.scale and not self.scale.low <= self.score.min() <= self.score.max() <= self.scale.high:
+            ends = f"{self.scale.low:g} to {self.scale.high:g}"
+            raise BadOption("a score is outside the scale", f"it goes from {ends}")
 
     def __len__(self) -> int:
         """Number of ratings."""
@@ -68,6 +90,7 @@ class Votes:
         b: [N] into ``systems``, never the same as ``a``.
         outcome: [N] of A, B, TIE, BOTH_BAD.
         rater: [N] into ``raters``, or None where raters are not known.
+        item: [N] into ``items``, the scripts, or None where scripts are not known.
     """
 
     a: I8
@@ -76,6 +99,8 @@ class Votes:
     rater: I8 | None
     systems: list[str]
     raters: list[str]
+    item: I8 | None = None
+    items: list[str] = field(default_factory=list[str])
 
     def __post_init__(self) -> None:
         """Raises BadOption on columns of unequal length, indices without a name, or a system against itself."""
@@ -84,6 +109,8 @@ class Votes:
         _index("b", self.b, self.systems, rows)
         if self.rater is not None:
             _index("rater", self.rater, self.raters, rows)
+        if self.item is not None:
+            _index("item", self.item, self.items, rows)
         if rows and int(self.outcome.max()) > BOTH_BAD:
             raise BadOption(f"an outcome has code {self.outcome.max()}", "codes are 0 a, 1 b, 2 tie, 3 both_bad")
         if (self.a == self.b).any():
@@ -96,89 +123,54 @@ class Votes:
 
     def where(self, rows: Mask | I8) -> "Votes":
         """Some of the rows, by a mask [N] or by their indices; the lists of names stay as they are."""
-        rater = None if self.rater is None else self.rater[rows]
-        return replace(self, a=self.a[rows], b=self.b[rows], outcome=self.outcome[rows], rater=rater)
+        rater, item = (None if c is None else c[rows] for c in (self.rater, self.item))
+        return replace(self, a=self.a[rows], b=self.b[rows], outcome=self.outcome[rows], rater=rater, item=item)
 
 
-def ratings_from_rows(rows: Iterable[tuple[str, str, str, float]], systems: Sequence[str] | None = None) -> Ratings:
+def ratings_from_rows(
+    rows: Iterable[tuple[str, str, str, float]], systems: Sequence[str] | None = None, scale: Scale | None = None
+) -> Ratings:
     """Ratings from rows of (rater, item, system, score); ``systems`` sets their order, else they are sorted.
 
     Raises:
-        BadOption: a system that is not in ``systems``, or a score that is not a finite number.
+        BadOption: a system that is not in ``systems``, or a score that is not a finite number or outside the scale.
     """
     listed = list(rows)
     rater, raters = _coded([r[0] for r in listed])
     item, items = _coded([r[1] for r in listed])
     system, names = _coded([r[2] for r in listed], systems)
-    return Ratings(np.array([r[3] for r in listed], np.float64), rater, item, system, raters, items, names)
+    score = np.array([r[3] for r in listed], np.float64)
+    return Ratings(score, rater, item, system, raters, items, names, scale)
 
 
-def votes_from_rows(rows: Iterable[tuple[str, str, str, str | None]], systems: Sequence[str] | None = None) -> Votes:
-    """Votes from rows of (a, b, outcome, rater); the rater is None in all rows or in none.
+class Vote(NamedTuple):
+    """One choice by names; rater and item are known in all votes or in none."""
+
+    a: str
+    b: str
+    outcome: str
+    rater: str | None = None
+    item: str | None = None
+
+
+def votes_from_rows(
+    rows: Iterable[Vote | tuple[str, str, str, str | None]], systems: Sequence[str] | None = None
+) -> Votes:
+    """Votes by names; ``systems`` sets their order, else they are sorted.
 
     Raises:
-        BadOption: an outcome or a system that is not known, or a rater in some rows only.
+        BadOption: an outcome or a system that is not known, or a rater (an item) in some rows only.
     """
-    listed = list(rows)
+    listed = [row if isinstance(row, Vote) else Vote(row[0], row[1], row[2], row[3]) for row in rows]
     codes = {name: code for code, name in enumerate(OUTCOMES)}
-    unknown = {r[2] for r in listed} - set(codes)
+    unknown = {v.outcome for v in listed} - set(codes)
     if unknown:
         raise BadOption(f"{sorted(unknown)[0]!r} is not an outcome", f"it may be {', '.join(OUTCOMES)}")
-    both, names = _coded([r[0] for r in listed] + [r[1] for r in listed], systems)
-    given = [r[3] for r in listed if r[3] is not None]
-    if given and len(given) < len(listed):
-        raise BadOption(f"{len(listed) - len(given)} votes have no rater", "give every vote its rater, or none")
-    rater, raters = _coded(given)
-    outcome = np.array([codes[r[2]] for r in listed], np.uint8)
-    return Votes(both[: len(listed)], both[len(listed) :], outcome, rater if given else None, names, raters)
-
-
-def votes_from_csv(path: Path) -> Votes:
-    """Votes from a CSV file with a header: a, b, outcome (a, b, tie, both_bad) and, optionally, rater.
-
-    An export of this studio names the systems ``system_a`` and ``system_b``; its rows without an outcome are scores.
-
-    Other columns are left alone.
-
-    Raises:
-        BadFile: the file is absent, is not UTF-8, lacks a column, or has a line that is not a vote (named by number).
-    """
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            rows = _vote_lines(csv.DictReader(file, strict=True), path.name)
-    except FileNotFoundError as error:
-        raise BadFile(f"there is no file {path}", "check the path") from error
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise BadFile(f"{path.name} cannot be read as CSV: {error}", "save it as UTF-8 text with commas") from error
-    if not rows:
-        raise BadFile(f"{path.name} has no votes", "one line a vote, under the header a,b,outcome,rater")
-    return votes_from_rows(rows)
-
-
-def _vote_lines(reader: "csv.DictReader[str]", name: str) -> list[tuple[str, str, str, str | None]]:
-    columns = reader.fieldnames or []
-    exported = "a" not in columns and "system_a" in columns
-    first, second = ("system_a", "system_b") if exported else ("a", "b")
-    missing = [c for c in (first, second, "outcome") if c not in columns]
-    if missing:
-        raise BadFile(f"{name} has no column {', '.join(missing)}", "line 1 must be a,b,outcome or a,b,outcome,rater")
-    rows: list[tuple[str, str, str, str | None]] = []
-    for line in reader:
-        a, b, outcome = line[first], line[second], line["outcome"]
-        if exported and not outcome:
-            continue
-        rater = line["rater"] if "rater" in columns else None
-        where = f"line {reader.line_num} of {name}"
-        if not a or not b:
-            raise BadFile(f"{where} does not name two systems", "fill the columns a and b")
-        if a == b:
-            raise BadFile(f"{where} compares {a!r} with itself", "a and b must differ")
-        if outcome not in OUTCOMES:
-            raise BadFile(f"{where} has the outcome {outcome!r}", f"it may be {', '.join(OUTCOMES)}")
-        if "rater" in columns and not rater:
-            raise BadFile(f"{where} has no rater", "fill the column rater in every line, or leave the column out")
-        rows.append((a, b, outcome, rater))
-    return rows
+    both, names = _coded([v.a for v in listed] + [v.b for v in listed], systems)
+    rater, raters = _known("rater", [v.rater for v in listed])
+    item, items = _known("item", [v.item for v in listed])
+    outcome = np.array([codes[v.outcome] for v in listed], np.uint8)
+    return Votes(both[: len(listed)], both[len(listed) :], outcome, rater, names, raters, item, items)
 
 
 def _coded(names: Sequence[str], order: Sequence[str] | None = None) -> tuple[I8, list[str]]:
@@ -188,6 +180,16 @@ def _coded(names: Sequence[str], order: Sequence[str] | None = None) -> tuple[I8
     if strange:
         raise BadOption(f"{sorted(strange)[0]!r} is not among the systems", f"known are {', '.join(known)}")
     return np.array([codes[name] for name in names], np.int64), known
+
+
+def _known(what: str, names: Sequence[str | None]) -> tuple[I8 | None, list[str]]:
+    """Codes of a column that all rows have, or none."""
+    given = [name for name in names if name is not None]
+    if not given:
+        return None, []
+    if len(given) < len(names):
+        raise BadOption(f"{len(names) - len(given)} votes have no {what}", f"give every vote its {what}, or none")
+    return _coded(given)
 
 
 def _index(what: str, index: I8, names: list[str], rows: int) -> None:

@@ -20,6 +20,11 @@ def t_inverse(df: ArrayLike, q: ArrayLike) -> F8:
     return np.asarray(special.stdtrit(df, q), np.float64)
 
 
+def normal_cdf(x: ArrayLike) -> F8:
+    """P(X <= x) of the standard normal."""
+    return np.asarray(special.ndtr(x), np.float64)
+
+
 def normal_inverse(q: ArrayLike) -> F8:
     """Quantile q of the standard normal."""
     return np.asarray(special.ndtri(q), np.float64)

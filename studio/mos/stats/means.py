@@ -10,14 +10,14 @@ import numpy as np
 
 from studio.core.errors import BadOption
 from studio.mos.stats.columns import F8, I8, Ratings
-from studio.mos.stats.interval import Clusters, Interval, bounds, clustered, finite, present, t_quantile, z_quantile
+from studio.mos.stats.interval import Interval, alike, finite, of_mean, present, t_quantile, z_quantile
 
 Method = Literal["two_way", "by_rater", "plain", "plain_t"]
 
 
 @dataclass(frozen=True)
 class P808:
-    """The columns that ITU-T P.808 reports print: ratings, mean, standard deviation, 1.96 s / sqrt(n)."""
+    """The columns of ITU-T P.808: ratings, mean, standard deviation s, and 1.96 s / sqrt(n); None where s is 0."""
 
     n: int
     mean: float
@@ -29,9 +29,9 @@ def by_system(ratings: Ratings, method: Method = "two_way", level: float = 0.95)
     """The mean of each system that has ratings, in the order of ``ratings.systems``.
 
     Methods:
-        two_way: clustered by rater and item, t with min(G) - 1 degrees of freedom (see ``interval.clustered``).
+        two_way: clustered by rater and item, t with min(G) - 1 degrees of freedom (``interval.clustered``, ``ends``).
         by_rater: clustered by rater, t with G - 1; says nothing about other items.
-        plain: as P.808 prints it, 1.96 s / sqrt(n), as though every rating were independent.
+        plain: as P.808 prints it, 1.96 s / sqrt(n), as though every rating were independent; none where s is 0.
         plain_t: the same with t(n - 1).
 
     Raises:
@@ -71,21 +71,17 @@ def mean_of(ratings: Ratings, method: Method = "two_way", level: float = 0.95) -
     """The mean of all the ratings given, whatever their system. Raises BadOption where there are none."""
     if not len(ratings):
         raise BadOption("there are no ratings", "a mean needs one at least")
-    score, n = ratings.score, len(ratings)
-    mean = float(score.mean())
-    if method in ("plain", "plain_t"):
-        se = _plain_se(score)
-        # The normal quantile to two places, as tables and P.808 have it: 1.96, not 1.959964.
-        df, reach = (n - 1, t_quantile(n - 1, level)) if method == "plain_t" else (None, round(z_quantile(level), 2))
-    elif method in ("two_way", "by_rater"):
-        clusters: Clusters = method
-        se, df = clustered((score - mean) / n, ratings.rater, ratings.item, clusters)
-        reach = t_quantile(df, level)
-    else:
+    score = ratings.score
+    if method == "two_way" or method == "by_rater":
+        return of_mean(score, ratings.rater, ratings.item, method, level, ratings.scale)
+    if method not in ("plain", "plain_t"):
         raise BadOption(f"{method!r} is not an interval of means", "known are two_way, by_rater, plain, plain_t")
-    low, high = bounds(mean, se, reach)
-    raters, items = present(ratings.rater), present(ratings.item)
-    return Interval(mean, low, high, finite(se), df, n, raters, items, method, level)
+    n, mean, se = len(score), float(score.mean()), _plain_se(score)
+    # The normal quantile to two places, as tables and P.808 have it: 1.96, not 1.959964.
+    df, reach = (n - 1, t_quantile(n - 1, level)) if method == "plain_t" else (None, round(z_quantile(level), 2))
+    half = finite(reach * se)
+    low, high = (None, None) if half is None or alike(se) else (mean - half, mean + half)
+    return Interval(mean, low, high, finite(se), df, n, present(ratings.rater), present(ratings.item), method, level)
 
 
 def p808(ratings: Ratings) -> dict[str, P808]:

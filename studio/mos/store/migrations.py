@@ -161,12 +161,18 @@ def m005_predictions(connection: Connection) -> None:
     connection.exec_driver_sql(_PREDICTIONS.format(**_types(connection.dialect.name == "sqlite")))
 
 
+def m006_tags(connection: Connection) -> None:
+    """What scripts are like, for tables by tag."""
+    connection.exec_driver_sql("ALTER TABLE item ADD COLUMN tags TEXT NOT NULL DEFAULT ''")
+
+
 MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
     m001_tables,
     m002_answers_are_append_only,
     m003_deals_and_looks,
     m004_takes,
     m005_predictions,
+    m006_tags,
 )
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from studio.mos.report.tables import ranked
+from studio.mos.report.choices import elo_interval, ranked
 from studio.ui.figures.look import ACCENT, ROW_PX, dressed, plain, whiskers
 
 _PARTS = (
@@ -21,9 +21,9 @@ _MOST_PAIRS = 45  # of ten systems; of more, the matrix tells
 def preferences(results: Mapping[str, Any]) -> go.Figure | None:
     """How the votes of each pair were shared, as stacked bars; None without votes, or with too many pairs to see."""
     choices = results["tables"].get("choices", {"n": 0})
-    if not choices["n"] or len(choices["pairs"]["raters"]) > _MOST_PAIRS:
+    if not choices["n"] or len(choices["pairs"]["two_way"]) > _MOST_PAIRS:
         return None
-    pairs = choices["pairs"]["raters"]
+    pairs = choices["pairs"]["two_way"]
     names = [f"{plain(p['a'], 16)} : {plain(p['b'], 16)}" for p in pairs]
     bars = [
         go.Bar(
@@ -47,14 +47,21 @@ def preferences(results: Mapping[str, Any]) -> go.Figure | None:
 
 
 def ladder(results: Mapping[str, Any]) -> go.Figure | None:
-    """Elo with 95% intervals, the best on top; None without votes."""
+    """Elo with 95% intervals, the best on top; None without votes.
+
+    A system without a finite strength stands at its bound, and an arrow says to which side it may go on.
+    """
     choices = results["tables"].get("choices", {"n": 0})
     if not choices["n"]:
         return None
     rows = [(name, row) for name, row in ranked(choices["elo"]["gamma"]) if row["elo"] is not None]
-    marks = [{"value": r["elo"], "low": r["lo"], "high": r["hi"]} for _, r in rows]
-    figure = go.Figure(whiskers([n for n, _ in rows], marks, 0))
-    figure = dressed(figure, 60 + ROW_PX * len(rows))
+    bound = {"undefeated": "lo", "winless": "hi"}
+    marks = [{"value": r[bound.get(r["state"], "elo")], "low": r["lo"], "high": r["hi"]} for _, r in rows]
+    arrow = {"undefeated": "triangle-right", "winless": "triangle-left"}
+    points = whiskers([n for n, _ in rows], marks, 0)
+    points.update(marker_symbol=[arrow.get(r["state"], "circle") for _, r in rows])
+    points.update(text=[elo_interval(r) for _, r in rows], hovertemplate="%{y}: %{x:.0f}, %{text}<extra></extra>")
+    figure = dressed(go.Figure(points), 60 + ROW_PX * len(rows))
     figure.update_yaxes(autorange="reversed")
     return figure
 

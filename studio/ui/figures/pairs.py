@@ -24,12 +24,12 @@ def compared(results: Mapping[str, Any]) -> go.Figure | None:
 
 
 def identified(results: Mapping[str, Any]) -> go.Figure | None:
-    """Percent of X found for every pair with intervals over raters; guessing is 50; None without answers."""
+    """Percent of X found for every pair with intervals by rater and script; guessing is 50; None without answers."""
     pairs = results["tables"].get("identity", {}).get("pairs", [])
     if not pairs:
         return None
     names = [f"{plain(p['a'], 16)} : {plain(p['b'], 16)}" for p in pairs]
-    return _drawn(names, [p["share"]["raters"] for p in pairs], 100.0, (0, 102), 50.0)
+    return _drawn(names, [p["share"]["two_way"] for p in pairs], 100.0, (0, 102), 50.0)
 
 
 def _drawn(

@@ -33,7 +33,7 @@ FIGURES = (
     ("Share of X found with 95% intervals", identified),
     ("Preference of each pair", preferences),
     ("Elo with 95% intervals", ladder),
-    ("Probability that the row is better", better),
+    ("One-sided confidence that the row is better", better),
     ("How often each score was given", histograms),
     ("How far raters came", funnel),
 )

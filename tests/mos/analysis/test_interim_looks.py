@@ -10,12 +10,12 @@ from mos.world import ACR, World
 
 from studio.core.errors import BadOption
 from studio.mos.analysis.results import overview, results
-from studio.mos.analysis.stopping_rule import ALPHA, met
+from studio.mos.analysis.stopping_rule import ALPHA, level_at, met
 from studio.mos.campaign.config import StopRule
 from studio.mos.rating.campaigns import NotOpen, find
 from studio.mos.report.tables import stop_rule
 from studio.mos.stats.compare import all_pairs
-from studio.mos.stats.population import Listeners, draw_ratings
+from studio.mos.stats.planning.population import Listeners, draw_ratings
 from studio.mos.store.tables.looks import Look
 
 RULE = StopRule(half_width=0.5, looks=[2, 4])
@@ -54,7 +54,7 @@ def test_a_rule_that_is_met_closes_the_campaign(world: World) -> None:
         assert campaign.state == "closed"
         stopped, told = overview(session, campaign)["stopped"], stop_rule(results(session, campaign))
     assert stopped["raters"] == 2 and stopped["met"]
-    assert stopped["why"].startswith("every 95% interval at most ±9: widest ±5.87")
+    assert stopped["why"].startswith("every 95% interval at most ±9: widest ±1.89")
     assert told is not None and "met, so the campaign was closed at the look at 2 raters" in told
     world.set_state("open")
     with world.store.read() as session:
@@ -62,12 +62,13 @@ def test_a_rule_that_is_met_closes_the_campaign(world: World) -> None:
 
 
 def test_raters_of_one_mind_close_nothing(world: World) -> None:
-    """Two who give the same score everywhere leave an interval of no width, which is no knowledge."""
+    """Two who give the same score everywhere say little: their interval has the width of two votes."""
     world.campaign(replace(ACR, raters_per_stimulus=9, stop=replace(RULE, decided=True)))
     for who in ("anna", "bert"):
         come(world, who, 4)
     until(lambda: bool(world.all(Look)))
-    assert not world.all(Look)[0].met
+    [look] = world.all(Look)
+    assert not look.met and "widest ±0.842" in look.why  # 1 - 0.025^(1/2)
 
 
 def test_there_is_no_look_between_the_planned_ones(world: World) -> None:
@@ -94,8 +95,8 @@ def stops(rng: np.random.Generator, rule: StopRule, who: Listeners) -> tuple[boo
     seen = []
     for raters in rule.looks:
         pairs = all_pairs(drawn.where(drawn.rater < raters))
-        rows = [{"a": d.a, "b": d.b, "p_holm": d.p_holm, "interval": {"se": d.interval.se}} for d in pairs]
-        is_met, _ = met(rule, {"questions": {"q": {"differences": rows}}})
+        rows = [{"a": d.a, "b": d.b, "p_holm": d.p_holm} for d in pairs]
+        is_met, _ = met(rule, {"questions": {"q": {"differences": rows}}}, raters)
         seen.append((is_met, all(d.p is not None and d.p <= ALPHA for d in pairs)))
     return any(s for s, _ in seen), any(s for _, s in seen)
 
@@ -109,36 +110,45 @@ def test_looking_often_finds_no_differences_that_are_not_there() -> None:
     assert stops(rng, rule, Listeners(systems=(2.8, 3.8)))[0]
 
 
+def test_an_early_look_asks_for_more_than_a_late_one() -> None:
+    """O'Brien and Fleming's levels; before, all looks shared alike and the last gave four fifths of its error away."""
+    rule = StopRule(decided=True, looks=[10, 20, 30, 40, 50])
+    found = [level_at(rule, raters) for raters in rule.looks]
+    assert found == sorted(found) and found[0] < 1e-5 and 0.04 < found[-1] < ALPHA
+    watched = StopRule(decided=True, looks=list(range(5, 51)))
+    assert 0.02 < level_at(watched, 50) < found[-1]
+    tables = {"questions": {"q": {"differences": [{"a": "x", "b": "y", "p_holm": 0.03}]}}}
+    assert not met(rule, tables, 10)[0] and met(rule, tables, 50)[0]
+    assert met(
+        replace(rule, spending="pocock"),
+        {"questions": {"q": {"differences": [{"a": "x", "b": "y", "p_holm": 0.014}]}}},
+        10,
+    )[0]
+
+
 def test_every_pair_of_every_kind_has_to_be_decided() -> None:
     """Differences, comparisons, identities and shares; what cannot be said is not decided."""
     rule = StopRule(decided=True, looks=[20])
-    known = {"interval": {"se": 0.1}, "cmos": {"two_way": {"se": 0.1}}}
-    sure, unsure = known | {"a": "x", "b": "y", "p_holm": 0.001}, known | {"a": "x", "b": "z", "p_holm": None}
-    alike = sure | {"interval": {"se": 0.0}, "cmos": {"two_way": {"se": 0.0}}, "p_holm": 0.0}
-    clear = {"a": "x", "b": "y", "share": {"mean": 0.7, "se": 0.03, "df": 19, "low": 0.64, "high": 0.76}}
-    close = clear | {"share": clear["share"] | {"mean": 0.52}}
-    two = clear | {"share": {"mean": 1.0, "se": None, "df": 1, "raters": 2, "low": 0.16, "high": 1.0}}
-    eight = clear | {"share": two["share"] | {"df": 7, "raters": 8, "low": 0.63}}
+    sure, unsure = {"a": "x", "b": "y", "p_holm": 0.001}, {"a": "x", "b": "z", "p_holm": None}
+    close = {"a": "x", "b": "y", "p_holm": 0.4, "share": {"low": 0.48, "high": 0.56}}
     for tables, wanted in (
         ({"questions": {"q": {"differences": [sure]}}}, True),
         ({"questions": {"q": {"differences": [sure, unsure]}}}, False),
         ({"comparisons": {"q": {"pairs": [sure]}}}, True),
-        ({"questions": {"q": {"differences": [alike]}}}, False),
-        ({"comparisons": {"q": {"pairs": [alike]}}}, False),
-        ({"choices": {"pairs": {"raters": [two]}}}, False),
-        ({"choices": {"pairs": {"raters": [eight]}}}, True),
         ({"identity": {"pairs": [unsure]}}, False),
-        ({"choices": {"pairs": {"raters": [clear]}}}, True),
-        ({"choices": {"pairs": {"raters": [clear, close]}}}, False),
+        ({"choices": {"pairs": {"two_way": [sure]}}}, True),
+        ({"choices": {"pairs": {"two_way": [sure, close]}}}, False),
         ({}, False),
     ):
-        assert met(rule, tables)[0] is wanted, tables
+        assert met(rule, tables, 20)[0] is wanted, tables
     rigid = {"questions": {"q": {"systems": {"two_way": {"x": {"low": 5.0, "high": 5.0}}}}}}
-    assert not met(StopRule(half_width=0.1, looks=[20]), rigid)[0]
-    assert met(StopRule(half_width=0.1, decided=True, looks=[20]), {"choices": {"pairs": {"raters": [close]}}})[0]
+    assert not met(StopRule(half_width=0.1, looks=[20]), rigid, 20)[0]
+    assert met(StopRule(half_width=0.1, decided=True, looks=[20]), {"choices": {"pairs": {"two_way": [close]}}}, 20)[0]
 
 
-@pytest.mark.parametrize("bad", [{"half_width": 0.0}, {"looks": []}, {"looks": [1, 5]}, {"looks": [20, 20]}])
+@pytest.mark.parametrize(
+    "bad", [{"half_width": 0.0}, {"looks": []}, {"looks": [1, 5]}, {"looks": [20, 20]}, {"spending": "bonferroni"}]
+)
 def test_rules_that_are_none(bad: dict[str, object]) -> None:
     with pytest.raises(BadOption):
         StopRule(**bad)

@@ -156,7 +156,13 @@ def test_the_design_is_told(world: World, tmp_path: Path) -> None:
     campaign(world, tmp_path, replace(MOS, stop=StopRule(0.2)))
     found = results_of(world)
     assert found["seed"] == 11
-    assert found["rule"] == {"level": 0.95, "half_width": 0.2, "decided": False, "looks": [20, 40, 60, 80, 100]}
+    assert found["rule"] == {
+        "level": 0.95,
+        "half_width": 0.2,
+        "decided": False,
+        "looks": [20, 40, 60, 80, 100],
+        "spending": "obrien_fleming",
+    }
     assert (found["design"]["raters_per_stimulus"], found["design"]["trials_per_sitting"]) == (9, 6)
     assert [s["name"] for s in found["systems"]] == ["heron", "osprey", "teal"]
     assert found["loudness"]["lufs"] == pytest.approx(-23.0, abs=0.2)

@@ -1,6 +1,7 @@
 """The dealing: quotas, balance, uniformity; every claim of studio.mos.campaign.design over many seeds and shapes."""
 
 from collections import Counter
+from itertools import pairwise
 from random import Random
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from studio.mos.campaign.design import Deck, Load, Placed, Unit, deal, place, sitting
+from studio.mos.campaign.design import Deck, Load, Placed, Unit, deal, in_turn, place, sitting
 
 _UNLIKELY = 1e-4  # a sound design fails a test once in ten thousand seeds; the seeds are fixed
 
@@ -195,3 +196,41 @@ def test_the_last_rater_gets_what_is_left(quota: int) -> None:
     while chosen := deal(Deck(units), load, quota, 3, rng):
         dealt.append(len(chosen))
     assert sum(dealt) == 5 * quota and max(dealt) == 3
+
+
+def followers(screens: list[Placed]) -> Counter[tuple[int, int]]:
+    """How often each system came right after each."""
+    steps = pairwise(screens)
+    return Counter((a, b) for one, other in steps for a in one.unit.systems for b in other.unit.systems)
+
+
+@pytest.mark.parametrize(("systems", "count"), [(3, 9), (4, 12), (4, 24), (5, 30), (8, 24)])
+def test_every_system_follows_every_other_as_often(systems: int, count: int) -> None:
+    """Within a rater; a shuffle lets one follow another three times while a third never does, and follow itself."""
+    evens, shuffles = [], []
+    for seed in range(20):
+        units = [Unit(f"{k}", k, (k,), (k % systems,)) for k in range(count)]
+        screens = [Placed(unit, unit.stimuli) for unit in units]
+        for order, out in ((in_turn(screens, Random(seed)), evens), (Random(seed).sample(screens, count), shuffles)):
+            assert sorted(s.unit.key for s in order) == sorted(u.key for u in units)
+            seen = followers(order)
+            out.append((max(seen.values()), sum(seen[k, k] for k in range(systems))))
+    even = -(-(count - 1) // (systems * (systems - 1)))
+    assert max(most for most, _ in evens) <= even + (systems == 3) and sum(same for _, same in evens) == 0
+    assert sum(same for _, same in shuffles) > 10 and (count < 24 or max(most for most, _ in shuffles) > even)
+
+
+def test_dealt_screens_are_in_turn_and_begin_with_any_system() -> None:
+    units = [Unit(f"{i}:{s}", i, (10 * i + s,), (s,)) for i in range(12) for s in range(4)]
+    firsts: Counter[int] = Counter()
+    for seed in range(200):
+        dealt = deal(Deck(units), Load(), 9, 12, Random(seed))
+        assert max(followers(dealt).values()) == 1
+        firsts[dealt[0].unit.systems[0]] += 1
+    assert chisquare(list(firsts.values())).pvalue > 0.001 and len(firsts) == 4
+
+
+def test_pages_of_all_systems_are_shuffled() -> None:
+    units = [Unit(f"{k}", k, (1, 2), (1, 2)) for k in range(6)]
+    screens = [Placed(unit, unit.stimuli) for unit in units]
+    assert len({tuple(s.unit.key for s in in_turn(screens, Random(seed))) for seed in range(50)}) > 30

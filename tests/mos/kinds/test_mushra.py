@@ -39,13 +39,20 @@ def test_mushra_has_anchors_a_hidden_reference_and_a_post_screening(world: World
             by_slot, beside = systems_of(world, shown["trial"]["trial"])
             assert beside == "reference"
             assert sorted(by_slot.values()) == sorted(worth)
-            deaf = who == 0 and n == 0  # 1 of 4 is above 15%
-            told = {s: 10 if deaf and name == "reference" else worth[name] for s, name in by_slot.items()}
+            wrong = {}  # 1 of 4 is above 15%
+            if who == 0 and n == 0:
+                wrong = {"reference": 10}
+            if who == 1 and n == 1:
+                wrong = {"anchor 7 kHz": 95}
+            told = {s: wrong.get(name, worth[name]) for s, name in by_slot.items()}
             send(world, sitting, shown, told, None)
     found = results_of(world, "mushra")
     screen, after = found["tables"]["post_screen"], found["tables"]["questions"]["quality"]["systems"]["two_way"]
-    assert (screen["reference"], screen["raters"], screen["dropped"]) == ("reference", 5, 1)
-    assert {name: (i["mean"], i["n"]) for name, i in after.items()} == {n: (float(w), 16) for n, w in worth.items()}
+    assert (screen["reference"], screen["mid_anchor"]) == ("reference", "anchor 7 kHz")
+    assert [screen[k] for k in ("raters", "dropped", "by_reference", "by_anchor", "unharmed")] == [5, 2, 1, 1, 0]
+    assert {name: (i["mean"], i["n"]) for name, i in after.items()} == {n: (float(w), 12) for n, w in worth.items()}
+    quartiles = found["tables"]["questions"]["quality"]["quartiles"]
+    assert quartiles["teal"] == {"low": 60.0, "median": 60.0, "high": 60.0}
     assert screen["everybody"]["reference"]["mean"] == (19 * 100 + 10) / 20
     assert {s["name"]: s["role"] for s in found["systems"]} == {
         "osprey": "test",
@@ -55,7 +62,8 @@ def test_mushra_has_anchors_a_hidden_reference_and_a_post_screening(world: World
         "anchor 7 kHz": "anchor",
     }
     for text in (html(found), markdown(found)):
-        assert "1 of 5 raters" in text
+        assert "2 of 5 raters are left out" in text and "60.0" in text
+        assert "1 who put the hidden reference below 90 and 1 who put the mid anchor" in text
         assert "reference (hidden)" in text
         assert "95.5" in text
     assert "reference (hidden)" in latex(found)

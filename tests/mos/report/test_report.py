@@ -4,14 +4,15 @@ import re
 import time
 import tracemalloc
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from html.parser import HTMLParser
 from itertools import combinations
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 from mos.rated import CHECKED, MOS, NASTY, PAGE, PAIRS, a_world, campaign, rate
+from mos.stats.bradley_terry.games import played
 from mos.world import World
 
 from studio.mos.analysis.judgements import judgements
@@ -22,7 +23,9 @@ from studio.mos.rating.campaigns import find
 from studio.mos.report.formats import html, latex, latex_text, markdown, markdown_text
 from studio.mos.report.tables import detail_tables, paper_tables, stop_rule
 from studio.mos.stats import elo, means, preference
-from studio.mos.stats.columns import Votes
+from studio.mos.stats.columns import Scale, Votes
+from studio.mos.stats.interval import Interval
+from studio.ui.figures.choices import ladder as figure_of
 
 TITLE = "<script>alert(1)</script> & 100% of $x_1$ | `a` {b} \\c"
 RATERS = 6
@@ -79,43 +82,87 @@ class Page(HTMLParser):
         self.text += data
 
 
+def printed(interval: Interval, digits: int) -> str:
+    """Both ends where they are not as far from the mean."""
+    assert interval.low is not None and interval.high is not None and interval.half_width is not None
+    if interval.high + interval.low == pytest.approx(2 * interval.mean):
+        return f"{interval.mean:.{digits}f} ± {interval.half_width:.{digits}f}"
+    return f"{interval.mean:.{digits}f} [{interval.low:.{digits}f}, {interval.high:.{digits}f}]"
+
+
 def test_means_are_those_of_the_statistics(world: World, found: dict[str, Any]) -> None:
     [table] = paper_tables(found["mos"])
     assert table.columns == ["System", "naturalness (1-5)", "coherence (1-5)", "ratings"]
-    by = {q: means.by_system(ratings_of(answers(world, "mos"), q)) for q in ("naturalness", "coherence")}
+    asked = ("naturalness", "coherence")
+    by = {q: means.by_system(ratings_of(answers(world, "mos"), q, Scale(1, 5))) for q in asked}
     assert [row[0] for row in table.rows] == ["heron", "osprey", "teal"]
     for system, *cells, ratings in table.rows:
-        shown = [f"{by[q][system].mean:.2f} ± {by[q][system].half_width:.2f}" for q in by]
-        assert cells == shown
+        assert cells == [printed(by[q][system], 2) for q in by]
         assert ratings == str(by["coherence"][system].n)
 
 
 def test_a_page_of_systems_prints_one_standard_error_and_the_interval(world: World, found: dict[str, Any]) -> None:
     [table] = paper_tables(found["page"])
-    ratings = ratings_of(answers(world, "page"), "quality")
+    ratings = ratings_of(answers(world, "page"), "quality", Scale(1, 100))
     plain, both = means.by_system(ratings, "plain"), means.by_system(ratings)
     for system, error, interval, _ in table.rows:
         assert error == f"{plain[system].mean:.1f} ± {plain[system].se:.1f}"
-        assert interval == f"{both[system].mean:.1f} ± {both[system].half_width:.1f}"
+        assert interval == printed(both[system], 1)
     assert "one standard error" in table.columns[1] and "95% interval" in table.columns[2]
 
 
 def test_preferences_and_elo_are_those_of_the_statistics(world: World, found: dict[str, Any]) -> None:
-    shares, ladder = paper_tables(found["pairs"])
+    shares, ladder, differences = paper_tables(found["pairs"])
     votes = votes_of(answers(world, "pairs"))
-    for row, pair in zip(shares.rows, preference.all_pairs(votes, seed=11), strict=True):
+    assert votes.item is not None
+    for row, pair in zip(shares.rows, preference.all_pairs(votes), strict=True):
         n = pair.share.n
         counts = (pair.wins_a, pair.ties, pair.both_bad, pair.wins_b)
         assert row[:6] == [pair.a, pair.b, *(f"{100 * c / n:.1f}%" for c in counts)]
-        assert pair.share.low is not None and pair.share.high is not None
-        assert row[6] == f"{pair.share.mean:.1%} [{pair.share.low:.1%}, {pair.share.high:.1%}]"
-    report = elo.elo_report(votes, "gamma", seed=11)["systems"]
-    best = sorted(report, key=lambda name: -report[name]["elo"])
+        assert pair.share.low is not None and pair.share.high is not None and pair.p is not None
+        assert row[6:8] == [f"{pair.share.mean:.1%} [{pair.share.low:.1%}, {pair.share.high:.1%}]", f"{pair.p:.3f}"]
+        assert row[8] == f"{pair.p_holm:.3f}"
+    report = elo.elo_report(votes, "gamma")
+    systems = report["systems"]
+    best = sorted(systems, key=lambda name: -systems[name]["elo"])
     assert [row[0] for row in ladder.rows] == best
     for name, score, interval, *_ in ladder.rows:
-        assert score == f"{report[name]['elo']:.0f}"
-        assert interval == f"[{report[name]['lo']:.0f}, {report[name]['hi']:.0f}]"
+        assert score == f"{systems[name]['elo']:.0f}"
+        assert interval == f"[{systems[name]['lo']:.0f}, {systems[name]['hi']:.0f}]"
     assert "a0 = 0.1, rate b0 = 0.1" in ladder.notes[0] and "c = 2000" in ladder.notes[0]
+    assert "by rater and script" in ladder.notes[0] and any("Of the votes: ties" in note for note in ladder.notes)
+    assert len(differences.rows) == len(report["differences"]) == 3
+    assert "3 scripts" in " ".join(shares.notes)  # and what so few are worth
+
+
+def test_an_undefeated_system_is_named_in_tables_drawings_and_notes(found: dict[str, Any]) -> None:
+    votes = played("heron>osprey", "heron>teal", "osprey>teal", "teal>osprey")
+    pairs = {m: [asdict(p) for p in preference.all_pairs(votes, m)] for m in get_args(preference.Method)}
+    reports = {m: elo.elo_report(votes, m) for m in ("gamma", "mle", "dsm", "davidson", "posterior")}
+    choices = found["pairs"]["tables"]["choices"]
+    choices = choices | {"pairs": pairs, "elo": reports | {"by_rater": elo.elo_report(votes, clusters="by_rater")}}
+    results = found["pairs"] | {"tables": {"choices": choices}}
+    ladder = next(t for t in paper_tables(results) if t.caption == "Elo")
+    assert ladder.rows[0][:2] == ["heron", "–"] and ladder.rows[0][2].startswith("undefeated, above ")
+    text = Page(html(results)).text
+    assert text.count("undefeated, above ") >= 3  # the drawing on a desk and on a telephone, the table
+    assert text.count("eron: undefeated by the systems outside its group") == 2  # beside the drawing, under the table
+    assert "undefeated, above" in markdown(results) and "undefeated, above" in latex(results)
+    assert figure_of(results).data[0].marker.symbol[0] == "triangle-right"
+
+
+def test_unequal_scripts_are_said(found: dict[str, Any]) -> None:
+    whole = found["mos"]["tables"]["questions"]
+    assert not any("same scripts" in note for t in paper_tables(found["mos"]) for note in t.notes)
+    table = whole["naturalness"]
+    one, *others = table["differences"]
+    one = one | {"left_out": 2, "interval": one["interval"] | {"items": 1}}
+    questions = whole | {"naturalness": table | {"differences": [one, *others]}}
+    results = found["mos"] | {"tables": {"questions": questions}}
+    [means] = paper_tables(results)
+    assert any("Scripts with ratings: heron 3, osprey 3, teal 3." in note for note in means.notes)
+    differences = next(t for t in detail_tables(results) if t.caption == "naturalness: differences")
+    assert differences.columns[-1] == "common scripts" and [row[-1] for row in differences.rows] == ["1", "3", "3"]
 
 
 @pytest.mark.parametrize("name", ["mos", "pairs", "page", "empty"])
@@ -159,7 +206,8 @@ def test_latex_is_balanced_and_escaped(found: dict[str, Any]) -> None:
     assert r"\begin{tabular}{lccc}" in text
     assert r"$\pm$" in text
     assert "±" not in text
-    assert re.search(r"heron & \d\.\d\d \$\\pm\$ \d\.\d\d & \d\.\d\d \$\\pm\$ \d\.\d\d & \d+ \\\\", text)
+    mean = r"\d\.\d\d (\$\\pm\$ \d\.\d\d|\[\d\.\d\d, \d\.\d\d\])"
+    assert re.search(rf"heron & {mean} & {mean} & \d+ \\\\", text)
     for special in "%&#_$":
         assert latex_text(special) == f"\\{special}"
     assert latex_text("a\\b{c}") == r"a\textbackslash{}b\{c\}"
@@ -188,11 +236,11 @@ def test_the_stopping_rule_says_where_it_stands(found: dict[str, Any]) -> None:
 
 def test_missing_numbers_are_dashes_and_reasons(found: dict[str, Any]) -> None:
     """One rater gives no interval, and one-sided votes no maximum likelihood; neither may print a number."""
-    row = {"elo": None, "lo": None, "hi": None}
+    row = {"elo": None, "lo": None, "hi": None, "state": None}
     lost = found["pairs"]["tables"]["choices"]["elo"]["mle"]
-    lost = lost | {"systems": dict.fromkeys(lost["systems"], row), "reason": "heron never lost"}
+    lost = lost | {"systems": dict.fromkeys(lost["systems"], row), "reason": "heron never lost", "differences": []}
     choices = found["pairs"]["tables"]["choices"]
-    choices = choices | {"elo": choices["elo"] | {"mle": lost, "gamma": lost, "dsm": lost}}
+    choices = choices | {"elo": dict.fromkeys(choices["elo"], lost)}
     less = found["pairs"] | {"tables": {"choices": choices}}
     assert "heron never lost" in html(less)
     assert "None" not in Page(html(less)).text
@@ -203,16 +251,19 @@ def test_a_report_of_a_million_votes_and_thirty_systems_is_quick(found: dict[str
     rng, size, n = np.random.default_rng(0), 30, 1_000_000
     a = rng.integers(size, size=n)
     b = (a + 1 + rng.integers(size - 1, size=n)) % size
-    votes = Votes(a, b, rng.integers(4, size=n).astype(np.uint8), rng.integers(300, size=n), names(size), raters(300))
+    outcome, rater, item = rng.integers(4, size=n).astype(np.uint8), rng.integers(300, size=n), rng.integers(40, size=n)
+    votes = Votes(a, b, outcome, rater, names(size), raters(300), item, names(40))
     counts = {"wins_a": 900, "wins_b": 800, "ties": 300, "both_bad": 298}
-    share = {"mean": 0.5, "low": 0.48, "high": 0.52, "n": 2298}
-    pairs = [{"a": x, "b": y, **counts, "share": share} for x, y in combinations(votes.systems, 2)]
+    share = {"mean": 0.5, "low": 0.48, "high": 0.52, "n": 2298, "raters": 300, "items": 40}
+    pairs = [
+        {"a": x, "b": y, **counts, "share": share, "p": 0.5, "p_holm": 1.0} for x, y in combinations(votes.systems, 2)
+    ]
     choices = {
         "n": n,
         "names": votes.systems,
-        "pairs": {"raters": pairs, "exact": pairs, "wilson": pairs},
-        "elo": dict.fromkeys(("gamma", "mle", "dsm"), elo.elo_report(votes, "gamma", replicates=2)),
-        "constants": {"a0": 0.1, "b0": 0.1, "c": 2000.0, "replicates": 2},
+        "pairs": dict.fromkeys(get_args(preference.Method), pairs),
+        "elo": dict.fromkeys(found["pairs"]["tables"]["choices"]["elo"], elo.elo_report(votes)),
+        "constants": {"a0": 0.1, "b0": 0.1, "c": 2000.0},
         "sides": {"a": 1, "b": 2, "tie": 3, "both_bad": 4},
     }
     large = found["pairs"] | {"tables": {"choices": choices}, "raters": 300}

@@ -1,27 +1,18 @@
 """Columns of answers: what is read, and which mistakes are named."""
 
-import csv
-
 import numpy as np
 import pytest
 
-from studio.core.errors import BadFile, BadOption
+from studio.core.errors import BadOption
 from studio.mos.stats.columns import (
-    BOTH_BAD,
-    TIE,
     A,
-    B,
     Ratings,
+    Scale,
+    Vote,
     Votes,
     ratings_from_rows,
-    votes_from_csv,
     votes_from_rows,
 )
-
-
-def written(path, text):
-    path.write_text(text, encoding="utf-8")
-    return path
 
 
 def test_rows_become_columns_with_sorted_names():
@@ -32,52 +23,6 @@ def test_rows_become_columns_with_sorted_names():
     assert ratings.score.dtype == np.float64
     assert ratings_from_rows([("r", "i", "s1", 4)], systems=["s2", "s1"]).systems == ["s2", "s1"]
     assert len(ratings.where(ratings.score > 4)) == 1
-
-
-def test_votes_from_a_file(tmp_path):
-    text = "\ufeffrater,a,b,outcome,note\nr1,x,y,a,hi\nr2,y,x,b,\nr1,x,z,tie,\nr2,z,y,both_bad,\n"
-    votes = votes_from_csv(written(tmp_path / "v.csv", text))
-    assert votes.systems == ["x", "y", "z"]
-    assert votes.outcome.tolist() == [A, B, TIE, BOTH_BAD]
-    assert votes.a.tolist() == [0, 1, 0, 2]
-    assert votes.b.tolist() == [1, 0, 2, 1]
-    assert votes.rater is not None
-    assert [votes.raters[r] for r in votes.rater] == ["r1", "r2", "r1", "r2"]
-    bare = votes_from_csv(written(tmp_path / "w.csv", "a,b,outcome\nx,y,a\n"))
-    assert bare.rater is None
-
-
-def test_a_name_with_a_comma_survives(tmp_path):
-    with (tmp_path / "v.csv").open("w", newline="") as file:
-        csv.writer(file).writerows([["a", "b", "outcome"], ["x, new", "y", "a"]])
-    assert votes_from_csv(tmp_path / "v.csv").systems == ["x, new", "y"]
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("a,b\nx,y\n", "no column outcome"),
-        ("", "no column a, b, outcome"),
-        ("a,b,outcome\n", "has no votes"),
-        ("a,b,outcome\nx,y,a\nx,y,A\n", "line 3 of v.csv has the outcome 'A'"),
-        ("a,b,outcome\nx,y\n", "line 2 of v.csv has the outcome None"),
-        ("a,b,outcome\nx,x,a\n", "line 2 of v.csv compares 'x' with itself"),
-        ("a,b,outcome\n,x,a\n", "line 2 of v.csv does not name two systems"),
-        ("a,b,outcome,rater\nx,y,a,r\nx,y,a,\n", "line 3 of v.csv has no rater"),
-        ('a,b,outcome\n"x,y,a\n', "cannot be read as CSV"),
-    ],
-)
-def test_a_bad_file_is_named(tmp_path, text, said):
-    with pytest.raises(BadFile, match=said):
-        votes_from_csv(written(tmp_path / "v.csv", text))
-
-
-def test_other_bad_files(tmp_path):
-    with pytest.raises(BadFile, match="there is no file"):
-        votes_from_csv(tmp_path / "none.csv")
-    (tmp_path / "v.csv").write_bytes(b"a,b,outcome\n\xff,y,a\n")
-    with pytest.raises(BadFile, match="cannot be read as CSV"):
-        votes_from_csv(tmp_path / "v.csv")
 
 
 ONE = np.array([0], np.int64)
@@ -91,6 +36,7 @@ ONE = np.array([0], np.int64)
         ({"item": np.array([1])}, "column item points outside"),
         ({"system": np.array([-1])}, "column system points outside"),
         ({"raters": ["r", "r"]}, "two names of rater are the same"),
+        ({"scale": Scale(2, 5)}, "outside the scale; it goes from 2 to 5"),
     ],
 )
 def test_bad_ratings(change, said):
@@ -106,9 +52,25 @@ def test_bad_votes():
         Votes(ONE, ONE, outcome, None, ["x", "y"], [])
     with pytest.raises(BadOption, match="code 4"):
         Votes(ONE, ONE + 1, outcome + 4, None, ["x", "y"], [])
+    with pytest.raises(BadOption, match="column item points outside"):
+        Votes(ONE, ONE + 1, outcome, None, ["x", "y"], [], ONE, [])
     with pytest.raises(BadOption, match="'draw' is not an outcome"):
         votes_from_rows([("x", "y", "draw", None)])
     with pytest.raises(BadOption, match="1 votes have no rater"):
         votes_from_rows([("x", "y", "a", "r"), ("x", "y", "a", None)])
+    with pytest.raises(BadOption, match="1 votes have no item"):
+        votes_from_rows([Vote("x", "y", "a", "r", "i"), Vote("x", "y", "a", "r")])
     with pytest.raises(BadOption, match="'y' is not among"):
         votes_from_rows([("x", "y", "a", "r")], systems=["x"])
+
+
+def test_votes_keep_their_scripts():
+    votes = votes_from_rows([Vote("x", "y", "a", "r", "one"), Vote("y", "x", "b", "r", "two")])
+    assert [votes.items[i] for i in votes.item] == ["one", "two"]
+    assert votes.where(votes.item == 1).item.tolist() == [1]
+    assert votes_from_rows([("x", "y", "a", "r")]).item is None
+
+
+def test_a_long_scale_has_steps_of_a_twentieth():
+    assert (Scale(1, 5).step, Scale(-3, 3).step, Scale(0, 100).step) == (1.0, 1.0, 5.0)
+    assert Scale(1, 5).of_differences == Scale(-4, 4)

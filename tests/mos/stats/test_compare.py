@@ -9,7 +9,8 @@ from statsmodels.stats.multitest import multipletests
 from studio.core.errors import BadOption
 from studio.mos.stats.columns import ratings_from_rows
 from studio.mos.stats.compare import all_pairs, difference, holm
-from studio.mos.stats.population import Listeners, draw_ratings
+from studio.mos.stats.means import by_system
+from studio.mos.stats.planning.population import Listeners, draw_ratings
 
 
 def drawn(seed=0, share=1.0):
@@ -76,3 +77,45 @@ def test_what_cannot_be_known():
         difference(one, "x", "q")
     with pytest.raises(BadOption, match="'y' has no ratings"):
         difference(one.where(one.system == 0), "x", "y")
+
+
+def on_scripts(scripts, seed=0, raters=12):
+    """Systems that are all alike, each on scripts of its own; script k is k tenths of a step easier than the first."""
+    rng = np.random.default_rng(seed)
+    return ratings_from_rows(
+        [
+            (f"r{r:02}", f"i{i:02}", system, 2 + 0.1 * i + rng.normal(0, 0.3))
+            for r in range(raters)
+            for system, mine in scripts.items()
+            for i in mine
+        ]
+    )
+
+
+def test_systems_are_compared_on_the_scripts_that_both_said():
+    """Two that are alike differed "beyond doubt", for one of them was given the easy scripts."""
+    ratings = on_scripts({"easy": range(8, 20), "all": range(20)})
+    plain = {name: i.mean for name, i in by_system(ratings).items()}
+    assert plain["easy"] - plain["all"] > 0.3
+    found = difference(ratings, "easy", "all")
+    assert abs(found.interval.mean) < 0.1 and found.p > 0.05
+    assert (found.interval.items, found.left_out, found.interval.n) == (12, 8, 2 * 12 * 12)
+    same = ratings.where(ratings.item >= ratings.items.index("i08"))
+    assert difference(same, "easy", "all").interval == found.interval
+    assert difference(same, "easy", "all").left_out == 0
+
+
+def test_systems_without_a_common_script_are_not_compared():
+    pairs = all_pairs(on_scripts({"x": range(5), "y": range(5, 10), "z": range(3, 8)}))
+    found = {(d.a, d.b): d for d in pairs}
+    apart = found["x", "y"]
+    assert (apart.interval.low, apart.p, apart.p_holm, apart.interval.items, apart.left_out) == (
+        None,
+        None,
+        None,
+        0,
+        10,
+    )
+    assert (found["x", "z"].interval.items, found["x", "z"].left_out) == (2, 6)
+    known = [d for d in pairs if d.p is not None]
+    assert [d.p_holm for d in known] == pytest.approx(multipletests([d.p for d in known], method="holm")[1])

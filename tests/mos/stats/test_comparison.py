@@ -74,24 +74,26 @@ def test_twelve_of_sixteen():
     """The table of every ABX manual: 12 of 16 is p = 0.0384, 11 of 16 is 0.1051."""
     assert guessed(12, 16) == pytest.approx(0.0384, abs=5e-5)
     assert guessed(11, 16) == pytest.approx(0.1051, abs=5e-5)
-    found = identity("a", "b", [Heard(f"r{k % 4}", "a", "b", k < 12) for k in range(16)])
+    found = identity("a", "b", [Heard(f"r{k % 4}", f"i{k // 4}", "a", "b", k < 12) for k in range(16)])
     assert (found.right, found.n) == (12, 16)
     assert (found.share["exact"].low, found.share["exact"].high) == pytest.approx((0.4762, 0.9273), abs=1e-4)
-    assert found.share["raters"].raters == 4
+    assert (found.share["two_way"].raters, found.share["two_way"].items) == (4, 4)
 
 
 def test_answers_of_one_rater_hang_together():
-    """Ten raters who each found all or none: 160 answers, and an interval of ten."""
-    answers = [Heard(f"r{r}", "a", "b", r < 7) for r in range(10) for _ in range(16)]
-    found = identity("a", "b", answers)
-    wide, narrow = found.share["raters"], found.share["exact"]
-    assert wide.mean == narrow.mean == 0.7
-    assert wide.high - wide.low > 3 * (narrow.high - narrow.low)
-    assert wide.low < 0.5
+    """Ten raters who each found all or none: 160 answers, and an interval of ten; and so with ten scripts."""
+    by_rater = [Heard(f"r{r}", f"i{i}", "a", "b", r < 7) for r in range(10) for i in range(16)]
+    by_script = [Heard(f"r{i}", f"i{r}", "a", "b", r < 7) for r in range(10) for i in range(16)]
+    for answers in (by_rater, by_script):
+        found = identity("a", "b", answers)
+        wide, narrow = found.share["two_way"], found.share["exact"]
+        assert wide.mean == narrow.mean == 0.7
+        assert wide.high - wide.low > 3 * (narrow.high - narrow.low)
+        assert wide.low < 0.5
 
 
 def test_pairs_are_told_apart_whatever_stood_first():
-    answers = [Heard("r", "b", "a", True), Heard("s", "a", "b", False), Heard("r", "a", "c", True)]
+    answers = [Heard("r", "i", "b", "a", True), Heard("s", "i", "a", "b", False), Heard("r", "i", "a", "c", True)]
     found = identities(answers)
     assert [(i.a, i.b, i.right, i.n) for i in found] == [("a", "b", 1, 2), ("a", "c", 1, 1)]
     assert [i.p_holm for i in found] == [1.0, 1.0]

@@ -1,23 +1,28 @@
 """Means: the printed values, statsmodels as the oracle, and what must not matter."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.formula.api as smf
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import t as student
 
 from studio.core.errors import BadOption
-from studio.mos.stats.columns import ratings_from_rows
-from studio.mos.stats.interval import clustered
+from studio.mos.stats.columns import Scale, ratings_from_rows
+from studio.mos.stats.interval import clustered, of_mean, p_against
 from studio.mos.stats.means import by_stimulus, by_system, mean_of, p808
-from studio.mos.stats.population import Listeners, draw_ratings
+from studio.mos.stats.planning.population import Listeners, draw_ratings
 
 PRINTED = ratings_from_rows([(f"r{k}", "i", "s", score) for k, score in enumerate([5, 4, 4, 3, 5, 4, 2, 4])])
 
+FIVE = Scale(1, 5)
 
-def drawn(seed=0, share=1.0):
-    return draw_ratings(Listeners(), np.random.default_rng(seed), 12, 9, share=share)
+
+def drawn(seed=0, share=1.0, scale=FIVE):
+    return replace(draw_ratings(Listeners(), np.random.default_rng(seed), 12, 9, share=share), scale=scale)
 
 
 def test_the_printed_values():
@@ -34,7 +39,8 @@ def test_eight_raters_once_each_are_their_own_clusters():
 
 @pytest.mark.parametrize("share", [1.0, 0.5])
 def test_clusters_agree_with_statsmodels(share):
-    for code, (name, found) in enumerate(by_system(drawn(share=share)).items()):
+    """Where the scale's ends are far away, or not known, the interval is the regression's own."""
+    for code, (name, found) in enumerate(by_system(drawn(share=share, scale=None)).items()):
         rows = drawn(share=share)
         rows = rows.where(rows.system == code)
         frame = pd.DataFrame({"score": rows.score})
@@ -42,7 +48,7 @@ def test_clusters_agree_with_statsmodels(share):
             oracle = smf.ols("score ~ 1", frame).fit(
                 cov_type="cluster", cov_kwds={"groups": groups, "df_correction": True}, use_t=True
             )
-            ours = by_system(drawn(share=share), method)[name]
+            ours = by_system(drawn(share=share, scale=None), method)[name]
             assert ours.mean == pytest.approx(oracle.params["Intercept"])
             assert ours.se == pytest.approx(oracle.bse["Intercept"])
             assert [ours.low, ours.high] == pytest.approx(oracle.conf_int().loc["Intercept"].tolist())
@@ -87,18 +93,19 @@ def test_mistakes_are_named():
 @given(seed=st.integers(0, 999), shift=st.floats(-50, 50), scale=st.floats(0.1, 9), share=st.sampled_from([0.4, 1.0]))
 @settings(deadline=None, max_examples=25)
 def test_shifting_and_stretching_the_scale(seed, shift, scale, share):
-    ratings = drawn(seed, share)
+    ratings, scale_there = drawn(seed, share), Scale(scale + shift, 5 * scale + shift)
     moved = ratings_from_rows(
         [
             (ratings.raters[r], ratings.items[i], ratings.systems[s], x * scale + shift)
             for r, i, s, x in zip(ratings.rater, ratings.item, ratings.system, ratings.score, strict=True)
-        ]
+        ],
+        scale=Scale(scale_there.low - 1e-9, scale_there.high + 1e-9),
     )
     for method in ("two_way", "by_rater", "plain", "plain_t"):
         after = by_system(moved, method)
         for name, before in by_system(ratings, method).items():
             assert after[name].mean == pytest.approx(before.mean * scale + shift, abs=1e-9)
-            assert after[name].half_width == pytest.approx(before.half_width * scale, rel=1e-6, abs=1e-9)
+            assert after[name].half_width == pytest.approx(before.half_width * scale, rel=1e-6, abs=1e-6)
 
 
 @given(seed=st.integers(0, 999))
@@ -121,3 +128,55 @@ def test_more_of_the_same_rater_tells_nothing_new():
 
 def test_influence_of_one_cluster_has_no_error():
     assert np.isnan(clustered(np.ones(3), np.zeros(3, int), np.arange(3), "by_rater")[0])
+
+
+def alike(value, raters, items, scale=FIVE):
+    rows = [(f"r{r}", f"i{i}", "s", value) for r in range(raters) for i in range(items)]
+    return ratings_from_rows(rows, scale=scale)
+
+
+@pytest.mark.parametrize("method", ["two_way", "by_rater"])
+@pytest.mark.parametrize(("value", "raters"), [(5, 2), (5, 20), (1, 4), (3, 6), (4, 3)])
+def test_no_interval_has_no_width(value, raters, method):
+    """Two raters who gave 5 throughout were printed as 5.00 +- 0.00."""
+    found = mean_of(alike(value, raters, 6), method)
+    independent = min(raters, 6) if method == "two_way" else raters
+    far = 1 - 0.025 ** (1 / independent)  # Clopper and Pearson's, of as many votes, of answers a step away
+    assert [found.low, found.high] == pytest.approx([max(1, value - far), min(5, value + far)])
+    assert found.se is None and found.high - found.low > 0.1
+
+
+def test_a_long_scale_and_an_unknown_one():
+    hidden = mean_of(alike(100, 10, 10, Scale(0, 100)))
+    assert (hidden.low, hidden.high) == (pytest.approx(100 - 5 * (1 - 0.025**0.1)), 100)
+    assert mean_of(alike(100, 10, 10, None)).low is None
+    assert mean_of(alike(4, 5, 5), "plain").low is None and p808(alike(4, 5, 5))["s"].ci95 is None
+
+
+def test_an_interval_never_leaves_the_scale():
+    rng = np.random.default_rng(0)
+    for raters, items, quality in [(2, 6, 4.6), (3, 6, 4.8), (5, 6, 5.2), (4, 8, 1.2), (2, 2, 3.0)]:
+        for _ in range(40):
+            found = mean_of(draw_ratings(Listeners(systems=(quality,)), rng, raters, items))
+            assert 1 <= found.low < found.mean < found.high <= 5 or found.mean in (1, 5)
+
+
+def test_near_the_end_of_the_scale_it_is_wilsons():
+    """Independent answers of 1 and 5 are a share in disguise, so the interval is Wilson's with t for z."""
+    score = np.where(np.arange(40) < 37, 5.0, 1.0)
+    found = of_mean(score, np.arange(40), np.arange(40), "by_rater", 0.95, Scale(1, 5))
+    z2, p, n = student(39).ppf(0.975) ** 2, 37 / 40, 39  # s^2 has n - 1 below the line
+    middle, half = (p + z2 / (2 * n)) / (1 + z2 / n), np.sqrt(p * (1 - p) * z2 / n + z2**2 / (4 * n**2)) / (1 + z2 / n)
+    assert [found.low, found.high] == pytest.approx([1 + 4 * (middle - half), 1 + 4 * (middle + half)])
+
+
+def test_a_p_value_and_its_interval_agree():
+    """Whatever the distance from the scale's end: p is under 5% where the interval leaves the null out."""
+    rng = np.random.default_rng(1)
+    for raters in (2, 3, 5, 12):
+        for mean in (-2.9, -2, -0.5, 0.3, 1, 2.5):
+            score = np.clip(np.rint(rng.normal(mean, 0.6, raters * 4)), -3, 3)
+            rater, item = np.repeat(np.arange(raters), 4), np.tile(np.arange(4), raters)
+            found = of_mean(score, rater, item, "two_way", 0.95, Scale(-3, 3), null=0.0)
+            p = p_against(found, 0.0, Scale(-3, 3))
+            assert (p < 0.05) == (not found.low <= 0 <= found.high), (raters, mean, found, p)

@@ -15,7 +15,7 @@ class System(SQLModel, table=True):
 
 
 class Item(SQLModel, table=True):
-    """A script: what is said. Training, trap and gold items never enter a mean."""
+    """A script: what is said. Training, trap and gold items never enter a mean; tags are divided by semicolons."""
 
     id: int | None = Field(default=None, primary_key=True)
     campaign_id: int = Field(foreign_key="campaign.id")
@@ -23,6 +23,7 @@ class Item(SQLModel, table=True):
     text: str = ""
     role: str = "test"  # test | training | trap | gold
     expected: str | None = None  # a score, or a system's name
+    tags: str = ""
 
 
 class Clip(SQLModel, table=True):

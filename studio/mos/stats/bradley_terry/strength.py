@@ -1,4 +1,4 @@
-"""Bradley-Terry strengths from win counts: the solver under ``elo`` and ``gibbs``.
+"""Bradley-Terry strengths from win counts: the solver under ``fit`` and ``gibbs``.
 
 P(i beats j) = p_i / (p_i + p_j). Win matrices are float [..., S, S], row beats column; a tie is half a win each.
 """
@@ -6,80 +6,34 @@ P(i beats j) = p_i / (p_i + p_j). Win matrices are float [..., S, S], row beats 
 # scipy comes without types.
 # pyright: reportMissingTypeStubs=false, reportUnknownVariableType=false
 
-from dataclasses import dataclass
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from studio.mos.stats.columns import BOTH_BAD, F8, I8, TIE, A, Votes
+from studio.mos.stats.columns import BOTH_BAD, F8, I8, TIE, A, Mask, Votes
 
 MAX_STEP = 2.0  # of ln p; Newton from far away would overshoot
 TOLERANCE = 1e-14  # of the gain in log likelihood that a step still promises (twice)
 MAX_TURNS = 500
 
 
-@dataclass(frozen=True)
-class Counts:
-    """Wins by the unit that a bootstrap draws: a rater, or, where raters are not known, a vote.
-
-    Attributes:
-        wins: sparse [U, S * S]; votes that are the same share a row.
-        repeats: [U], how many units a row stands for; always 1 for raters.
-        systems: S.
-        by_rater: whether the units are raters.
-    """
-
-    wins: Any
-    repeats: I8
-    systems: int
-    by_rater: bool
-
-    @property
-    def units(self) -> int:
-        """How many raters (or votes) there are."""
-        return int(self.repeats.sum())
-
-    def total(self) -> F8:
-        """The win matrix [S, S] of all votes."""
-        return self._matrix(self.repeats)
-
-    def draw(self, replicates: int, rng: np.random.Generator) -> F8:
-        """Win matrices [B, S, S] of as many units, drawn with replacement."""
-        return np.stack([self._matrix(self._weights(rng)) for _ in range(replicates)])
-
-    def _weights(self, rng: np.random.Generator) -> I8:
-        if self.by_rater:
-            return np.bincount(rng.integers(self.units, size=self.units), minlength=self.units)
-        return rng.multinomial(self.units, self.repeats / self.units)
-
-    def _matrix(self, weights: I8) -> F8:
-        return np.asarray(weights @ self.wins).reshape(self.systems, self.systems)
-
-
-def count(votes: Votes) -> Counts:
-    """Wins of each rater (of each kind of vote where raters are not known), ties and 'both bad' as half a win each."""
+def wins_of(votes: Votes) -> F8:
+    """The win matrix [S, S] of all votes, ties and 'both bad' as half a win each."""
     size = len(votes.systems)
-    even = (votes.outcome == TIE) | (votes.outcome == BOTH_BAD)
-    winner = np.where(votes.outcome == A, votes.a, votes.b)
-    loser = votes.a + votes.b - winner
-    if votes.rater is None:
-        # A tie is its own kind of vote whichever side it was played on: its two halves are drawn together.
-        first, second = np.minimum(votes.a, votes.b), np.maximum(votes.a, votes.b)
-        kind = np.where(even, size * size + first * size + second, winner * size + loser)
-        _, unit, repeats = np.unique(kind, return_inverse=True, return_counts=True)
-        one = np.unique(unit, return_index=True)[1]
-        unit, winner, loser, even = unit[one], winner[one], loser[one], even[one]
-    else:
-        unit = np.unique(votes.rater, return_inverse=True)[1]
-        repeats = np.ones(int(unit.max()) + 1 if len(unit) else 0, np.int64)
-    weight = np.where(even, 0.5, 1.0)
-    rows = np.concatenate([unit, unit[even]])
-    cells = np.concatenate([winner * size + loser, (loser * size + winner)[even]])
-    wins = csr_array((np.concatenate([weight, weight[even]]), (rows, cells)), shape=(len(repeats), size * size))
-    return Counts(wins, repeats, size, votes.rater is not None)
+    point = points(votes)
+    won = np.bincount(votes.a * size + votes.b, point, size * size)
+    won += np.bincount(votes.b * size + votes.a, 1 - point, size * size)
+    return won.reshape(size, size).astype(np.float64)
+
+
+def points(votes: Votes) -> F8:
+    """What each vote [N] is worth to its ``a``: 1, 0, or one half of a tie and of 'both bad'."""
+    return np.where(undecided(votes), 0.5, (votes.outcome == A).astype(np.float64))
+
+
+def undecided(votes: Votes) -> Mask:
+    """Which votes [N] are a tie or 'both bad'."""
+    return (votes.outcome == TIE) | (votes.outcome == BOTH_BAD)
 
 
 def connected(wins: F8) -> bool:
@@ -96,16 +50,7 @@ def groups(wins: F8) -> list[list[int]]:
     return [np.flatnonzero(label == g).tolist() for g in range(int(label.max(initial=-1)) + 1)]
 
 
-def all_connected(wins: F8) -> NDArray[np.bool_]:
-    """``connected`` for each of a batch of win matrices [B, S, S]."""
-    out = np.ones(len(wins), dtype=bool)
-    unsure = ((wins == 0) & ~np.eye(wins.shape[-1], dtype=bool)).any(axis=(1, 2))
-    for k in np.flatnonzero(unsure):
-        out[k] = connected(wins[k])
-    return out
-
-
-def solve(wins: F8, a0: float = 0.0, b0: float = 0.0, start: F8 | None = None) -> F8:
+def solve(wins: F8, a0: float = 0.0, b0: float = 0.0) -> F8:
     """ln p [..., S] where the likelihood times the prior Gamma(a0, rate b0) on p is stationary in ln p.
 
     That is the fixed point of the update of Caron & Doucet (2010), found by Newton's method; with a0 = b0 = 0 the
@@ -115,10 +60,9 @@ def solve(wins: F8, a0: float = 0.0, b0: float = 0.0, start: F8 | None = None) -
         wins: [..., S, S].
         a0: shape of the prior.
         b0: rate of the prior.
-        start: ln p to begin at, [..., S] or [S]; 0 as a rule.
     """
     size = wins.shape[-1]
-    theta: F8 = np.zeros(wins.shape[:-1]) + (0.0 if start is None else start)
+    theta: F8 = np.zeros(wins.shape[:-1])
     games = wins + np.swapaxes(wins, -1, -2)
     won = wins.sum(axis=-1) + a0
     diagonal = np.arange(size)

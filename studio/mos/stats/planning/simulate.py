@@ -4,17 +4,20 @@ The truth is what the same estimator says of 20,000 raters of the same populatio
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from studio.core.errors import BadOption
-from studio.mos.stats import elo, gibbs
+from studio.mos.stats.bradley_terry import gibbs
+from studio.mos.stats.bradley_terry.error import clustered_spread
+from studio.mos.stats.bradley_terry.fit import Fit, Method, Spread, centred, fit, gamma_quantiles
 from studio.mos.stats.columns import F8, Mask, Ratings, Votes
 from studio.mos.stats.compare import difference
 from studio.mos.stats.interval import z_quantile
 from studio.mos.stats.means import by_system
-from studio.mos.stats.population import Listeners, Voters, draw_ratings, draw_votes
+from studio.mos.stats.planning.population import Listeners, Voters, draw_ratings, draw_votes
+from studio.mos.stats.preference import preference
 
 TRUE_RATERS = 20_000
 TRUE_ITEMS = 30
@@ -82,37 +85,65 @@ def mos_coverage(
     return board.table(runs)
 
 
+def preference_coverage(
+    who: Voters | None = None,
+    raters: int = 20,
+    pairs: int = 50,
+    scripts: int = 10,
+    runs: int = 400,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> list[Coverage]:
+    """Coverage of the intervals of one pair's share; the first two systems are compared.
+
+    Raises:
+        BadOption: fewer than two raters, pairs, scripts or systems, or one run.
+    """
+    who = Voters(systems=(0.0, 60.0)) if who is None else replace(who, systems=who.systems[:2])
+    _enough(raters=raters, pairs=pairs, scripts=scripts, systems=len(who.systems))
+    rng = np.random.default_rng(seed)
+    a, b = draw_votes(who, rng, 1, 1).systems
+    board = _Board(
+        np.zeros(0), np.array([preference(draw_votes(who, rng, TRUE_RATERS, pairs), a, b, "exact").share.mean])
+    )
+    for _ in _counted(runs, progress):
+        votes = draw_votes(who, rng, raters, pairs, scripts)
+        for method in ("two_way", "by_rater", "exact"):
+            share = preference(votes, a, b, method).share
+            board.mark(method, None, (np.array([share.low], float), np.array([share.high], float)))
+    return board.table(runs)
+
+
 def elo_coverage(
     who: Voters | None = None,
     raters: int = 40,
     pairs: int = 40,
-    scripts: int = 100,
+    scripts: int = 10,
     runs: int = 400,
-    replicates: int = 200,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> list[Coverage]:
     """Coverage of the intervals of centred Elo, and of differences between systems.
 
-    Methods: ``mle`` and ``gamma`` with the bootstrap over raters, ``gamma by vote`` with one over votes, ``dsm`` with
-    the Gamma quantiles of paper 002, ``gibbs``. Each is held against the truth of its own estimator.
+    Methods: ``mle`` and ``gamma`` by rater and script, ``gamma by rater``, ``gamma by vote``, ``dsm`` with the Gamma
+    quantiles of paper 002, ``posterior``. Each is held against the truth of its own estimator.
 
     Raises:
-        BadOption: fewer than two raters, pairs or systems, or one run.
+        BadOption: fewer than two raters, pairs, scripts or systems, or one run.
     """
     who = Voters() if who is None else who
-    _enough(raters=raters, pairs=pairs, systems=len(who.systems))
+    _enough(raters=raters, pairs=pairs, scripts=scripts, systems=len(who.systems))
     rng = np.random.default_rng(seed)
     everyone = draw_votes(who, rng, TRUE_RATERS, pairs)
-    names: tuple[elo.Method, ...] = ("mle", "gamma", "dsm")
-    truth = {name: elo.centred(elo.fit(everyone, name).elo()) for name in names}
+    names: tuple[Method, ...] = ("mle", "gamma", "dsm")
+    truth = {name: centred(fit(everyone, name).elo()) for name in names}
     boards = {name: _Board(t, _apart(t)) for name, t in truth.items()}
     for run in _counted(runs, progress):
         votes = draw_votes(who, rng, raters, pairs, scripts)
-        for label, name, fitted, spread in _elo_spreads(votes, replicates, seed + run):
+        for label, fitted, spread in _elo_spreads(votes, seed + run):
             middle = fitted.elo().mean()
             upper = np.triu_indices(len(votes.systems), 1)
-            boards[name].mark(
+            boards[fitted.method].mark(
                 label,
                 (spread.low - middle, spread.high - middle),
                 (spread.difference_low[upper], spread.difference_high[upper]),
@@ -120,14 +151,15 @@ def elo_coverage(
     return [row for board in boards.values() for row in board.table(runs)]
 
 
-def _elo_spreads(votes: Votes, replicates: int, seed: int) -> Iterator[tuple[str, elo.Method, elo.Fit, elo.Spread]]:
-    mle, gamma, dsm = elo.fit(votes, "mle"), elo.fit(votes, "gamma"), elo.fit(votes, "dsm")
-    alone = Votes(votes.a, votes.b, votes.outcome, None, votes.systems, [])
-    yield "mle", "mle", mle, elo.bootstrap(votes, mle, replicates=replicates, seed=seed)
-    yield "gamma", "gamma", gamma, elo.bootstrap(votes, gamma, replicates=replicates, seed=seed)
-    yield "gamma by vote", "gamma", gamma, elo.bootstrap(alone, gamma, replicates=replicates, seed=seed)
-    yield "gibbs", "gamma", gamma, gibbs.spread(gamma, seed=seed)
-    yield "dsm", "dsm", dsm, elo.gamma_quantiles(dsm)
+def _elo_spreads(votes: Votes, seed: int) -> Iterator[tuple[str, Fit, Spread]]:
+    mle, gamma, dsm = fit(votes, "mle"), fit(votes, "gamma"), fit(votes, "dsm")
+    alone = replace(votes, rater=None, raters=[], item=None, items=[])
+    yield "mle", mle, clustered_spread(votes, mle)
+    yield "gamma", gamma, clustered_spread(votes, gamma)
+    yield "gamma by rater", gamma, clustered_spread(votes, gamma, clusters="by_rater")
+    yield "gamma by vote", gamma, clustered_spread(alone, gamma)
+    yield "posterior", gamma, gibbs.spread(gamma, seed=seed)
+    yield "dsm", dsm, gamma_quantiles(dsm)
 
 
 class _Board:
@@ -138,9 +170,12 @@ class _Board:
         self.hits: dict[tuple[str, str], F8] = {}
         self.widths: dict[tuple[str, str], list[float]] = {}
 
-    def mark(self, method: str, systems: Ends, pairs: Ends) -> None:
+    def mark(self, method: str, systems: Ends | None, pairs: Ends) -> None:
         """Count one run's intervals."""
-        for over, (low, high) in (("systems", systems), ("pairs", pairs)):
+        for over, ends in (("systems", systems), ("pairs", pairs)):
+            if ends is None:
+                continue
+            low, high = ends
             truth, key = self.truth[over], (method, over)
             held: Mask = (low <= truth) & (truth <= high)
             self.hits[key] = self.hits.get(key, np.zeros(len(truth))) + held

@@ -3,19 +3,25 @@
 import numpy as np
 
 from studio.core.errors import BadOption
+from studio.mos.stats.bradley_terry.fit import ELO_PER_E, Fit, Spread, centred
+from studio.mos.stats.bradley_terry.strength import groups, solve
 from studio.mos.stats.columns import F8
-from studio.mos.stats.elo import ELO_PER_E, Fit, Spread, centred
 from studio.mos.stats.interval import tails
-from studio.mos.stats.strength import solve
 
 CHAINS = 8
+_GROUPS = 4  # whose distance is tried in a turn
+_STEPS = (0.5, 2.0, 8.0)  # of ln p: the prior reaches far
+BETTER = "posterior probability under the prior, votes as independent"
 
 
 def draws(wins: F8, a0: float = 0.1, b0: float = 0.1, kept: int = 500, burn_in: int = 100, seed: int = 0) -> F8:
     """Centred Elo scores drawn from the posterior, [8 * kept, S].
 
     Each turn draws a latent Z_ij ~ Gamma(n_ij, rate p_i + p_j) for every pair that met, then
-    p_i ~ Gamma(a0 + wins_i, rate b0 + sum_j Z_ij). Eight chains start at the posterior mode of ln p.
+    p_i ~ Gamma(a0 + wins_i, rate b0 + sum_j Z_ij). Two moves beside them keep the chain from dragging along what votes
+    hardly say. The common scale is drawn anew: whatever the votes, the sum of all p is Gamma(S a0, rate b0) (section 5
+    there). And where wins do not connect all systems, a step of each group's distance to the others is tried
+    (Metropolis). Eight chains start at the posterior mode of ln p.
 
     Args:
         wins: [S, S], row beats column; ties are half a win each.
@@ -28,7 +34,7 @@ def draws(wins: F8, a0: float = 0.1, b0: float = 0.1, kept: int = 500, burn_in: 
     if kept < 1:
         raise BadOption(f"kept is {kept}", "one draw is the least")
     rng = np.random.default_rng(seed)
-    games = wins + wins.T
+    games, parts = wins + wins.T, groups(wins)
     first, second = np.nonzero(np.triu(games))
     met = games[first, second]
     ends = np.zeros((len(first), len(wins)))
@@ -39,9 +45,27 @@ def draws(wins: F8, a0: float = 0.1, b0: float = 0.1, kept: int = 500, burn_in: 
     for turn in range(-burn_in, kept):
         latent = rng.standard_gamma(met, (CHAINS, len(met))) / (p[:, first] + p[:, second])
         p = rng.standard_gamma(won, p.shape) / (b0 + latent @ ends)
+        for group in rng.permutation(len(parts))[:_GROUPS] if len(parts) > 1 else ():
+            p = _stepped(p, parts[int(group)], wins, a0, b0, rng)
+        scale = rng.standard_gamma(len(wins) * a0, (CHAINS, 1)) / b0
+        p = p * (scale / p.sum(axis=1, keepdims=True))
         if turn >= 0:
             out[turn] = p
     return centred(ELO_PER_E * np.log(out)).reshape(-1, len(wins))
+
+
+def _stepped(p: F8, part: list[int], wins: F8, a0: float, b0: float, rng: np.random.Generator) -> F8:
+    """p [chains, S] with one group nearer to the others or farther away, where such a step is accepted."""
+    tried = p.copy()
+    tried[:, part] *= np.exp(rng.choice(_STEPS) * rng.standard_normal((len(p), 1)))
+    gain = _log_posterior(tried, wins, a0, b0) - _log_posterior(p, wins, a0, b0)
+    return np.where((np.log(rng.random(len(p))) < gain)[:, None], tried, p)
+
+
+def _log_posterior(p: F8, wins: F8, a0: float, b0: float) -> F8:
+    """Of ln p, up to a constant, [chains]."""
+    lost = np.log1p(p[:, None, :] / p[:, :, None])
+    return (a0 * np.log(p) - b0 * p).sum(axis=1) - (wins * lost).sum(axis=(1, 2))
 
 
 def spread(fitted: Fit, c: float = 2000.0, kept: int = 500, seed: int = 0, level: float = 0.95) -> Spread:
@@ -57,4 +81,5 @@ def spread(fitted: Fit, c: float = 2000.0, kept: int = 500, seed: int = 0, level
     difference_low, difference_high = np.quantile(apart, tails(level), axis=0)
     better = (apart > 0).mean(axis=0)
     np.fill_diagonal(better, 0.5)
-    return Spread(low, high, difference_low, difference_high, better, "Gibbs: quantiles of the centred posterior")
+    label = "posterior: quantiles of Gibbs draws, votes taken as independent"
+    return Spread(low, high, difference_low, difference_high, better, label, BETTER)

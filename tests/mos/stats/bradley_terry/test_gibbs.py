@@ -5,10 +5,10 @@ import pytest
 from scipy.stats import beta
 
 from studio.core.errors import BadOption
-from studio.mos.stats import gibbs
+from studio.mos.stats.bradley_terry import gibbs
+from studio.mos.stats.bradley_terry.fit import fit
 from studio.mos.stats.columns import votes_from_rows
-from studio.mos.stats.elo import fit
-from studio.mos.stats.population import Voters, draw_votes
+from studio.mos.stats.planning.population import Voters, draw_votes
 
 TWO = votes_from_rows([("x", "y", "a", None)] * 7 + [("x", "y", "b", None)] * 3)
 
@@ -25,6 +25,25 @@ def test_two_systems_are_a_beta():
         400 * np.log10(odds / (1 - odds)), abs=8
     )
     assert spread.better[0, 1] == pytest.approx(exact.sf(0.5), abs=0.01)
+
+
+def test_a_system_that_never_lost_is_where_the_prior_has_it():
+    """Of two systems it is a Beta, all but one end of it."""
+    elo = gibbs.draws(np.array([[0, 7.0], [0, 0]]), kept=2000)
+    share = 1 / (1 + 10 ** ((elo[:, 1] - elo[:, 0]) / 400))
+    assert np.quantile(share, [0.025, 0.1, 0.5]) == pytest.approx(beta(7.1, 0.1).ppf([0.025, 0.1, 0.5]), abs=0.015)
+
+
+@pytest.mark.parametrize(
+    "wins", [[[0, 20, 20], [0, 0, 12], [0, 8, 0]], [[0, 9, 0, 0], [3, 0, 0, 0], [0, 0, 0, 5], [0, 1, 6, 0]]]
+)
+def test_chains_find_the_same_also_where_wins_connect_little(wins):
+    """Gelman and Rubin's R-hat; without a move of its own an undefeated system's chains were each where they began."""
+    kept, size = 500, len(wins)
+    elo = gibbs.draws(np.array(wins, float), kept=kept).reshape(kept, gibbs.CHAINS, size)
+    halves = np.concatenate([elo[: kept // 2], elo[kept // 2 :]], axis=1)
+    within, between = halves.var(axis=0, ddof=1).mean(axis=0), halves.mean(axis=0).var(axis=0, ddof=1)
+    assert np.sqrt(1 + between / within) == pytest.approx(np.ones(size), abs=0.1)
 
 
 def test_many_votes_leave_the_fixed_point():

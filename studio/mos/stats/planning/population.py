@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from studio.core.errors import BadOption
-from studio.mos.stats.columns import BOTH_BAD, F8, TIE, A, B, Mask, Ratings, Votes
+from studio.mos.stats.columns import BOTH_BAD, F8, TIE, A, B, Mask, Ratings, Scale, Votes
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,8 @@ class Voters:
         item_system_sd: how a script suits one system.
         noise_spread: standard deviation of ln of a rater's noise over raters; 1 is Bradley-Terry's own noise.
         clickers: share of raters who answer at random.
-        ties: share of votes that are a tie; likewise ``both_bad``.
+        ties: share of votes between equals that are a tie; fewer where one is better (Davidson 1970).
+        both_bad: share of votes that neither will do, whoever they are.
     """
 
     systems: tuple[float, ...] = (-300, -200, -100, 0, 100, 200, 300)
@@ -90,9 +91,9 @@ def draw_ratings(
     rater, item, system = (axis.ravel() for axis in np.indices(shape))
     if own_items:
         item = rater * items + item
-    drawn = Ratings(
-        score.ravel(), rater, item, system, _names("r", raters), _names("i", items * scripts), _names("s", systems)
-    )
+    names = _names("r", raters), _names("i", items * scripts), _names("s", systems)
+    scale = None if who.low is None else Scale(who.low, who.high)
+    drawn = Ratings(score.ravel(), rater, item, system, *names, scale)
     return drawn if share >= 1 else drawn.where(_heard(rng, raters, items, share)[rater, item])
 
 
@@ -110,12 +111,15 @@ def draw_votes(who: Voters, rng: np.random.Generator, raters: int, pairs: int, s
     suits = rng.normal(0, who.item_system_sd, (n if scripts is None else scripts, systems))
     gap = elo[a] - elo[b] + taste[rater, a] - taste[rater, b] + suits[script, a] - suits[script, b]
     scale = np.exp(rng.normal(0, who.noise_spread, raters))[rater]
-    chance = 1 / (1 + 10 ** (-gap / (400 * scale)))
-    chance = np.where((rng.random(raters) < who.clickers)[rater], 0.5, chance)
-    outcome = np.where(rng.random(n) < chance, A, B)
-    apart = rng.random(n)
-    outcome = np.where(apart < who.ties, TIE, np.where(apart < who.ties + who.both_bad, BOTH_BAD, outcome))
-    return Votes(a, b, outcome.astype(np.uint8), rater, _names("s", systems), _names("r", raters))
+    clicks = (rng.random(raters) < who.clickers)[rater]
+    half = np.where(clicks, 0.0, np.clip(gap / (400 * scale), -99, 99)) * np.log(10) / 2
+    tie = 2 * who.ties / (1 - who.ties)
+    parts = np.cumsum([np.exp(half), np.exp(-half), np.full(n, tie)], axis=0)
+    outcome = (rng.random(n) * parts[2] > parts[:2]).sum(axis=0)
+    outcome = np.array([A, B, TIE])[outcome]
+    outcome = np.where(rng.random(n) < who.both_bad, BOTH_BAD, outcome)
+    names = _names("i", n if scripts is None else scripts)
+    return Votes(a, b, outcome.astype(np.uint8), rater, _names("s", systems), _names("r", raters), script, names)
 
 
 def _heard(rng: np.random.Generator, raters: int, items: int, share: float) -> Mask:

@@ -1,0 +1,145 @@
+"""Whether the planner's number of raters is enough: planned from a pilot, tried on tests of the same crowd.
+
+The planner draws normal scores of the pilot's variances; the crowd that the tests are drawn from does not (``crowd``):
+another population of the same variances. A large pilot shows the planner's own error; pilots as small as labs have them
+show what their variances are worth.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from studio.bench.mos.crowd import Crowd
+from studio.measure.report import console, print_table
+from studio.mos.stats.bradley_terry.error import clustered_spread
+from studio.mos.stats.bradley_terry.fit import fit
+from studio.mos.stats.bradley_terry.strength import points
+from studio.mos.stats.columns import Ratings, Votes
+from studio.mos.stats.means import by_system
+from studio.mos.stats.planning.pilot import listeners_of, voters_of
+from studio.mos.stats.planning.planner import Plan, Test, raters_for_elo, raters_for_means
+
+Draw = Callable[[np.random.Generator, int, int], Ratings | Votes]
+_ELO_PAIRS = 20  # of each rater
+
+
+@dataclass(frozen=True)
+class PlanSetting:
+    """How many tests are tried with the planned number, and what the pilots are like."""
+
+    runs: int = 400
+    tests: tuple[Test, ...] = ("mos", "mushra", "cmos", "preference", "elo")
+    pilot: tuple[int, int] = (400, 120)  # raters and scripts of the large pilot
+    small: tuple[int, int] = (10, 12)
+    small_pilots: int = 40
+    plan_runs: int = 200
+    seed: int = 0
+    quiet: bool = False
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A test that is planned: the half width that all of its intervals are to have, on so many scripts."""
+
+    test: Test
+    half_width: float
+    scripts: int
+    draw: Draw
+
+
+def tests(wanted: tuple[Test, ...]) -> list[Wanted]:
+    """What is planned."""
+    crowd = Crowd(systems=(2.8, 3.2, 3.6, 4.0))
+    two = Crowd(systems=(3.4, 3.0))
+    five = Crowd(systems=(-0.6, -0.3, 0.0, 0.3, 0.6))
+    every = [
+        Wanted("mos", 0.25, 30, crowd.ratings),
+        Wanted("mushra", 5.0, 30, crowd.sliders),
+        Wanted("cmos", 0.4, 20, crowd.comparisons),
+        Wanted("preference", 0.08, 30, lambda rng, raters, scripts: _shares(two.votes(rng, raters, scripts, scripts))),
+        Wanted("elo", 50.0, 30, lambda rng, raters, scripts: five.votes(rng, raters, _ELO_PAIRS, scripts)),
+    ]
+    return [one for one in every if one.test in wanted]
+
+
+def bench_mos_plan(setting: PlanSetting) -> dict[str, Any]:
+    """The number planned for each test, and in how many tests of the crowd its width was met by every interval."""
+    from rich.progress import track
+
+    rows: list[dict[str, Any]] = []
+    asked = tests(setting.tests)
+    for number, wanted in enumerate(track(asked, "plans", console=console(), transient=True, disable=setting.quiet)):
+        rng = np.random.default_rng([setting.seed, number])
+        plan = _planned(wanted, rng, setting.pilot, setting)
+        met = _met(wanted, plan.raters, rng, setting.runs)
+        row = {"test": wanted.test, "half_width": wanted.half_width, "scripts": wanted.scripts}
+        rows.append(row | {"raters": plan.raters, "met": met} | _small(wanted, rng, setting))
+    about = {"runs": setting.runs, "seed": setting.seed, "pilot": list(setting.pilot), "small": list(setting.small)}
+    out = {**about, "tests": rows}
+    if not setting.quiet:
+        show(out)
+    return out
+
+
+def _small(wanted: Wanted, rng: np.random.Generator, setting: PlanSetting) -> dict[str, Any]:
+    """What small pilots lead to: the 10%, 50% and 90% of their numbers, and how often the width is met."""
+    if not setting.small_pilots:
+        return {"small_pilot_raters": None, "small_pilot_met": None}
+    found = [_planned(wanted, rng, setting.small, setting).raters for _ in range(setting.small_pilots)]
+    kept = [_met(wanted, raters, rng, max(1, setting.runs // setting.small_pilots)) for raters in found]
+    return {
+        "small_pilot_raters": [int(q) for q in np.percentile(found, (10, 50, 90))],
+        "small_pilot_met": float(np.mean(kept)),
+    }
+
+
+def show(out: Mapping[str, Any]) -> None:
+    """Print the figures, fresh or read back from bench/results."""
+    rows = [
+        [
+            f"{r['test']}, {r['scripts']} scripts",
+            f"{r['half_width']:g}",
+            r["raters"],
+            r["met"],
+            "{} ({} to {})".format(*(s[k] for k in (1, 0, 2))) if (s := r["small_pilot_raters"]) else None,
+            r["small_pilot_met"],
+        ]
+        for r in out["tests"]
+    ]
+    pilot, small = (f"{n[0]} x {n[1]}" for n in (out["pilot"], out["small"]))
+    columns = ("", "half width", "raters", "met", f"raters, pilots of {small}", "met")
+    note = (
+        f"Met: share of {out['runs']} tests in which no interval was wider. Pilot of {pilot} raters and scripts; "
+        "beside it the median of small pilots (10% and 90%)."
+    )
+    print_table("The planner's number of raters, tried on another population", columns, rows, note)
+
+
+def _planned(wanted: Wanted, rng: np.random.Generator, size: tuple[int, int], setting: PlanSetting) -> Plan:
+    pilot = wanted.draw(rng, *size)
+    runs, seed = setting.plan_runs, setting.seed
+    if isinstance(pilot, Votes):
+        return raters_for_elo(wanted.half_width, voters_of(pilot), _ELO_PAIRS, wanted.scripts, runs, seed)
+    return raters_for_means(wanted.half_width, listeners_of(pilot), wanted.scripts, runs=runs, seed=seed)
+
+
+def _met(wanted: Wanted, raters: int, rng: np.random.Generator, runs: int) -> float:
+    met = 0
+    for _ in range(runs):
+        drawn = wanted.draw(rng, raters, wanted.scripts)
+        if isinstance(drawn, Votes):
+            spread = clustered_spread(drawn, fit(drawn))
+            widest = float(np.max(spread.high - spread.low)) / 2
+        else:
+            widest = max(np.inf if i.half_width is None else i.half_width for i in by_system(drawn).values())
+        met += widest <= wanted.half_width
+    return met / runs
+
+
+def _shares(votes: Votes) -> Ratings:
+    """Votes on one pair as scores of its first system, 0 to 1."""
+    assert votes.rater is not None and votes.item is not None, "the crowd knows them"
+    worth = np.where(votes.a == 0, points(votes), 1 - points(votes))
+    return Ratings(worth, votes.rater, votes.item, np.zeros_like(votes.a), votes.raters, votes.items, ["s1 : s2"])

@@ -1,0 +1,61 @@
+"""Coverage in a crowd that no interval assumes: a short form of `studio bench mos-coverage`; seeds are fixed."""
+
+import numpy as np
+import pytest
+
+from studio.bench.mos.coverage import CoverageSetting, bench_mos_coverage, cells, show
+from studio.bench.mos.crowd import Crowd
+from studio.measure.report import as_text, plain
+from studio.mos.stats.means import by_system
+
+
+@pytest.fixture(scope="module")
+def found():
+    """Every cell a few times."""
+    return bench_mos_coverage(CoverageSetting(runs=30, everybody=4000, quiet=True))
+
+
+def part(found, name, over, method="by rater and script"):
+    [row] = [p for p in found["parts"] if (p["part"], p["over"], p["method"]) == (name, over, method)]
+    return row
+
+
+@pytest.mark.parametrize("scripts", [10, 100])
+def test_preference_and_elo_hold_on_few_scripts_and_on_many(found, scripts):
+    """By rater alone ten scripts' intervals hold the truth in three of four tests at most."""
+    for name, over in (("preference 20 x 50", "share"), ("Elo 40 x 40", "scores"), ("Elo 40 x 40", "differences")):
+        assert 0.92 <= part(found, f"{name}, {scripts} scripts", over)["mean"] <= 0.98
+        by_rater = part(found, f"{name}, {scripts} scripts", over, "by rater")["mean"]
+        assert by_rater < 0.85 or scripts == 100
+
+
+def test_mos_of_few_raters_near_the_ceiling_holds_and_has_a_width(found):
+    for raters in (3, 5):
+        for over in ("means", "differences"):
+            row = part(found, f"MOS {raters} x 6 near the ceiling", over)
+            assert row["mean"] >= 0.94 and row["worst"] >= 0.88 and row["zero_width"] == 0
+    assert part(found, "MOS 20 x 30", "means")["mean"] >= 0.92
+
+
+def test_the_figures_can_be_shown_and_kept(found):
+    assert plain(found)["parts"] == found["parts"]
+    text = as_text(show, found)
+    assert "preference 20 x 50, 10 scripts: share" in text and "worst cell" in text
+    assert {cell.test for cell in cells(("mos",))} == {"mos"}
+
+
+def test_what_the_crowd_is():
+    rng = np.random.default_rng(0)
+    crowd = Crowd(systems=(4.0, 3.0))
+    ratings = crowd.ratings(rng, 500, 10)
+    assert set(np.unique(ratings.score)) == {1, 2, 3, 4, 5} and len(ratings) == 10_000
+    means = [i.mean for i in by_system(ratings, "plain").values()]
+    assert means[0] > 3.7 > means[1] + 0.7
+    assert len(crowd.ratings(rng, 3, 4, own_scripts=True).items) == 12
+    votes = crowd.votes(rng, 400, 20, 10)
+    assert (np.bincount(votes.item) == 800).all()
+    assert len(set(crowd.votes(rng, 30, 5, 10).item)) == 10
+    shares = np.bincount(votes.outcome, minlength=4) / len(votes)
+    assert 0.02 < shares[2] < 0.2 and 0.01 < shares[3] < shares[2]
+    wins = np.where(votes.outcome == 0, votes.a, votes.b)[votes.outcome < 2]
+    assert (wins == 0).mean() > 0.75

@@ -1,0 +1,87 @@
+"""A campaign as a pilot: the right answers, as the right test, to the planner's population."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from mos import recommended
+from mos.rated import MOS, PAIRS, campaign, rate
+from mos.recommended import begin, screens, send, systems_of
+from mos.world import World
+from typer.testing import CliRunner
+
+from studio.cli import cli
+from studio.core.errors import BadOption
+from studio.mos.analysis.pilot import population_of
+from studio.mos.analysis.results import analysed
+from studio.mos.kinds.analysis import ratings_of, votes_of
+from studio.mos.rating.campaigns import find
+from studio.mos.stats.planning.pilot import listeners_of, voters_of
+from studio.mos.stats.planning.population import Listeners
+from studio.mos.stats.preference import all_pairs
+
+LITE = pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+
+
+def of(world: World, name: str, *how: str) -> tuple:
+    with world.store.read() as session:
+        return population_of(session, find(session, name), *how)
+
+
+def answers(world: World, name: str) -> list:
+    with world.store.read() as session:
+        return analysed(session, find(session, name))
+
+
+@LITE
+def test_scores_and_votes_are_those_that_are_analysed(world: World, tmp_path: Path) -> None:
+    campaign(world, tmp_path / "a", MOS, "mos")
+    campaign(world, tmp_path / "b", PAIRS, "pairs")
+    for k in range(6):
+        rate(world, f"rater {k}", "mos")
+        rate(world, f"rater {k}", "pairs")
+    assert of(world, "mos") == ("mos", listeners_of(ratings_of(answers(world, "mos"), "naturalness")))
+    assert of(world, "mos", "mos", "coherence")[1] == listeners_of(ratings_of(answers(world, "mos"), "coherence"))
+    votes = votes_of(answers(world, "pairs"))
+    assert of(world, "pairs", "elo") == ("elo", voters_of(votes))
+    test, who = of(world, "pairs")
+    assert test == "preference" and isinstance(who, Listeners)
+    assert who.systems == pytest.approx([pair.share.mean for pair in all_pairs(votes)])
+    for wrong, said in ((("mos", "elo"), "plans mos"), (("mos", None, "speed"), "no question 'speed'")):
+        with pytest.raises(BadOption, match=said):
+            of(world, *wrong)
+
+
+@LITE
+def test_comparisons_have_the_sign_of_their_pair_and_sliders_are_screened(world: World, tmp_path: Path) -> None:
+    recommended.campaign(world, tmp_path / "a", "ccr", raters_per_stimulus=4, trials_per_sitting=12)
+    recommended.campaign(world, tmp_path / "b", "mushra", raters_per_stimulus=4)
+    worth = {"reference": 100, "osprey": 70, "teal": 40, "anchor 7 kHz": 30, "anchor 3.5 kHz": 10}
+    for who in range(4):
+        sitting = begin(world, f"rater {who}", "ccr")
+        for shown in screens(sitting):
+            by_slot, _ = systems_of(world, shown["trial"]["trial"])
+            gap = worth[by_slot[1]] - worth[by_slot[0]]
+            send(world, sitting, shown, {1: int(np.sign(gap)) * (3 if abs(gap) > 50 else 1)}, None)
+        sitting = begin(world, f"rater {who}", "mushra")
+        for shown in screens(sitting):
+            by_slot, _ = systems_of(world, shown["trial"]["trial"])
+            deaf = {"reference": 10} if who == 0 else {}
+            send(world, sitting, shown, {s: (worth | deaf)[name] for s, name in by_slot.items()}, None)
+    test, who = of(world, "ccr")
+    assert test == "cmos" and who.systems == (-1.0, 1.0, 3.0)  # osprey : reference, osprey : teal, reference : teal
+    test, who = of(world, "mushra")
+    assert test == "mushra" and sorted(who.systems) == sorted(map(float, worth.values()))
+
+
+@LITE
+def test_the_command_plans_from_a_pilot(world: World, tmp_path: Path) -> None:
+    campaign(world, tmp_path / "a", MOS, "mos")
+    for k in range(4):
+        rate(world, f"rater {k}", "mos")
+    where = ["--database", world.store.url, "--data", str(tmp_path)]
+    said = CliRunner().invoke(cli, ["campaign", "plan", "0.8", "--pilot", "mos", "--runs", "20", *where])
+    assert said.exit_code == 0, said.output
+    assert "or less for all 3 systems in 80% of tests" in said.output and "usual" not in said.output
+    said = CliRunner().invoke(cli, ["campaign", "plan", "0.3", "--test", "cmos", "--systems", "3", "--runs", "20"])
+    assert "for all 3 pairs" in said.output and "the variances are usual ones" in said.output

@@ -1,0 +1,131 @@
+"""Strengths: the printed values, choix as the oracle, exact posteriors, and where there is no score to give."""
+
+from dataclasses import replace
+
+import choix
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mos.stats.bradley_terry.games import FOUR, TWO
+from scipy.stats import beta, gamma
+
+from studio.core.errors import BadOption
+from studio.mos.stats.bradley_terry.fit import centred, fit, gamma_quantiles
+from studio.mos.stats.bradley_terry.strength import connected, solve, wins_of
+from studio.mos.stats.columns import OUTCOMES, votes_from_rows
+
+
+def test_the_printed_maximum_likelihood():
+    p = np.exp(fit(FOUR, "mle").log_p)
+    assert p == pytest.approx([0.63983, 1.04331, 0.65981, 2.27038], abs=6e-6)
+    assert np.prod(p) == pytest.approx(1)
+
+
+def test_the_printed_gamma_scores():
+    dsm, converged = fit(FOUR, "dsm"), fit(FOUR, "gamma")
+    assert dsm.elo() == pytest.approx([1909.500, 1995.449, 1915.649, 2119.573], abs=5e-4)
+    assert converged.elo() == pytest.approx([1902.056, 1987.804, 1908.087, 2112.379], abs=5e-4)
+    spread = gamma_quantiles(dsm)
+    assert [spread.low[0], spread.high[0]] == pytest.approx([1641.361, 2060.247], abs=1e-3)
+    assert fit(TWO, "gamma").elo() == pytest.approx([2057.4753, 1913.5166], abs=5e-5)
+    assert fit(TWO, "dsm").elo() == pytest.approx([2057.4753, 1913.5166], abs=5e-5)
+
+
+def test_choix_agrees():
+    pairs = [(int(a), int(b)) for a, b in zip(FOUR.a, FOUR.b, strict=True)]
+    for method, alpha in (("mle", 0.0), ("gamma", 0.1)):
+        oracle = choix.mm_pairwise(4, pairs, alpha=alpha, max_iter=100_000, tol=1e-12)
+        assert centred(fit(FOUR, method).log_p) == pytest.approx(oracle, abs=1e-6)
+
+
+def test_two_systems_are_a_beta():
+    spread = gamma_quantiles(fit(TWO, "dsm"))
+    # Rates are equal, so the ratio of the Gammas is exact.
+    exact = beta(7.1, 3.1)
+    odds = exact.ppf([0.025, 0.975])
+    assert [spread.difference_low[0, 1], spread.difference_high[0, 1]] == pytest.approx(
+        400 * np.log10(odds / (1 - odds))
+    )
+    assert spread.better[0, 1] == pytest.approx(exact.sf(0.5))
+    assert spread.better + spread.better.T == pytest.approx(np.ones((2, 2)))
+
+
+def test_gamma_quantiles_are_of_the_posterior():
+    fitted = fit(FOUR, "dsm")
+    spread = gamma_quantiles(fitted, c=0.0, level=0.8)
+    posterior = gamma(fitted.shape, scale=1 / fitted.rate)
+    assert posterior.mean() == pytest.approx(np.exp(fitted.log_p))
+    assert 10 ** (spread.low / 400) == pytest.approx(posterior.ppf(0.1))
+    rng = np.random.default_rng(0)
+    draws = posterior.rvs((100_000, 4), random_state=rng)
+    share = (draws[:, :, None] > draws[:, None, :]).mean(axis=0)
+    assert spread.better[~np.eye(4, dtype=bool)] == pytest.approx(share[~np.eye(4, dtype=bool)], abs=0.01)
+    ratio = 400 * np.log10(draws[:, 0] / draws[:, 3])
+    assert [spread.difference_low[0, 3], spread.difference_high[0, 3]] == pytest.approx(
+        np.quantile(ratio, [0.1, 0.9]), abs=3
+    )
+
+
+def test_ties_are_half_a_win_each():
+    tied = votes_from_rows(
+        [("x", "y", "a", None), ("x", "y", "tie", None), ("y", "x", "both_bad", None), ("y", "x", "a", None)]
+    )
+    assert wins_of(tied).tolist() == [[0, 2], [2, 0]]
+    assert fit(tied, "mle").elo(1500) == pytest.approx([1500, 1500])
+
+
+def test_mistakes_are_named():
+    with pytest.raises(BadOption, match="'elo' is not a method"):
+        fit(FOUR, "elo")
+    with pytest.raises(BadOption, match="the prior is 0"):
+        fit(FOUR, "gamma", a0=0)
+    with pytest.raises(BadOption, match="level is 2"):
+        gamma_quantiles(fit(FOUR), level=2)
+
+
+def test_a_batch_is_its_parts():
+    wins = np.random.default_rng(0).integers(0, 4, (20, 5, 5)) * (1 - np.eye(5))
+    together = solve(wins, 0.3, 0.2)
+    for k, one in enumerate(wins):
+        assert solve(one, 0.3, 0.2) == pytest.approx(together[k])
+
+
+votes_drawn = st.lists(
+    st.tuples(st.integers(0, 4), st.integers(1, 4), st.sampled_from(OUTCOMES), st.integers(1, 10_000)),
+    min_size=1,
+    max_size=30,
+)
+
+
+def wins_drawn(drawn):
+    rows = [(f"s{a}", f"s{(a + d) % 5}", o, None) for a, d, o, _ in drawn]
+    return votes_from_rows(rows, [f"s{k}" for k in range(5)])
+
+
+@given(votes_drawn, st.floats(0.001, 10))
+@settings(deadline=None, max_examples=60)
+def test_strengths_have_mean_one_where_shape_is_rate(drawn, a0):
+    assert np.exp(fit(wins_drawn(drawn), "gamma", a0, a0).log_p).mean() == pytest.approx(1)
+
+
+@given(votes_drawn, st.permutations(range(5)))
+@settings(deadline=None, max_examples=50)
+def test_new_names_permute_the_scores(drawn, order):
+    votes = wins_drawn(drawn)
+    other = replace(votes, a=np.array(order)[votes.a], b=np.array(order)[votes.b])
+    for method in ("gamma", "dsm", "mle", "davidson"):
+        there = fit(other, method).elo()[list(order)]
+        assert there == pytest.approx(fit(votes, method).elo(), nan_ok=True, abs=1e-6)
+
+
+@given(votes_drawn, st.floats(0.001, 10), st.floats(0.001, 10))
+@settings(deadline=None, max_examples=100)
+def test_the_solver_ends_at_the_fixed_point(drawn, a0, b0):
+    wins = np.zeros((5, 5))
+    for a, d, _, times in drawn:
+        wins[a, (a + d) % 5] += times
+    p = np.exp(solve(wins, a0, b0))
+    rate = b0 + ((wins + wins.T) / (p[:, None] + p)).sum(axis=1)
+    assert p == pytest.approx((a0 + wins.sum(axis=1)) / rate, rel=1e-6)
+    assert np.isfinite(fit(wins_drawn(drawn), "mle").log_p).all() == connected(wins_of(wins_drawn(drawn)))
