@@ -37,6 +37,7 @@ class ServeSettings:
         credit_cap_ms: the most that a client may ask for.
         idle_flush_ms: a keyboard without input for so long flushes what is committed.
         quiet_close_ms: an utterance without any message or sound for so long is cancelled, and its place freed.
+        idle_socket_ms: a socket on which nothing was spoken for so long is closed; a page opens another then.
         max_text_chars: text that one utterance may receive.
         messages_per_s: messages a socket may send, on average over a second.
         send_timeout_ms: a client that takes nothing for so long is dropped.
@@ -59,6 +60,7 @@ class ServeSettings:
     credit_cap_ms: int = 60_000
     idle_flush_ms: int = 700
     quiet_close_ms: int = 600_000
+    idle_socket_ms: int = 300_000
     max_text_chars: int = 1_000_000
     messages_per_s: int = 400
     send_timeout_ms: int = 5_000

@@ -377,13 +377,15 @@ def main() -> None:
     parser.add_argument("--fail-at-word", type=int)
     parser.add_argument("--stall-at-word", type=int)
     parser.add_argument("--stall-ms", type=float, default=300.0)
+    parser.add_argument("--idle-socket-ms", type=int, default=300_000)
     args = parser.parse_args()
     from studio.serve.app import create_app
     from studio.serve.run import run
     from studio.settings import ServeSettings
 
     script = Script(args.speed, args.fail_at_word, args.stall_at_word, args.stall_ms, args.cold_ms)
-    engine, settings = FakeEngine(script), ServeSettings(host=args.host, port=args.port)
+    settings = ServeSettings(host=args.host, port=args.port, idle_socket_ms=args.idle_socket_ms)
+    engine = FakeEngine(script)
     app = create_app(engine, settings)
     if importlib.util.find_spec("studio.ui.app"):
         from studio.ui.app import mount

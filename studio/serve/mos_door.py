@@ -12,6 +12,7 @@ from starlette.requests import HTTPConnection
 from studio.core.errors import BadMessage
 from studio.mos.service import Listening
 from studio.mos.store.access import Forbidden, Limit
+from studio.serve.door.addresses import address_of
 
 CALLS_BURST, CALLS_PER_S = 80, 20  # of one rater
 WRONG_BURST, WRONG_PER_S = 10, 10 / 60  # forged links, tokens and addresses of one network address
@@ -94,7 +95,7 @@ class Door:
         try:
             yield
         except Forbidden:
-            self._wrong.take(request.client.host if request.client else "")
+            self._wrong.take(address_of(request))
             raise
 
 

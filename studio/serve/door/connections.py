@@ -9,6 +9,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import Frame
 
+from studio.serve.door.addresses import network_of
 from studio.serve.door.key import is_loopback
 from studio.serve.door.rates import Bucket
 
@@ -54,6 +55,7 @@ class Http(H11Protocol):
         super().connection_made(transport)
         self._head = _Alarm(self.loop, HEAD_S, self._too_slow)
         self._stall = _Alarm(self.loop, STALL_S, transport.abort)
+        self.network = network_of(self.client[0]) if self.client else ""
         if self._is_one_too_many():
             transport.write(_FULL)
             transport.close()
@@ -104,12 +106,9 @@ class Http(H11Protocol):
     def _is_one_too_many(self) -> bool:
         if len(self.connections) > self.max_connections:
             return True
-        address = self.client[0] if self.client else ""
-        if is_loopback(address):
+        if is_loopback(self.network):
             return False
-        return sum(one.client is not None and one.client[0] == address for one in self.connections) > (
-            self.max_of_one_address
-        )
+        return sum(getattr(one, "network", "") == self.network for one in self.connections) > self.max_of_one_address
 
 
 class Socket(WebSocketsSansIOProtocol):
@@ -123,6 +122,7 @@ class Socket(WebSocketsSansIOProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
+        self.network = network_of(self.client[0]) if self.client else ""
         self._frames, self._controls = Bucket(self.frames_per_s), Bucket(CONTROLS_PER_S)
         self._is_flood = False
 
@@ -134,11 +134,12 @@ class Socket(WebSocketsSansIOProtocol):
                 self.transport.close()
             return
         for at in range(0, len(data), _SLICE_BYTES):
-            if self.transport.is_closing() or self.close_sent:
+            if self.transport.is_closing():
                 return
             super().data_received(data[at : at + _SLICE_BYTES])
             if self._is_flood:
                 self._fail(1008, "too many frames")
+                self.transport.close()
                 return
 
     def shutdown(self) -> None:
