@@ -62,6 +62,7 @@ def _way_in(listening: Listening, door: Door) -> APIRouter:
     async def join(request: Request) -> Response:
         wanted = await read_body(request, JoinCreate)
         await door.greet(request, wanted.campaign, wanted.key)  # a forged link never reaches the writer
+        door.join(request)
         panel = wanted.panel.model_dump(exclude_none=True)
         code = None
         if "PROLIFIC_PID" in panel:

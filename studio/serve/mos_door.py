@@ -15,6 +15,7 @@ from studio.mos.store.access import Forbidden, Limit
 from studio.serve.door.addresses import address_of
 
 CALLS_BURST, CALLS_PER_S = 80, 20  # of one rater
+JOINS_BURST, JOINS_PER_S = 400, 1  # of one network address, which a whole class may share
 WRONG_BURST, WRONG_PER_S = 10, 10 / 60  # forged links, tokens and addresses of one network address
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -70,6 +71,7 @@ class Door:
     def __init__(self, listening: Listening) -> None:
         self._listening = listening
         self._calls = Limit(burst=CALLS_BURST, per_second=CALLS_PER_S)
+        self._joins = Limit(burst=JOINS_BURST, per_second=JOINS_PER_S)
         self._wrong = Limit(burst=WRONG_BURST, per_second=WRONG_PER_S)
 
     def rater(self, request: HTTPConnection, token: str | None = None) -> int:
@@ -88,6 +90,10 @@ class Door:
         """What a link shows. Raises Forbidden, TooMany."""
         with self.watched(request):
             return await run_in_threadpool(self._listening.greet, campaign, key)
+
+    def join(self, request: Request) -> None:
+        """Raises TooMany where one network address sends too many raters."""
+        self._joins.take(address_of(request))
 
     @contextmanager
     def watched(self, request: HTTPConnection) -> Iterator[None]:
