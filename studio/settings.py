@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from studio.core.errors import BadFile, BadOption
+from studio.core.files import MAX_SETTINGS_BYTES, read_bounded
 
 ENV_PREFIX = "STUDIO_SERVE_"
 MIN_KEY_CHARS = 12
@@ -106,7 +107,7 @@ def load_settings(file: Path | None, environ: Mapping[str, str]) -> ServeSetting
 
 def _serve_table(file: Path) -> Mapping[str, Any]:
     try:
-        data = tomllib.loads(file.read_text(encoding="utf-8"))
+        data = tomllib.loads(read_bounded(file, MAX_SETTINGS_BYTES).decode("utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise BadFile(
             f"the settings {file} cannot be read: {error}", "give a TOML file with a [serve] table"

@@ -17,6 +17,7 @@ from studio.engine.utterance import LocalUtterance
 from studio.engine.voices import Voice, load_voice, pick_device
 
 PLACES = 4
+MAX_THREADS = 256
 _log = logging.getLogger(__name__)
 
 
@@ -158,6 +159,8 @@ def open_engine(
     Raises:
         BadVoice, BadOption, NeedsPackage.
     """
+    if not 1 <= threads <= MAX_THREADS:
+        raise BadOption(f"there cannot be {threads} threads", f"give 1 to {MAX_THREADS}")
     torch.set_num_threads(threads)
     found = read_cards(voices)
     if voice_names:

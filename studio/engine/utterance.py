@@ -13,7 +13,7 @@ import torch
 
 from studio.core import events as ev
 from studio.core.cards import Card
-from studio.core.errors import Closed, Full
+from studio.core.errors import BadVoice, Closed, Full
 from studio.core.ports import Normaliser
 from studio.core.time import Clock
 from studio.core.words import WordChanges, WordStream
@@ -187,7 +187,10 @@ class LocalUtterance:
     def _vocode(self, levels: np.ndarray) -> np.ndarray:
         frames = self._voice.mels(torch.from_numpy(levels))
         pcm, self._vocoder_state = self._voice.vocoder.step(frames, self._vocoder_state)
-        return np.clip(np.rint(pcm[0].float().cpu().numpy() * 32768.0), -32768, 32767).astype(np.int16)
+        samples = pcm[0].float().cpu().numpy()
+        if not np.isfinite(samples).all():
+            raise BadVoice("the voice made samples that are no numbers", "fetch the voice again, or choose another")
+        return np.clip(np.rint(samples * 32768.0), -32768, 32767).astype(np.int16)
 
     def _send_audio(self, pcm: np.ndarray) -> None:
         now = self._clock.now_ms()

@@ -65,5 +65,14 @@ def load_vocoder(card: Card, folder: Path, device: torch.device, name: str = "")
 
 def load_voice(card: Card, folder: Path, device: torch.device, places: int) -> Voice:
     """Load and verify a voice. Raises BadVoice."""
-    family = family_info(card.family).load(card, folder, device, places)
-    return Voice(card, family, load_vocoder(card, folder, device), device, {})
+    try:
+        family = family_info(card.family).load(card, folder, device, places)
+        voice = Voice(card, family, load_vocoder(card, folder, device), device, {})
+        for speaker in range(len(card.speakers)):
+            voice.mels(family.prompt(speaker))
+    except (TypeError, ValueError, LookupError, RuntimeError, AssertionError) as error:
+        raise BadVoice(
+            f"the card of {card.name!r} describes no net that can be built: {type(error).__name__}: {error!s:.200}",
+            "restore card.json from the repository",
+        ) from error
+    return voice

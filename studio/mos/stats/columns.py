@@ -1,6 +1,7 @@
 """Answers of a listening test as columns: ratings (one score each) and votes (one choice between two systems)."""
 
 import csv
+import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,11 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from studio.core.errors import BadFile, BadOption
+from studio.core.files import read_bounded
 
 F8 = NDArray[np.float64]
 I8 = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
+MAX_VOTES_BYTES = 1 << 28
 A, B, TIE, BOTH_BAD = range(4)
 OUTCOMES = ("a", "b", "tie", "both_bad")
 
@@ -144,8 +147,8 @@ def votes_from_csv(path: Path) -> Votes:
         BadFile: the file is absent, is not UTF-8, lacks a column, or has a line that is not a vote (named by number).
     """
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            rows = _vote_lines(csv.DictReader(file, strict=True), path.name)
+        text = read_bounded(path, MAX_VOTES_BYTES).decode("utf-8-sig")
+        rows = _vote_lines(csv.DictReader(io.StringIO(text, newline=""), strict=True), path.name)
     except FileNotFoundError as error:
         raise BadFile(f"there is no file {path}", "check the path") from error
     except (OSError, UnicodeDecodeError, csv.Error) as error:
