@@ -4,6 +4,7 @@ The file has one table, ``[serve]``; the environment wins over the file, and a c
 (``dataclasses.replace``). Nothing here is read by a module at import: values are handed down.
 """
 
+import ipaddress
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
@@ -26,6 +27,8 @@ class ServeSettings:
         host: the address to listen on; ``0.0.0.0`` or ``::`` for every one.
         key: what callers must show first, but for raters with their links; empty asks nobody. ``studio app`` makes one
             when others can reach the host.
+        proxies: addresses or networks (``127.0.0.1``, ``10.0.0.0/8``) of the proxies before it; these alone are asked
+            who calls, and whether by https (X-Forwarded-For, X-Forwarded-Proto).
         root_path: the prefix that a proxy strips, ``/studio`` for instance.
         allowed_hosts: names under which the server may be called besides loopback: ``tts.example.org``,
             ``*.example.org``, or ``*`` for any (only behind a proxy that checks them).
@@ -48,6 +51,7 @@ class ServeSettings:
     host: str = "127.0.0.1"
     port: int = 7860
     key: str = field(default="", repr=False)
+    proxies: tuple[str, ...] = ()
     root_path: str = ""
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
@@ -76,6 +80,13 @@ class ServeSettings:
             raise BadOption(f"log_level cannot be {self.log_level!r}", "choose critical, error, warning or info")
         if self.key and len(self.key) < MIN_KEY_CHARS:
             raise BadOption(f"a key of {len(self.key)} characters is guessed", f"give at least {MIN_KEY_CHARS}")
+        for proxy in self.proxies:
+            try:
+                ipaddress.ip_network(proxy)
+            except ValueError as error:
+                raise BadOption(
+                    f"proxies cannot hold {proxy!r:.80}", "give addresses or networks: 10.0.0.0/8"
+                ) from error
         for one in fields(self):
             value = getattr(self, one.name)
             if one.name != "port" and isinstance(value, int) and value < 1:

@@ -69,7 +69,7 @@ def checked_options(card: Card, given: Mapping[str, Any], base: Mapping[str, Any
     for name, value in given.items():
         spec = specs.get(name)
         if spec is None:
-            raise BadOption(f"there is no option {name}", f"there are {', '.join(specs)}")
+            raise BadOption(f"there is no option {name:.200}", f"there are {', '.join(specs)}")
         if spec.kind == "choice" and value not in spec.choices:
             raise BadOption(f"{name} cannot be {value!r}", f"choose one of {', '.join(spec.choices)}")
         if spec.kind == "int" and (type(value) is not int or not (spec.low or 0) <= value <= (spec.high or 0)):

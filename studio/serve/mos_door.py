@@ -11,12 +11,11 @@ from starlette.requests import HTTPConnection
 
 from studio.core.errors import BadMessage
 from studio.mos.service import Listening
-from studio.mos.store.access import Forbidden, Limit
+from studio.mos.store.access import Limit
 from studio.serve.door.addresses import address_of
 
 CALLS_BURST, CALLS_PER_S = 80, 20  # of one rater
 JOINS_BURST, JOINS_PER_S = 400, 1  # of one network address, which a whole class may share
-WRONG_BURST, WRONG_PER_S = 10, 10 / 60  # forged links, tokens and addresses of one network address
 
 Model = TypeVar("Model", bound=BaseModel)
 PanelId = Annotated[str, Field(min_length=1, max_length=120, pattern=r"^[^|\x00-\x1f]+$")]
@@ -72,7 +71,6 @@ class Door:
         self._listening = listening
         self._calls = Limit(burst=CALLS_BURST, per_second=CALLS_PER_S)
         self._joins = Limit(burst=JOINS_BURST, per_second=JOINS_PER_S)
-        self._wrong = Limit(burst=WRONG_BURST, per_second=WRONG_PER_S)
 
     def rater(self, request: HTTPConnection, token: str | None = None) -> int:
         """The rater who calls, by the header's token or by one that came otherwise. Raises Forbidden, TooMany."""
@@ -97,12 +95,9 @@ class Door:
 
     @contextmanager
     def watched(self, request: HTTPConnection) -> Iterator[None]:
-        """Count what is forged by the address that it comes from; whoever brings the right thing is not counted."""
-        try:
+        """Count what is forged by the address that it comes from."""
+        with self._listening.access.watched(address_of(request)):
             yield
-        except Forbidden:
-            self._wrong.take(address_of(request))
-            raise
 
 
 def bearer(request: HTTPConnection) -> str:

@@ -1,5 +1,6 @@
 """Run an app on uvicorn with the limits that the socket needs."""
 
+import ipaddress
 import logging
 import os
 import socket
@@ -51,7 +52,8 @@ def server(app: ASGIApp, settings: ServeSettings) -> uvicorn.Server:
     counted, so that descriptors are left for files and for the database.
     """
     most = max_connections()
-    http = type("Http", (Http,), {"max_connections": most, "max_of_one_address": most // 2})
+    proxies = [ipaddress.ip_network(proxy) for proxy in settings.proxies]
+    http = type("Http", (Http,), {"max_connections": most, "max_of_one_address": most // 2, "proxies": proxies})
     ws = type("Socket", (Socket,), {"frames_per_s": max(Socket.frames_per_s, 2 * settings.messages_per_s)})
     config = uvicorn.Config(
         app,
@@ -60,6 +62,9 @@ def server(app: ASGIApp, settings: ServeSettings) -> uvicorn.Server:
         root_path=settings.root_path,
         log_level=settings.log_level,
         access_log=False,
+        server_header=False,
+        proxy_headers=bool(settings.proxies),
+        forwarded_allow_ips=list(settings.proxies),
         http=http,
         ws=ws,
         ws_max_size=MAX_MESSAGE_BYTES,

@@ -250,7 +250,7 @@ def _options(old: Options, new: Mapping[str, Any]) -> Options:
     known = {o.name for o in OPTION_SPECS}
     unknown = sorted(set(new) - known)
     if unknown:
-        raise BadOption(f"SpeakStream has no option {', '.join(unknown)}", f"it has {', '.join(sorted(known))}")
+        raise BadOption(f"SpeakStream has no option {', '.join(unknown):.200}", f"it has {', '.join(sorted(known))}")
     return replace(old, **new)
 
 

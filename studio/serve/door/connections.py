@@ -1,6 +1,8 @@
 """Connections as uvicorn serves them, bounded: half a request, a reader that stands still and a flood of frames end."""
 
 import asyncio
+import ipaddress
+from collections.abc import Sequence
 from typing import Any
 
 import h11
@@ -50,6 +52,7 @@ class Http(H11Protocol):
 
     max_connections = 1000
     max_of_one_address = 500
+    proxies: Sequence[ipaddress.IPv4Network | ipaddress.IPv6Network] = ()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -103,10 +106,19 @@ class Http(H11Protocol):
             self.transport.write(b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
             self.transport.close()
 
+    def _is_proxy(self) -> bool:
+        if not self.proxies or not self.client:
+            return False
+        try:
+            address = ipaddress.ip_address(self.client[0])
+        except ValueError:  # a socket of this machine
+            return False
+        return any(address in network for network in self.proxies)
+
     def _is_one_too_many(self) -> bool:
         if len(self.connections) > self.max_connections:
             return True
-        if is_loopback(self.network):
+        if is_loopback(self.network) or self._is_proxy():
             return False
         return sum(getattr(one, "network", "") == self.network for one in self.connections) > self.max_of_one_address
 

@@ -143,7 +143,7 @@ async def _refuse(scope: Scope, send: Send, status: int, why: str) -> None:
     else:
         code = "no_key" if status == 403 else "too_many"
         media_type, body = b"application/json", json.dumps({"code": code, "message": why})
-    headers = [(b"content-type", media_type), (b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff")]
+    headers = [(b"content-type", media_type), (b"cache-control", b"no-store")]
     if status == 429:
         headers.append((b"retry-after", str(round(1 / WRONG_PER_S)).encode()))
     await send({"type": f"{kind}.start", "status": status, "headers": headers})
