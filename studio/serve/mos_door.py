@@ -106,6 +106,23 @@ def bearer(request: HTTPConnection) -> str:
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
+def takes(model: type[BaseModel]) -> dict[str, Any]:
+    """What a route says in its schema (``openapi_extra``) of the body that it reads by ``read_body``."""
+    schema = model.model_json_schema()
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": _whole(schema, schema)}}}}
+
+
+def _whole(part: Any, schema: dict[str, Any]) -> Any:
+    """A schema whose references are replaced by what they name."""
+    if isinstance(part, list):
+        return [_whole(one, schema) for one in part]
+    if not isinstance(part, dict):
+        return part
+    if "$ref" in part:
+        return _whole(schema["$defs"][part["$ref"].rpartition("/")[2]], schema)
+    return {name: _whole(one, schema) for name, one in part.items() if name != "$defs"}
+
+
 async def read_body(request: Request, model: type[Model]) -> Model:
     """The body of a request, bounded before, as what it should be.
 

@@ -11,11 +11,13 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from studio.core.errors import BadOption
-from studio.serve.door.connections import Http, Socket
+from studio.mos.store.access import Limit
+from studio.serve.door.connections import UPGRADES_BURST, UPGRADES_PER_S, Http, Socket
 from studio.serve.protocol import MAX_MESSAGE_BYTES
 from studio.settings import ServeSettings
 
 MAX_CONNECTIONS, OWN_DESCRIPTORS = 2000, 300
+WAITING, ACCEPTED_AT_ONCE = 2048, 32  # new connections: in the kernel's queue, and before anybody else has a turn
 END_S = 4.5  # from the signal to stop to the end of the process, whatever a request is still at
 log = logging.getLogger("studio.serve")
 
@@ -30,6 +32,11 @@ class Server(uvicorn.Server):
         last_resort = threading.Timer(END_S, _end_now)
         last_resort.daemon = True
         last_resort.start()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for one in sockets or ():
+            one.listen(WAITING)  # asyncio takes as many at once as it was told to let wait: so it was told few
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         for end in getattr(getattr(self.config.app, "state", None), CLOSING, ()):
@@ -53,7 +60,9 @@ def server(app: ASGIApp, settings: ServeSettings) -> uvicorn.Server:
     """
     most = max_connections()
     proxies = [ipaddress.ip_network(proxy) for proxy in settings.proxies]
-    http = type("Http", (Http,), {"max_connections": most, "max_of_one_address": most // 2, "proxies": proxies})
+    own = {"max_connections": most, "max_of_one_address": most // 2, "proxies": proxies}
+    upgrades = Limit(burst=UPGRADES_BURST, per_second=UPGRADES_PER_S)
+    http = type("Http", (Http,), own | {"upgrades": upgrades})
     ws = type("Socket", (Socket,), {"frames_per_s": max(Socket.frames_per_s, 2 * settings.messages_per_s)})
     config = uvicorn.Config(
         app,
@@ -72,6 +81,7 @@ def server(app: ASGIApp, settings: ServeSettings) -> uvicorn.Server:
         ws_ping_interval=10.0,
         ws_ping_timeout=10.0,
         timeout_graceful_shutdown=3,
+        backlog=ACCEPTED_AT_ONCE,
     )
     return Server(config)
 
@@ -113,4 +123,4 @@ def run(app: ASGIApp, settings: ServeSettings, taken: socket.socket | None = Non
 
     The process itself ends at the latest ``END_S`` after the signal.
     """
-    server(app, settings).run(sockets=None if taken is None else [taken])
+    server(app, settings).run(sockets=[taken or take_port(settings)])

@@ -86,9 +86,12 @@ class Session:
 
     async def retire(self) -> None:
         """Close the socket, of which nobody makes use; its page comes back unseen."""
+        await self._close(IDLE, "idle")
+
+    async def _close(self, code: int, why: str) -> None:
         if not self._gone.is_set():
-            with contextlib.suppress(RuntimeError, WebSocketDisconnect):
-                await self._websocket.close(IDLE, "idle")
+            with contextlib.suppress(RuntimeError, WebSocketDisconnect):  # it was closed in the meantime
+                await self._websocket.close(code, why)
             self._gone.set()
 
     def _may_idle_s(self) -> float:
@@ -113,7 +116,7 @@ class Session:
                 limit = self._settings.messages_per_s
                 error = TooFast(f"more than {limit} messages a second", "send several characters in one message")
                 await self._send(wire.error_message(error))
-                await self._websocket.close(POLICY_VIOLATION, "too many messages")
+                await self._close(POLICY_VIOLATION, "too many messages")
                 return
             await self._receive(message)
 

@@ -11,6 +11,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import Frame
 
+from studio.mos.store.access import Limit, TooMany
 from studio.serve.door.addresses import network_of
 from studio.serve.door.key import is_loopback
 from studio.serve.door.rates import Bucket
@@ -18,6 +19,7 @@ from studio.serve.door.rates import Bucket
 HEAD_S = 10.0  # until a request's head must be there, whole
 STALL_S = 30.0  # an answer that nobody takes further for so long is given up
 LINGER_S = 5.0
+UPGRADES_BURST, UPGRADES_PER_S = 100, 20  # sockets that one network address opens
 CONTROLS_PER_S = 20  # of one socket; a browser sends no control frame but answers to ours
 _SLICE_BYTES = 2048  # parsed at once, before the frames in it are counted
 _FULL = (
@@ -47,11 +49,13 @@ class _Alarm:
 class Http(H11Protocol):
     """uvicorn's HTTP, which waits for ever for the rest of a head, and for a reader who takes nothing.
 
-    Connections are counted: of all, and of one network address, unless it is this machine's own.
+    Connections are counted: of all, and of one network address, unless it is this machine's own. So are sockets that an
+    address opens in a short time, before anything is made for them.
     """
 
     max_connections = 1000
     max_of_one_address = 500
+    upgrades = Limit(burst=UPGRADES_BURST, per_second=UPGRADES_PER_S)
     proxies: Sequence[ipaddress.IPv4Network | ipaddress.IPv6Network] = ()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -82,6 +86,12 @@ class Http(H11Protocol):
 
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
         self._head.stop()
+        try:
+            self.upgrades.take(self.network)
+        except TooMany:
+            self.transport.write(_FULL)
+            self.transport.close()
+            return
         super().handle_websocket_upgrade(event)
 
     def pause_writing(self) -> None:
