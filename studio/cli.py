@@ -48,10 +48,21 @@ def main() -> None:
     try:
         cli()
     except StudioError as error:
-        typer.secho(f"studio: {error.what}", err=True, fg="red")
-        if error.do:
-            typer.echo(f"  {error.do}", err=True)
+        _told(error)
         raise SystemExit(2) from error
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):  # whoever read our output has had enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise SystemExit(1) from error
+        where = f" at {error.filename}" if error.filename else ""
+        _told(StudioError(f"{error.strerror or error}{where}", "make room there, or give another place"))
+        raise SystemExit(2) from error
+
+
+def _told(error: StudioError) -> None:
+    typer.secho(f"studio: {error.what}", err=True, fg="red")
+    if error.do:
+        typer.echo(f"  {error.do}", err=True)
 
 
 @cli.command()
@@ -170,7 +181,7 @@ def say(
         options = parse_options(card.options, written)
         request = SpeakRequest(voice=voice, seed=seed, temperature=temperature, options=options)
         folder = trace.with_suffix("") if trace else None
-        with saying.progress() as told:
+        with saying.progress() as told, saying.ended_softly():
             spoken = saying.speak(engine, request, source, MonotonicClock(), provenance(device), folder, told)
     finally:
         engine.close()

@@ -3,6 +3,7 @@
 import codecs
 import json
 import os
+import signal
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from rich.console import Console
 from studio.core.clips import write_wav
 from studio.core.errors import BadFile, BadOption, BadText, Full, StudioError
 from studio.core.events import Audio, Event, Failed, Text, Unsupported
+from studio.core.files import read_bounded
 from studio.core.ports import Engine, SpeakRequest, Utterance
 from studio.core.time import Clock
 from studio.core.trace import Trace, TraceWriter, collect
@@ -67,9 +69,7 @@ def recorded(path: Path) -> list[Arrival]:
     """Arrivals of a file of lines ``{"t_ms": 0, "text": "Hel"}``. Raises BadFile naming the line that is wrong."""
     shape = 'every line must be {"t_ms": number, "text": "..."}, times from 0, never going back, at most a day'
     try:
-        if path.stat().st_size > MAX_ARRIVALS_BYTES:
-            raise BadFile(f"{path} is larger than {MAX_ARRIVALS_BYTES:,} bytes", "split it")
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = read_bounded(path, MAX_ARRIVALS_BYTES).decode("utf-8").splitlines()
     except OSError as error:
         raise BadFile(
             f"the arrivals {path} cannot be read: {error.strerror}", "give a file of lines with --arrivals"
@@ -125,22 +125,36 @@ def speak(
 ) -> Spoken:
     """Speak arrivals at their times, and write the trace live where a folder is given.
 
-    What was made stays when the text breaks off, the voice fails, or somebody presses Ctrl+C.
+    What was made stays when the text breaks off, the voice fails, the trace's disk is full, or somebody presses Ctrl+C.
 
     Args:
         meta: provenance for the trace.
         told: hears how many seconds of sound there are, after each piece.
+
+    Raises:
+        BadFile: no trace can be written there.
     """
     utterance = engine.open(request)
     about = {"sha256": dict(utterance.card.sha256), **meta}
-    writer = TraceWriter(trace_folder, about) if trace_folder else None
+    try:
+        writer = TraceWriter(trace_folder, about) if trace_folder else None
+    except OSError as error:
+        raise _unkept(trace_folder, error) from error
     broken: list[BaseException] = []
     sender = threading.Thread(target=_send, args=(utterance, arrivals, clock, broken), daemon=True)
     sender.start()
 
     def noted(event: Event) -> Event:
-        if writer:
-            writer.write(event)
+        nonlocal writer
+        try:
+            if writer:
+                writer.write(event)
+        except OSError as error:
+            broken.append(_unkept(trace_folder, error))
+            utterance.cancel()
+            if writer:
+                writer.drop()
+            writer = None
         if told and isinstance(event, Audio):
             told((event.sample + len(event.pcm)) / utterance.card.sample_rate_hz)
         return event
@@ -155,12 +169,30 @@ def speak(
 
     trace = collect(about, watched())
     sender.join(timeout=1.0)
-    if writer:
-        writer.close()
+    try:
+        if writer:
+            writer.close()
+    except OSError as error:
+        broken.append(_unkept(trace_folder, error))
     last = trace.events[-1]
     if not broken and isinstance(last, Failed):
         broken.append(StudioError(last.message))
     return Spoken(trace, broken[0] if broken else None)
+
+
+def _unkept(folder: Path | None, error: OSError) -> BadFile:
+    why = error.strerror or error
+    return BadFile(f"the trace {folder} cannot be written: {why}", "give another place with --trace")
+
+
+@contextmanager
+def ended_softly() -> Iterator[None]:
+    """SIGTERM is taken as Ctrl+C meanwhile: what was spoken is kept."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _send(utterance: Utterance, arrivals: Iterable[Arrival], clock: Clock, broken: list[BaseException]) -> None:

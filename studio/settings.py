@@ -4,6 +4,7 @@ The file has one table, ``[serve]``; the environment wins over the file, and a c
 (``dataclasses.replace``). Nothing here is read by a module at import: values are handed down.
 """
 
+import ipaddress
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from studio.core.errors import BadFile, BadOption
+from studio.core.files import MAX_SETTINGS_BYTES, read_bounded
 
 ENV_PREFIX = "STUDIO_SERVE_"
 MIN_KEY_CHARS = 12
@@ -25,6 +27,8 @@ class ServeSettings:
         host: the address to listen on; ``0.0.0.0`` or ``::`` for every one.
         key: what callers must show first, but for raters with their links; empty asks nobody. ``studio app`` makes one
             when others can reach the host.
+        proxies: addresses or networks (``127.0.0.1``, ``10.0.0.0/8``) of the proxies before it; these alone are asked
+            who calls, and whether by https (X-Forwarded-For, X-Forwarded-Proto).
         root_path: the prefix that a proxy strips, ``/studio`` for instance.
         allowed_hosts: names under which the server may be called besides loopback: ``tts.example.org``,
             ``*.example.org``, or ``*`` for any (only behind a proxy that checks them).
@@ -37,6 +41,7 @@ class ServeSettings:
         credit_cap_ms: the most that a client may ask for.
         idle_flush_ms: a keyboard without input for so long flushes what is committed.
         quiet_close_ms: an utterance without any message or sound for so long is cancelled, and its place freed.
+        idle_socket_ms: a socket on which nothing was spoken for so long is closed; a page opens another then.
         max_text_chars: text that one utterance may receive.
         messages_per_s: messages a socket may send, on average over a second.
         send_timeout_ms: a client that takes nothing for so long is dropped.
@@ -46,6 +51,7 @@ class ServeSettings:
     host: str = "127.0.0.1"
     port: int = 7860
     key: str = field(default="", repr=False)
+    proxies: tuple[str, ...] = ()
     root_path: str = ""
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
@@ -59,6 +65,7 @@ class ServeSettings:
     credit_cap_ms: int = 60_000
     idle_flush_ms: int = 700
     quiet_close_ms: int = 600_000
+    idle_socket_ms: int = 300_000
     max_text_chars: int = 1_000_000
     messages_per_s: int = 400
     send_timeout_ms: int = 5_000
@@ -73,6 +80,13 @@ class ServeSettings:
             raise BadOption(f"log_level cannot be {self.log_level!r}", "choose critical, error, warning or info")
         if self.key and len(self.key) < MIN_KEY_CHARS:
             raise BadOption(f"a key of {len(self.key)} characters is guessed", f"give at least {MIN_KEY_CHARS}")
+        for proxy in self.proxies:
+            try:
+                ipaddress.ip_network(proxy)
+            except ValueError as error:
+                raise BadOption(
+                    f"proxies cannot hold {proxy!r:.80}", "give addresses or networks: 10.0.0.0/8"
+                ) from error
         for one in fields(self):
             value = getattr(self, one.name)
             if one.name != "port" and isinstance(value, int) and value < 1:
@@ -104,7 +118,7 @@ def load_settings(file: Path | None, environ: Mapping[str, str]) -> ServeSetting
 
 def _serve_table(file: Path) -> Mapping[str, Any]:
     try:
-        data = tomllib.loads(file.read_text(encoding="utf-8"))
+        data = tomllib.loads(read_bounded(file, MAX_SETTINGS_BYTES).decode("utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise BadFile(
             f"the settings {file} cannot be read: {error}", "give a TOML file with a [serve] table"

@@ -69,7 +69,7 @@ def checked_options(card: Card, given: Mapping[str, Any], base: Mapping[str, Any
     for name, value in given.items():
         spec = specs.get(name)
         if spec is None:
-            raise BadOption(f"there is no option {name}", f"there are {', '.join(specs)}")
+            raise BadOption(f"there is no option {name:.200}", f"there are {', '.join(specs)}")
         if spec.kind == "choice" and value not in spec.choices:
             raise BadOption(f"{name} cannot be {value!r}", f"choose one of {', '.join(spec.choices)}")
         if spec.kind == "int" and (type(value) is not int or not (spec.low or 0) <= value <= (spec.high or 0)):
@@ -377,13 +377,15 @@ def main() -> None:
     parser.add_argument("--fail-at-word", type=int)
     parser.add_argument("--stall-at-word", type=int)
     parser.add_argument("--stall-ms", type=float, default=300.0)
+    parser.add_argument("--idle-socket-ms", type=int, default=300_000)
     args = parser.parse_args()
     from studio.serve.app import create_app
     from studio.serve.run import run
     from studio.settings import ServeSettings
 
     script = Script(args.speed, args.fail_at_word, args.stall_at_word, args.stall_ms, args.cold_ms)
-    engine, settings = FakeEngine(script), ServeSettings(host=args.host, port=args.port)
+    settings = ServeSettings(host=args.host, port=args.port, idle_socket_ms=args.idle_socket_ms)
+    engine = FakeEngine(script)
     app = create_app(engine, settings)
     if importlib.util.find_spec("studio.ui.app"):
         from studio.ui.app import mount

@@ -154,6 +154,27 @@ def mos_plan(
 
 
 @bench.command()
+def fuzz(
+    requests: Annotated[int, typer.Option(min=100, help="Hostile requests and messages, over all doors.")] = 100_000,
+    flood: Annotated[float, typer.Option(min=0.0, help="Seconds of each flood; 0 leaves them out.")] = 10.0,
+    settle: Annotated[float, typer.Option(min=1.0, help="Seconds until what is held is counted.")] = 40.0,
+    seed: Annotated[int, typer.Option(help="Of what is sent.")] = 0,
+    as_json: Json = False,
+    save: Save = False,
+) -> None:
+    """Try to break the app: fails on a 500, a traceback, or anything that is not given back."""
+    from studio.bench.robustness.fuzz import FuzzSetting, bench_fuzz
+    from studio.commands.routes import all_routes
+
+    setting = FuzzSetting(
+        routes=all_routes(), requests=requests, flood_s=flood, settle_s=settle, seed=seed, quiet=as_json
+    )
+    found = bench_fuzz(setting)
+    show("fuzz", found, as_json, save)
+    raise typer.Exit(1 if found["failures"] else 0)
+
+
+@bench.command()
 def screenshot(
     out: Annotated[Path, typer.Argument(help="PNG file to write.")],
     width: Annotated[int, typer.Option(help="Of the window, pixels.")] = 1280,

@@ -25,7 +25,7 @@ VoiceName = Annotated[str, typer.Option(help="A voice, name[:speaker]; the first
 Json = Annotated[bool, typer.Option("--json", help="Print the figures as JSON and nothing else.")]
 Save = Annotated[bool, typer.Option("--save", help="Also write a dated JSON file to bench/results/.")]
 Vocoder = Annotated[str, typer.Option(help="The vocoder; each voice's own unless named, vocstream is the paper's.")]
-Threads = Annotated[int, typer.Option(min=1, help="Of arithmetic on a CPU; more help large nets only.")]
+Threads = Annotated[int, typer.Option(min=1, max=256, help="Of arithmetic on a CPU; more help large nets only.")]
 Texts = Annotated[Path, typer.Option(help="One text a line.")]
 Count = Annotated[int, typer.Option(min=1, help="How many texts, from the first.")]
 Recipe = Annotated[Path, typer.Option(help="The voice's recipe.")]
@@ -42,12 +42,18 @@ Base = Annotated[str, typer.Option(help="Where raters reach the studio.", envvar
 
 @contextmanager
 def opened(database: str, data: Path) -> "Generator[Listening]":
-    """The listening tests of a database, let go afterwards."""
+    """The listening tests of a database, let go afterwards. Raises NotStored where the database refuses a change."""
+    from sqlalchemy.exc import SQLAlchemyError
+
     from studio.mos.service import open_listening
+    from studio.mos.store.database import NotStored
 
     listening = open_listening(database, data)
     try:
         yield listening
+    except SQLAlchemyError as error:
+        why = getattr(error, "orig", None) or type(error).__name__
+        raise NotStored(f"the database refused it: {why!s:.200}", "make room on its disk, then try again") from error
     finally:
         listening.close()
 

@@ -14,6 +14,7 @@ from typing import Any
 from studio.core.cards import voice_address
 from studio.core.clips import write_wav
 from studio.core.errors import BadFile, BadOption
+from studio.core.files import MAX_TEXTS_BYTES, read_bounded
 from studio.core.ports import SpeakRequest
 from studio.core.time import MonotonicClock
 from studio.mos.campaign.names import check_name
@@ -53,7 +54,7 @@ def read_spec(text: str) -> SystemSpec:
 def read_texts(path: Path) -> dict[str, str]:
     """Texts by item name: one a line, ``name|text`` or the text alone (named by line). Raises BadFile."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = read_bounded(path, MAX_TEXTS_BYTES).decode("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise BadFile(f"the texts {path} cannot be read: {error}", "give a UTF-8 text file, one text a line") from error
     texts: dict[str, str] = {}

@@ -2,12 +2,14 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from studio.core.errors import BadVoice
+from studio.core.files import MAX_SETTINGS_BYTES, read_bounded
+from studio.core.numbers import is_number
 from studio.core.time import TimeBase
 
 
@@ -74,6 +76,8 @@ class Card:
     @staticmethod
     def from_dict(data: Mapping[str, Any]) -> "Card":
         """A card from its JSON form. Raises BadVoice when a key is missing or unknown."""
+        if not isinstance(cast("Any", data), dict):
+            raise BadVoice("the card is no object", "compare it with a shipped card.json")
         known = {f.name for f in fields(Card)}
         unknown = sorted(set(data) - known)
         if unknown:
@@ -82,9 +86,14 @@ class Card:
         try:
             values["options"] = tuple(_option(o) for o in data.get("options", ()))
             values["speakers"] = tuple(data["speakers"])
-            return Card(**values)
-        except (TypeError, KeyError) as error:
+            card = Card(**values)
+        except (TypeError, KeyError, ValueError) as error:
             raise BadVoice(f"the card is not complete: {error}", "compare it with a shipped card.json") from error
+        for name, (check, wanted) in _CHECKS.items():
+            if not check(getattr(card, name)):
+                value = repr(getattr(card, name))[:80]
+                raise BadVoice(f"{name} of the card is {value}", f"it is {wanted}; compare it with a shipped card.json")
+        return card
 
 
 def _option(data: Mapping[str, Any]) -> OptionSpec:
@@ -93,17 +102,79 @@ def _option(data: Mapping[str, Any]) -> OptionSpec:
     return OptionSpec(**values)
 
 
+Check = Callable[[Any], bool]
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= 80 and not set(value) & set("/\\:")
+
+
+def _is_whole(low: int, high: int) -> Check:
+    return lambda value: type(value) is int and low <= value <= high
+
+
+def _is_between(low: float, high: float) -> Check:
+    return lambda value: is_number(value) and low <= value <= high
+
+
+def _is_object_of(check: Check) -> Check:
+    return lambda value: isinstance(value, dict) and all(map(check, cast("dict[Any, Any]", value).values()))
+
+
+def _are_speakers(value: Any) -> bool:
+    return 0 < len(value) == len(set(map(str, value))) and all(map(_is_name, value))
+
+
+def _is_option(option: OptionSpec) -> bool:
+    texts = (option.name, option.label, option.help, *option.choices)
+    limits = [one for one in (option.low, option.high) if one is not None]
+    if not all(map(_is_text, texts)) or not all(map(is_number, limits)):
+        return False
+    if option.kind == "choice":
+        return option.default in option.choices
+    return option.kind in ("int", "float") and is_number(option.default)
+
+
+_NAME, _WHOLE = (_is_name, "a name without / and :"), "a whole number"
+_CHECKS: Mapping[str, tuple[Check, str]] = {
+    "name": _NAME,
+    "family": _NAME,
+    "vocoder": _NAME,
+    "alphabet": _NAME,
+    **dict.fromkeys(("title", "licence", "learned_from", "notes"), (_is_text, "text")),
+    "config": (_is_object_of(lambda value: True), "an object"),
+    "vocoders": (_is_object_of(lambda value: isinstance(value, dict)), "an object of objects"),
+    "sample_rate_hz": (_is_whole(8_000, 192_000), _WHOLE),
+    "frame_samples": (_is_whole(1, 192_000), _WHOLE),
+    "phase": (_is_whole(0, 192_000), _WHOLE),
+    "speakers": (_are_speakers, "a list of different names"),
+    "temperature": (_is_between(0.0, 2.0), "a number from 0 to 2"),
+    "look_ahead_words": (_is_whole(0, 1000), _WHOLE),
+    "delay_frames": (_is_whole(0, 100_000), _WHOLE),
+    "options": (lambda value: all(map(_is_option, value)), "a list of options with name, kind, default and label"),
+    "parameters": (_is_object_of(_is_whole(0, 2**63 - 1)), "an object of whole numbers"),
+    "sha256": (_is_object_of(lambda value: isinstance(value, str) and len(value) == 64), "an object of digests"),
+    "figures": (_is_object_of(lambda value: True), "an object"),
+}
+
+
 def read_card(folder: Path) -> Card:
     """The card of a voice folder. Raises BadVoice when it is absent or damaged."""
     path = folder / "card.json"
     try:
-        return Card.from_dict(json.loads(path.read_text(encoding="utf-8")))
+        return Card.from_dict(json.loads(read_bounded(path, MAX_SETTINGS_BYTES)))
     except FileNotFoundError as error:
         raise BadVoice(
             f"there is no card.json in {folder}", "a voice is a folder of card.json and *.safetensors"
         ) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadVoice(f"{path} is not valid JSON: {error}", "restore it from the repository") from error
+    except OSError as error:
+        raise BadVoice(f"{path} cannot be read: {error.strerror}", "restore it from the repository") from error
 
 
 def write_card(folder: Path, card: Card) -> None:

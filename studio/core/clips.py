@@ -57,6 +57,8 @@ def read_wav(source: Path | bytes | BinaryIO) -> tuple[np.ndarray, int]:
     """
     name = str(source) if isinstance(source, Path) else "the WAV"
     file = io.BytesIO(source) if isinstance(source, bytes) else source
+    if isinstance(source, Path) and source.exists() and not source.is_file():
+        raise BadFile(f"{name} is no file", "mono 16-bit PCM is read")
     try:
         with wave.open(str(file) if isinstance(file, Path) else file, "rb") as wav:
             kind = (wav.getnchannels(), wav.getsampwidth())

@@ -20,6 +20,8 @@ MAX_FIELD_CHARS = 200_000
 MAX_NOTED_CHARS = 1000  # of what stands where said words were changed
 _TOKEN = re.compile(f"[^{WHITE}]+")
 _WORD_AND_SPACE = re.compile(f"[^{WHITE}]*[{WHITE}]+")
+_ANY_WHITE = re.compile(f"[{WHITE}]")
+_BLOCK_CHARS = 64  # looked at first; a word may be as long as the field
 _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 
 
@@ -220,16 +222,19 @@ def _tail(text: str) -> str:
 
 def _left(text: str, at: int) -> int:
     """Where the word that ends at ``at`` begins."""
-    while at > 0 and text[at - 1] not in WHITE:
-        at -= 1
-    return at
+    block = _BLOCK_CHARS
+    while at > 0:
+        start = max(0, at - block)
+        if spaces := [found.end() for found in _ANY_WHITE.finditer(text, start, at)]:
+            return spaces[-1]
+        at, block = start, 2 * block
+    return 0
 
 
 def _right(text: str, at: int) -> int:
     """Where the word that goes on at ``at`` ends."""
-    while at < len(text) and text[at] not in WHITE:
-        at += 1
-    return at
+    found = _ANY_WHITE.search(text, at)
+    return found.start() if found else max(at, len(text))
 
 
 def _corrections(new: str, words: int, kept: int) -> int:

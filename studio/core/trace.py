@@ -284,11 +284,14 @@ class TraceWriter:
         frames, p_eos = layers_of(raw[0], raw[1], self._meta.get("channels", 0))
         np.savez_compressed(self.folder / "layers.npz", frames=frames, p_eos=p_eos)
         part = target.with_name(target.name + ".part")
-        with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
-            for name in ("meta.json", "events.jsonl", "audio.wav"):
-                archive.write(self.folder / name, name)
-            archive.write(self.folder / "layers.npz", "layers.npz", zipfile.ZIP_STORED)
-        part.replace(target)
+        try:
+            with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as archive:
+                for name in ("meta.json", "events.jsonl", "audio.wav"):
+                    archive.write(self.folder / name, name)
+                archive.write(self.folder / "layers.npz", "layers.npz", zipfile.ZIP_STORED)
+            part.replace(target)
+        finally:
+            part.unlink(missing_ok=True)
         shutil.rmtree(self.folder)
         return target
 

@@ -35,6 +35,8 @@ def read_trace(path: Path) -> Parts:
     """Meta, events, pcm, frames and p_eos of a ``.trace`` zip or folder. Raises BadFile."""
     if path.is_dir():
         return _read_folder(path)
+    if path.exists() and not path.is_file():
+        raise BadFile(f"{path} is a device or a pipe, not a trace", "give a file")
     try:
         with zipfile.ZipFile(path) as archive:
             parts = _read_parts(archive, MAX_BYTES, f"the trace {path.name}")

@@ -20,6 +20,7 @@ from studio.engine.utterance import LocalUtterance, check_temperature
 from studio.engine.voices import Voice, load_voice, pick_device
 
 PLACES = 4
+MAX_THREADS = 256
 _OPEN_S = 30.0
 
 
@@ -193,6 +194,8 @@ def open_engine(
     Raises:
         BadVoice, BadOption, NeedsPackage.
     """
+    if not 1 <= threads <= MAX_THREADS:
+        raise BadOption(f"there cannot be {threads} threads", f"give 1 to {MAX_THREADS}")
     found = read_cards(voices)
     if voice_names:
         for name in voice_names:

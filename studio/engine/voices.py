@@ -70,7 +70,15 @@ def load_vocoder(card: Card, folder: Path, device: torch.device, name: str = "")
 
 def load_voice(card: Card, folder: Path, device: torch.device, places: int) -> Voice:
     """Load and verify a voice with slots for so many utterances. Raises BadVoice."""
-    family = family_info(card.family).load(card, folder, device, places)
-    slots = places * family.slots_per_row
-    vocode = VocodeModule(load_vocoder(card, folder, device), alphabet(card.alphabet), slots, device)
+    try:
+        family = family_info(card.family).load(card, folder, device, places)
+        for speaker in range(len(card.speakers)):
+            family.prompt(speaker)
+        slots = places * family.slots_per_row
+        vocode = VocodeModule(load_vocoder(card, folder, device), alphabet(card.alphabet), slots, device)
+    except (TypeError, ValueError, LookupError, RuntimeError, AssertionError) as error:
+        raise BadVoice(
+            f"the card of {card.name!r} describes no net that can be built: {type(error).__name__}: {error!s:.200}",
+            "restore card.json from the repository",
+        ) from error
     return Voice(card, family, vocode, device, [*range(slots)][::-1])

@@ -24,6 +24,9 @@ def load_weights(net: nn.Module, folder: Path, card: Card, name: str) -> None:
         raise BadVoice(f"{path} is not the file that its card names: the sha256 differs", fetch)
     try:
         tensors = {k: v.float() if v.is_floating_point() else v for k, v in load_file(path).items()}
+        strange = [name for name, tensor in tensors.items() if not tensor.isfinite().all()]
+        if strange:
+            raise BadVoice(f"{path} holds numbers that are none, in {strange[0]:.80}", fetch)
         net.load_state_dict(tensors, strict=True)
     except (SafetensorError, RuntimeError) as error:
         raise BadVoice(f"{path} does not fit the card's configuration: {error}", fetch) from error

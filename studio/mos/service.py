@@ -74,7 +74,7 @@ class Listening:
     ) -> "Future[dict[str, Any]]":
         """Begin a sitting or go on with it; ``who`` says who it is (a panel's id, or a code of ours).
 
-        Raises (from the future): BadOption, Forbidden, NotOpen.
+        Raises (from the future): BadOption, Forbidden, NotOpen, TooMany.
         """
 
         def work(session: Session) -> dict[str, Any]:

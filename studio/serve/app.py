@@ -13,6 +13,7 @@ from studio.mos.service import Listening
 from studio.serve import protocol as wire
 from studio.serve.door.bodies import BoundedBodies
 from studio.serve.door.guard import Guard
+from studio.serve.door.headers import SafeHeaders
 from studio.serve.door.key import Keyed
 from studio.serve.mos import add_listening
 from studio.serve.mos_live import add_live
@@ -65,7 +66,8 @@ def guarded_app(settings: ServeSettings) -> FastAPI:
     app.add_middleware(BoundedBodies)
     if settings.key:
         app.add_middleware(Keyed, key=settings.key, port=settings.port)
-    app.add_middleware(Guard, settings=settings)  # the last one added is asked first
+    app.add_middleware(Guard, settings=settings)
+    app.add_middleware(SafeHeaders, settings=settings)  # the last one added is the outermost
     add_refusals(app)
     return app
 

@@ -13,7 +13,7 @@ from starlette.convertors import Convertor, register_url_convertor
 from studio.mos.service import Listening
 from studio.mos.store.tables.answers import AnswerCreate
 from studio.serve.mos_codes import new_code, read_code
-from studio.serve.mos_door import Door, JoinCreate, StageCreate, read_body
+from studio.serve.mos_door import Door, JoinCreate, StageCreate, read_body, takes
 from studio.serve.mos_owner import owner_routes
 from studio.serve.ranges import ranged_file
 from studio.serve.refusals import PRIVATE, private_json
@@ -58,10 +58,11 @@ def _way_in(listening: Listening, door: Door) -> APIRouter:
     async def greet(request: Request, campaign: str = "", key: str = "") -> Response:
         return private_json(await door.greet(request, campaign, key))
 
-    @routes.post("/join")
+    @routes.post("/join", openapi_extra=takes(JoinCreate))
     async def join(request: Request) -> Response:
         wanted = await read_body(request, JoinCreate)
         await door.greet(request, wanted.campaign, wanted.key)  # a forged link never reaches the writer
+        door.join(request)
         panel = wanted.panel.model_dump(exclude_none=True)
         code = None
         if "PROLIFIC_PID" in panel:
@@ -82,13 +83,13 @@ def _sitting(listening: Listening, door: Door) -> APIRouter:
     async def next_screen(request: Request) -> Response:
         return private_json(await asyncio.wrap_future(listening.next(door.rater(request))))
 
-    @routes.post("/stage")
+    @routes.post("/stage", openapi_extra=takes(StageCreate))
     async def stage(request: Request) -> Response:
         rater = door.rater(request)
         done = await read_body(request, StageCreate)
         return private_json(await asyncio.wrap_future(listening.stage(rater, done.stage, done.data)))
 
-    @routes.post("/answer")
+    @routes.post("/answer", openapi_extra=takes(AnswerCreate))
     async def answer(request: Request) -> Response:
         rater = door.rater(request)
         given = await read_body(request, AnswerCreate)
@@ -109,7 +110,8 @@ def _sitting(listening: Listening, door: Door) -> APIRouter:
 def _sounds(listening: Listening, door: Door) -> APIRouter:
     routes = APIRouter(prefix="/mos")
 
-    @routes.api_route("/clip/{trial}/{slot:small}/{key}", methods=["GET", "HEAD"])
+    @routes.get("/clip/{trial}/{slot:small}/{key}")
+    @routes.head("/clip/{trial}/{slot:small}/{key}")
     async def clip(request: Request, trial: str, slot: int, key: str) -> Response:
         rater = door.rater(request)
         with door.watched(request):

@@ -11,10 +11,11 @@ from starlette.requests import HTTPConnection
 
 from studio.core.errors import BadMessage
 from studio.mos.service import Listening
-from studio.mos.store.access import Forbidden, Limit
+from studio.mos.store.access import Limit
+from studio.serve.door.addresses import address_of
 
 CALLS_BURST, CALLS_PER_S = 80, 20  # of one rater
-WRONG_BURST, WRONG_PER_S = 10, 10 / 60  # forged links, tokens and addresses of one network address
+JOINS_BURST, JOINS_PER_S = 400, 1  # of one network address, which a whole class may share
 
 Model = TypeVar("Model", bound=BaseModel)
 PanelId = Annotated[str, Field(min_length=1, max_length=120, pattern=r"^[^|\x00-\x1f]+$")]
@@ -69,7 +70,7 @@ class Door:
     def __init__(self, listening: Listening) -> None:
         self._listening = listening
         self._calls = Limit(burst=CALLS_BURST, per_second=CALLS_PER_S)
-        self._wrong = Limit(burst=WRONG_BURST, per_second=WRONG_PER_S)
+        self._joins = Limit(burst=JOINS_BURST, per_second=JOINS_PER_S)
 
     def rater(self, request: HTTPConnection, token: str | None = None) -> int:
         """The rater who calls, by the header's token or by one that came otherwise. Raises Forbidden, TooMany."""
@@ -88,20 +89,38 @@ class Door:
         with self.watched(request):
             return await run_in_threadpool(self._listening.greet, campaign, key)
 
+    def join(self, request: Request) -> None:
+        """Raises TooMany where one network address sends too many raters."""
+        self._joins.take(address_of(request))
+
     @contextmanager
     def watched(self, request: HTTPConnection) -> Iterator[None]:
-        """Count what is forged by the address that it comes from; whoever brings the right thing is not counted."""
-        try:
+        """Count what is forged by the address that it comes from."""
+        with self._listening.access.watched(address_of(request)):
             yield
-        except Forbidden:
-            self._wrong.take(request.client.host if request.client else "")
-            raise
 
 
 def bearer(request: HTTPConnection) -> str:
     """The token of the Authorization header, empty without one."""
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""
+
+
+def takes(model: type[BaseModel]) -> dict[str, Any]:
+    """What a route says in its schema (``openapi_extra``) of the body that it reads by ``read_body``."""
+    schema = model.model_json_schema()
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": _whole(schema, schema)}}}}
+
+
+def _whole(part: Any, schema: dict[str, Any]) -> Any:
+    """A schema whose references are replaced by what they name."""
+    if isinstance(part, list):
+        return [_whole(one, schema) for one in part]
+    if not isinstance(part, dict):
+        return part
+    if "$ref" in part:
+        return _whole(schema["$defs"][part["$ref"].rpartition("/")[2]], schema)
+    return {name: _whole(one, schema) for name, one in part.items() if name != "$defs"}
 
 
 async def read_body(request: Request, model: type[Model]) -> Model:

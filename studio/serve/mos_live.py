@@ -34,6 +34,7 @@ from studio.settings import ServeSettings
 
 CREDIT_MS = 2000.0
 LEAD_S = 0.6  # from the second voice's opening to the first key: the listener's player is ready by then
+ENTER_S = 10.0  # until a rater must have said who they are
 QUIET_MS = 60_000.0  # a rater who neither types nor listens gives the place back
 _TRIAL = re.compile("[0-9a-f]{8,64}")
 _TAKE = {"slot": wire.whole(TYPED, AGAIN), "utterance": wire.whole(0, wire.MAX_U32)}
@@ -70,6 +71,9 @@ class LiveSession(Session):
 
     async def _greet(self) -> None:
         """Nothing: who it is comes first, and the voices are nobody's business here."""
+
+    def _may_idle_s(self) -> float:
+        return super()._may_idle_s() if self.rater is not None else ENTER_S
 
     async def _leave(self) -> None:
         for take in self._takes.values():

@@ -14,7 +14,7 @@ from studio.mos.making.heard_utterance import add_utterance
 from studio.mos.rating.campaigns import find, set_state
 from studio.mos.service import Listening
 from studio.mos.store.tables.campaigns import Campaign
-from studio.serve.mos_door import Door, StateCreate, UtteranceCreate, read_body
+from studio.serve.mos_door import Door, StateCreate, UtteranceCreate, read_body, takes
 from studio.serve.refusals import private_json
 from studio.serve.traces import TraceShelf
 
@@ -35,7 +35,7 @@ def owner_routes(listening: Listening, door: Door, shelf: TraceShelf | None) -> 
         await door.owner(request)
         return private_json(await run_in_threadpool(_one, listening, name))
 
-    @routes.post("/campaigns/{name}/state")
+    @routes.post("/campaigns/{name}/state", openapi_extra=takes(StateCreate))
     async def state(request: Request, name: str) -> Response:
         await door.owner(request)
         wanted = (await read_body(request, StateCreate)).state
@@ -64,7 +64,7 @@ def _add_drafts(routes: APIRouter, listening: Listening, door: Door, shelf: Trac
         await door.owner(request)
         return private_json(await run_in_threadpool(_drafts, listening))
 
-    @routes.post("/campaigns/{name}/utterances")
+    @routes.post("/campaigns/{name}/utterances", openapi_extra=takes(UtteranceCreate))
     async def utterance(request: Request, name: str) -> Response:
         await door.owner(request)
         wanted = await read_body(request, UtteranceCreate)

@@ -26,7 +26,7 @@ from studio.mos.rating.sittings import NotThisStage
 from studio.mos.store.access import Forbidden, TooMany
 from studio.mos.store.database import NotStored
 
-PRIVATE = {"Cache-Control": "private, no-store", "X-Content-Type-Options": "nosniff"}
+PRIVATE = {"Cache-Control": "private, no-store"}
 STATUS: Mapping[type[StudioError], int] = {
     StudioError: 400,
     Forbidden: 403,

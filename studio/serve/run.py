@@ -1,5 +1,6 @@
 """Run an app on uvicorn with the limits that the socket needs."""
 
+import ipaddress
 import logging
 import os
 import socket
@@ -10,11 +11,13 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from studio.core.errors import BadOption
-from studio.serve.door.connections import Http, Socket
+from studio.mos.store.access import Limit
+from studio.serve.door.connections import UPGRADES_BURST, UPGRADES_PER_S, Http, Socket
 from studio.serve.protocol import MAX_MESSAGE_BYTES
 from studio.settings import ServeSettings
 
 MAX_CONNECTIONS, OWN_DESCRIPTORS = 2000, 300
+WAITING, ACCEPTED_AT_ONCE = 2048, 32  # new connections: in the kernel's queue, and before anybody else has a turn
 END_S = 4.5  # from the signal to stop to the end of the process, whatever a request is still at
 log = logging.getLogger("studio.serve")
 
@@ -29,6 +32,11 @@ class Server(uvicorn.Server):
         last_resort = threading.Timer(END_S, _end_now)
         last_resort.daemon = True
         last_resort.start()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for one in sockets or ():
+            one.listen(WAITING)  # asyncio takes as many at once as it was told to let wait: so it was told few
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         for end in getattr(getattr(self.config.app, "state", None), CLOSING, ()):
@@ -51,7 +59,10 @@ def server(app: ASGIApp, settings: ServeSettings) -> uvicorn.Server:
     counted, so that descriptors are left for files and for the database.
     """
     most = max_connections()
-    http = type("Http", (Http,), {"max_connections": most, "max_of_one_address": most // 2})
+    proxies = [ipaddress.ip_network(proxy) for proxy in settings.proxies]
+    own = {"max_connections": most, "max_of_one_address": most // 2, "proxies": proxies}
+    upgrades = Limit(burst=UPGRADES_BURST, per_second=UPGRADES_PER_S)
+    http = type("Http", (Http,), own | {"upgrades": upgrades})
     ws = type("Socket", (Socket,), {"frames_per_s": max(Socket.frames_per_s, 2 * settings.messages_per_s)})
     config = uvicorn.Config(
         app,
@@ -60,6 +71,9 @@ def server(app: ASGIApp, settings: ServeSettings) -> uvicorn.Server:
         root_path=settings.root_path,
         log_level=settings.log_level,
         access_log=False,
+        server_header=False,
+        proxy_headers=bool(settings.proxies),
+        forwarded_allow_ips=list(settings.proxies),
         http=http,
         ws=ws,
         ws_max_size=MAX_MESSAGE_BYTES,
@@ -67,6 +81,7 @@ def server(app: ASGIApp, settings: ServeSettings) -> uvicorn.Server:
         ws_ping_interval=10.0,
         ws_ping_timeout=10.0,
         timeout_graceful_shutdown=3,
+        backlog=ACCEPTED_AT_ONCE,
     )
     return Server(config)
 
@@ -108,4 +123,4 @@ def run(app: ASGIApp, settings: ServeSettings, taken: socket.socket | None = Non
 
     The process itself ends at the latest ``END_S`` after the signal.
     """
-    server(app, settings).run(sockets=None if taken is None else [taken])
+    server(app, settings).run(sockets=[taken or take_port(settings)])

@@ -1,9 +1,10 @@
 """The socket of ``/ws/speak``: one session carries several utterances and sends everything in order."""
 
 import asyncio
+import contextlib
 import logging
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -15,6 +16,7 @@ from studio.core.cards import Card, parse_voice
 from studio.core.errors import BadFile, BadMessage, Busy, Closed, StudioError
 from studio.core.ports import Engine, SpeakRequest, Utterance
 from studio.serve import protocol as wire
+from studio.serve.door.addresses import address_of
 from studio.serve.door.rates import Bucket
 from studio.serve.stream import Outgoing, Over, Stream
 from studio.serve.traces import TraceShelf
@@ -22,6 +24,8 @@ from studio.settings import ServeSettings
 
 RETRY_MS = 1000
 POLICY_VIOLATION = 1008
+IDLE = 4000  # a close code of ours: nobody spoke here for long; a page comes back when it has something to say
+FRESH_S = 10.0  # a socket that has just come, or just spoken, is not closed to make room for another
 REMEMBERED = 64  # utterances that have ended, whose player may still report
 
 log = logging.getLogger("studio.serve")
@@ -52,6 +56,8 @@ class Session:
         self._sending = asyncio.Lock()
         self._gone = asyncio.Event()
         self._bucket = Bucket(settings.messages_per_s)
+        self._used_s = time.monotonic()  # when the socket came, or last spoke; messages alone are no use of it
+        self.address = address_of(websocket)
 
     async def run(self) -> None:
         """Serve the socket until either side leaves; then every place of it is free."""
@@ -59,19 +65,42 @@ class Session:
         await self._greet()
         reading = asyncio.create_task(self._read())
         leaving = asyncio.create_task(self._gone.wait())
+        idling = asyncio.create_task(self._close_when_idle())
         try:
             await asyncio.wait((reading, leaving), return_when=asyncio.FIRST_COMPLETED)
         finally:
             self._gone.set()
-            reading.cancel()
-            leaving.cancel()
-            await asyncio.gather(reading, return_exceptions=True)
+            for task in (reading, leaving, idling):
+                task.cancel()
+            await asyncio.gather(reading, idling, return_exceptions=True)
             await self._leave()
         if not reading.cancelled() and (error := reading.exception()):
             raise error
 
     async def _greet(self) -> None:
         await self._send(wire.hello(self._engine.cards()))
+
+    def idle_s(self) -> float:
+        """For how long nothing was spoken here; 0 while something is."""
+        return 0.0 if self._streams else time.monotonic() - self._used_s
+
+    async def retire(self) -> None:
+        """Close the socket, of which nobody makes use; its page comes back unseen."""
+        await self._close(IDLE, "idle")
+
+    async def _close(self, code: int, why: str) -> None:
+        if not self._gone.is_set():
+            with contextlib.suppress(RuntimeError, WebSocketDisconnect):  # it was closed in the meantime
+                await self._websocket.close(code, why)
+            self._gone.set()
+
+    def _may_idle_s(self) -> float:
+        return self._settings.idle_socket_ms / 1000.0
+
+    async def _close_when_idle(self) -> None:
+        while (left_s := self._may_idle_s() - self.idle_s()) > 0.0:
+            await asyncio.sleep(left_s)
+        await self.retire()
 
     async def _leave(self) -> None:
         """Cancel what still speaks and let the pumps run dry."""
@@ -87,7 +116,7 @@ class Session:
                 limit = self._settings.messages_per_s
                 error = TooFast(f"more than {limit} messages a second", "send several characters in one message")
                 await self._send(wire.error_message(error))
-                await self._websocket.close(POLICY_VIOLATION, "too many messages")
+                await self._close(POLICY_VIOLATION, "too many messages")
                 return
             await self._receive(message)
 
@@ -175,6 +204,7 @@ class Session:
             stream.sent(item, await self._tell(stream, item))
         # Before the client hears that it is over: it may use the number again at once.
         del self._streams[stream.number]
+        self._used_s = time.monotonic()
         self._ended.append(stream.number)
         await self._send(await self._farewell(stream, item.token))
 
@@ -222,13 +252,30 @@ class Session:
 
 
 async def admit(websocket: WebSocket, sockets: set[AnySession], settings: ServeSettings, session: AnySession) -> None:
-    """Serve a socket to its end, unless there are as many as there may be."""
+    """Serve a socket to its end, unless there are as many as there may be and none of them can go."""
     if len(sockets) >= settings.max_sockets:
-        refusal = Response(f"full: try again in {RETRY_MS} ms", 503, {"Retry-After": str(-(-RETRY_MS // 1000))})
-        await websocket.send_denial_response(refusal)
-        return
+        can_go = _least_used(sockets, session.address)
+        if can_go is None:
+            refusal = Response(f"full: try again in {RETRY_MS} ms", 503, {"Retry-After": str(-(-RETRY_MS // 1000))})
+            await websocket.send_denial_response(refusal)
+            return
+        sockets.discard(can_go)
+        await can_go.retire()
     sockets.add(session)
     try:
         await session.run()
     finally:
         sockets.discard(session)
+
+
+def _least_used(sockets: set[AnySession], address: str) -> AnySession | None:
+    """The socket that goes when another one comes: it speaks nothing, and its network address has the most of them.
+
+    It goes at once where that address has more than the new one's would have, else only when it is not fresh.
+    """
+    of = Counter(one.address for one in sockets)
+    silent = [one for one in sockets if one.idle_s() > 0.0]
+    found = max(silent, key=lambda one: (of[one.address], one.idle_s()), default=None)
+    if found is None or of[found.address] > of[address] + 1 or found.idle_s() >= FRESH_S:
+        return found
+    return next((one for one in silent if one.idle_s() >= FRESH_S), None)

@@ -307,7 +307,7 @@ class Stream:
     def _give_trace_up(self, why: str) -> None:
         log.warning("a trace was given up: %s", why)
         if self._writer is not None:
-            self._writer.drop()
+            self._shelf.drop(self._writer)
         self._writer = None
 
     def _finish_trace(self) -> str | None:

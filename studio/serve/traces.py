@@ -1,5 +1,6 @@
 """The shelf of traces: each spoken utterance is kept for a while under a name that cannot be guessed."""
 
+import itertools
 import logging
 import re
 import secrets
@@ -23,6 +24,8 @@ log = logging.getLogger("studio.serve")
 class TraceShelf:
     """Keeps the newest ``max_traces`` traces, and no more than ``max_bytes``, in one folder.
 
+    Which are the newest, is known by the order in which they came, not by the time of day: somebody may set the clock.
+
     Args:
         folder: made for its owner alone, since traces hold what users typed.
         meta: provenance that every trace carries.
@@ -33,6 +36,9 @@ class TraceShelf:
         self.max_traces, self.max_bytes = max_traces, max_bytes
         self._meta = dict(meta or {})
         self._lock = threading.Lock()
+        self._writing: set[str] = set()
+        self._came: dict[str, int] = {}  # tokens of what is there, the higher the later
+        self._numbers = itertools.count()
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
@@ -44,12 +50,24 @@ class TraceShelf:
     def begin(self, meta: Mapping[str, Any]) -> tuple[str, TraceWriter]:
         """A new trace's token and its writer."""
         token = secrets.token_urlsafe(16)
+        self._writing.add(token)
         return token, TraceWriter(self.folder / token, {**self._meta, **meta})
 
     def finish(self, writer: TraceWriter) -> None:
-        """Close a trace into its zip and make room for it."""
-        writer.close()
+        """Close a trace into its zip and make room for it. Raises OSError where that cannot be; then none is kept."""
+        try:
+            writer.close()
+        except OSError:
+            writer.drop()
+            raise
+        finally:
+            self._writing.discard(writer.folder.name)
         self._prune()
+
+    def drop(self, writer: TraceWriter) -> None:
+        """Keep nothing of a trace."""
+        writer.drop()
+        self._writing.discard(writer.folder.name)
 
     def path(self, token: str) -> Path:
         """The trace of a token. Raises BadFile when there is none (any more)."""
@@ -73,25 +91,36 @@ class TraceShelf:
     def _prune(self) -> None:
         with self._lock:
             kept_bytes = 0
-            newest_first = sorted((_age_and_size(one), one) for one in self.folder.glob("*.trace"))
-            for place, ((_, size), path) in enumerate(newest_first):
+            for place, (path, size) in enumerate(self._newest_first()):
                 kept_bytes += size
                 if place and (place >= self.max_traces or kept_bytes > self.max_bytes):
                     path.unlink(missing_ok=True)
             for orphan in self.folder.iterdir():
-                ours = orphan.is_dir() and _TOKEN.fullmatch(orphan.name)
-                if ours and -_age_and_size(orphan)[0] < time.time() - _ORPHAN_S:
+                if not _TOKEN.fullmatch(orphan.name) or orphan.name in self._writing or not orphan.is_dir():
+                    continue
+                changed_s = max(_changed_and_size(one)[0] for one in (orphan, orphan / "events.jsonl"))
+                if changed_s < time.time() - _ORPHAN_S:
                     shutil.rmtree(orphan, ignore_errors=True)
                     log.warning("removed a trace that a crash had left unfinished")
 
+    def _newest_first(self) -> list[tuple[Path, int]]:
+        """Every trace and its bytes. What was there before this server began, or comes from another one, is put in
+        order by its time among its like, as soon as it is seen."""
+        found = {path.stem: (path, *_changed_and_size(path)) for path in self.folder.glob("*.trace")}
+        self._came = {token: number for token, number in self._came.items() if token in found}
+        for token in sorted(found.keys() - self._came.keys(), key=lambda token: found[token][1]):
+            self._came[token] = next(self._numbers)
+        newest_first = sorted(found, key=self._came.__getitem__, reverse=True)
+        return [(found[token][0], found[token][2]) for token in newest_first]
 
-def _age_and_size(path: Path) -> tuple[float, int]:
-    """Minus the time of the last change, and bytes; a file that another server has just removed is old and empty."""
+
+def _changed_and_size(path: Path) -> tuple[float, int]:
+    """The time of the last change, and bytes; a file that another server has just removed is old and empty."""
     try:
         stat = path.stat()
     except FileNotFoundError:
         return 0.0, 0
-    return -stat.st_mtime, stat.st_size
+    return stat.st_mtime, stat.st_size
 
 
 def download_name(token: str, suffix: str) -> str:

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from studio.core.cards import sha256_of
 from studio.core.errors import BadFile, BadOption
+from studio.core.files import MAX_SETTINGS_BYTES, read_bounded
 
 T = TypeVar("T")
 
@@ -76,8 +77,8 @@ class Recipe:
 def read_recipe(path: Path) -> Recipe:
     """Read a recipe strictly. Raises BadOption on unknown or missing keys, BadFile when it cannot be read."""
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, tomllib.TOMLDecodeError) as error:
+        data = tomllib.loads(read_bounded(path, MAX_SETTINGS_BYTES).decode("utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise BadFile(f"the recipe {path} cannot be read: {error}", "give a TOML file with --recipe") from error
     corpus = _strict(CorpusRecipe, data.pop("corpus", {}), "corpus")
     fit = data.pop("fit", None)

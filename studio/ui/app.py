@@ -25,6 +25,7 @@ from studio.ui.gradio_calls import Calls
 from studio.ui.gradio_routes import OpenRoutes, open_routes
 from studio.ui.gradio_sessions import Sessions, bound
 from studio.ui.owner import Owner
+from studio.ui.page_policy import PagePolicy
 from studio.ui.pages import campaigns, live, rate, results
 
 TITLE = "Streaming-TTS Studio"
@@ -101,7 +102,7 @@ def _masthead(current: Page, among: list[Page]) -> gr.HTML:
 def _titles(blocks: gr.Blocks) -> str:
     """The script that gives each page of the app a title of its own."""
     names = {path: name for path, name, *_ in blocks.pages} | {"": _FIRST}
-    return f'<script type="module">{_TITLE_JS.replace("NAMES", json.dumps(names))}</script>'
+    return _TITLE_JS.replace("NAMES", json.dumps(names))
 
 
 def build(engine: Engine, settings: ServeSettings, listening: Listening | None = None) -> gr.Blocks:
@@ -138,7 +139,7 @@ def mount(app: FastAPI, engine: Engine, settings: ServeSettings, listening: List
             blocks,
             path="/",
             theme=themes.Base(font=font, font_mono=mono),
-            head=f"<style>{styles()}</style>{_titles(blocks)}",
+            head=f'<style>{styles()}</style><script type="module">{_titles(blocks)}</script>',
             footer_links=[],
             run_history=False,
             ssr_mode=False,
@@ -152,6 +153,6 @@ def mount(app: FastAPI, engine: Engine, settings: ServeSettings, listening: List
     inner = mounted.app
     blocks.has_launched = True  # Gradio checks which files may be read only once this is set, and mounting does not
     calls = Calls(inner, Sessions(blocks), {number: len(fn.inputs) for number, fn in blocks.fns.items() if fn.fn})
-    mounted.app = OpenRoutes(calls, open_routes([path for path, *_ in blocks.pages]))
+    mounted.app = OpenRoutes(PagePolicy(calls, [_titles(blocks)]), open_routes([path for path, *_ in blocks.pages]))
     app.state.closing = [inner.stop_event.set]  # each open page holds a heartbeat that would not end by itself
     return app

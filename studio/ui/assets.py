@@ -4,8 +4,10 @@ import hashlib
 from functools import lru_cache
 from pathlib import Path
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 from fastapi.responses import Response
+
+from studio.ui.page_policy import script_policy
 
 WIDGETS = Path(__file__).parent / "widgets"
 _MEDIA_TYPES = {".js": "text/javascript; charset=utf-8", ".json": "application/json"}
@@ -58,9 +60,12 @@ def add_assets(app: FastAPI) -> None:
     """Serve the scripts; must be called before Gradio takes the root."""
 
     @app.get(asset_path() + "/{path:path}", include_in_schema=False)
-    def asset(path: str) -> Response:
+    def asset(request: Request, path: str) -> Response:
         content = _scripts().get(path)
         if content is None:
             return Response("there is no such script", status_code=404, media_type="text/plain")
-        headers = {"Cache-Control": "public, max-age=31536000, immutable", "X-Content-Type-Options": "nosniff"}
+        headers = {
+            "Cache-Control": "public, max-age=31536000, immutable",
+            "Content-Security-Policy": script_policy(request.scope),
+        }
         return Response(content, media_type=_MEDIA_TYPES[Path(path).suffix], headers=headers)

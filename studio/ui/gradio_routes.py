@@ -83,6 +83,6 @@ def path_of(scope: Scope) -> str:
 
 async def answer(send: Send, status: int, text: str) -> None:
     """A line of text, nothing more."""
-    headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"x-content-type-options", b"nosniff")]
+    headers = [(b"content-type", b"text/plain; charset=utf-8")]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": f"{text}\n".encode()})

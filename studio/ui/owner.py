@@ -12,6 +12,7 @@ from gradio.context import Context as Building
 from studio.core.errors import StudioError
 from studio.mos.analysis.snapshots import Snapshots
 from studio.mos.service import Listening
+from studio.serve.door.addresses import network_of
 
 T = TypeVar("T")
 _ASK = (
@@ -35,12 +36,18 @@ class Owner:
     listening: Listening
     snapshots: Snapshots
 
-    def call(self, token: object, work: Callable[[], T]) -> tuple[str, T | None]:
-        """Run ``work`` for the owner alone: a message as HTML (empty when all went well), and what it answered."""
+    def call(self, token: object, request: gr.Request, work: Callable[[], T]) -> tuple[str, T | None]:
+        """Run ``work`` for the owner alone: a message as HTML (empty when all went well), and what it answered.
+
+        Args:
+            request: who calls; wrong tokens are counted by the network address that they come from.
+        """
         if not isinstance(token, str) or not token.strip():
             return notice(_ASK, "info"), None
         try:
-            self.listening.access.check_owner(token.strip())
+            access = self.listening.access
+            with access.watched(network_of(request.client.host if request.client else "")):
+                access.check_owner(token.strip())
             return "", work()
         except StudioError as error:
             return notice(_sentence(str(error)), "error"), None

@@ -256,3 +256,32 @@ def test_a_closed_socket_is_told_why(serving: Serving) -> None:
             talk.ws.pong(b"x")
         talk.hear()
     assert closed.value.rcvd is None or closed.value.rcvd.code == 1008
+
+
+def test_sockets_that_one_address_opens_are_limited(serving: Serving) -> None:
+    server = serving(max_sockets=1000)
+    statuses = []
+    for _ in range(connections.UPGRADES_BURST + 20):
+        raw = Raw(server)
+        raw.send(
+            b"GET /ws/speak HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+            b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+        )
+        statuses.append(raw.socket.recv(4096)[9:12])
+        raw.socket.close()
+    assert statuses[:50] == [b"101"] * 50 and b"503" in statuses
+    assert httpx.get(f"{server.url}/health").status_code == 200
+
+
+def test_a_flood_of_messages_is_told_why_without_a_traceback(
+    serving: Serving, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = serving(messages_per_s=50)
+    for _ in range(5):
+        raw = Raw(server)
+        raw.upgrade()
+        with suppress(OSError):
+            for _ in range(20):
+                raw.send(frame(TEXT, b"{}") * 200)
+        raw.ends()
+    assert "Traceback" not in caplog.text

@@ -8,6 +8,7 @@ from serve.mos_serving import Browser, ServedTests
 
 from studio.core.errors import BadFile, Busy, NeedsPackage, StudioError
 from studio.mos.store.access import Forbidden
+from studio.mos.store.tables.raters import Rater
 from studio.serve.refusals import status_of
 from studio.serve.traces import TraceShelf
 
@@ -127,3 +128,15 @@ def test_every_error_has_a_status(error: StudioError, status: int) -> None:
         """Nobody knows it, so it is answered as what it derives from."""
 
     assert status_of(error) == status_of(Another("a")) == status
+
+
+def test_joins_of_one_address_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("studio.serve.mos_door.JOINS_BURST", 5)
+    monkeypatch.setattr("studio.serve.mos_door.JOINS_PER_S", 0.001)
+    served = ServedTests(tmp_path)
+    served.world.campaign()
+    panels = [{"PROLIFIC_PID": f"P{n}"} for n in range(7)]
+    answers = [served.http.post("join", json={**served.link(), "panel": panel}) for panel in panels]
+    assert [answer.status_code for answer in answers] == [200] * 5 + [429] * 2
+    assert len(served.world.all(Rater)) == 5
+    served.stop()

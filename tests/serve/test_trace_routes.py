@@ -99,6 +99,52 @@ def test_bytes_are_bounded_and_orphans_go(tmp_path: Path) -> None:
     assert (old.exists(), new.exists(), foreign.exists()) == (False, True, True)
 
 
+def finished(shelf: TraceShelf) -> str:
+    token, writer = shelf.begin({})
+    shelf.finish(writer)
+    return token
+
+
+def test_a_clock_that_is_set_back_costs_no_trace(tmp_path: Path) -> None:
+    """What was spoken while the clock was wrong lies in the future, and must still go first."""
+    shelf = TraceShelf(tmp_path, max_traces=2, max_bytes=10**9)
+    early = [finished(shelf) for _ in range(2)]
+    for token in early:
+        os.utime(tmp_path / f"{token}.trace", (2**32, 2**32))
+    late = [finished(shelf) for _ in range(2)]
+    assert {path.stem for path in tmp_path.glob("*.trace")} == set(late)
+    assert shelf.path(late[0]) and shelf.path(late[1])
+
+
+def test_a_clock_that_is_set_forward_costs_no_trace_that_is_being_written(tmp_path: Path) -> None:
+    shelf = TraceShelf(tmp_path, max_traces=2, max_bytes=10**9)
+    token, writer = shelf.begin({})
+    for path in (writer.folder, writer.folder / "events.jsonl"):
+        os.utime(path, (0, 0))
+    finished(shelf)
+    shelf.finish(writer)
+    assert shelf.path(token)
+
+
+def test_what_another_server_writes_in_the_same_folder_is_kept_in_turn(tmp_path: Path) -> None:
+    one, other = (TraceShelf(tmp_path, max_traces=3, max_bytes=10**9) for _ in range(2))
+    tokens = [finished(shelf) for shelf in (one, other, one, other, one)]
+    assert {path.stem for path in tmp_path.glob("*.trace")} == set(tokens[-3:])
+
+
+def test_a_trace_that_cannot_be_closed_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shelf = TraceShelf(tmp_path, max_traces=3, max_bytes=10**9)
+    _, writer = shelf.begin({})
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(zipfile.ZipFile, "write", full)
+    with pytest.raises(OSError, match="No space"):
+        shelf.finish(writer)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_folder_that_cannot_be_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(BadFile, match="traces_folder"):

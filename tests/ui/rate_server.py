@@ -102,6 +102,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--key", default="", help="of the studio")
+    parser.add_argument("--idle-socket-ms", type=int, default=300_000)
     args = parser.parse_args()
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
     from fakes import FakeEngine
@@ -117,7 +118,8 @@ def main() -> None:
         write_clips(folder / "sounds")
         back = f"http://127.0.0.1:{args.port}/health?finished=1"
         (folder / "links.json").write_text(json.dumps(build(listening, folder / "sounds", back)), encoding="utf-8")
-    settings = ServeSettings(port=args.port, key=args.key, traces_folder=folder / "traces")
+    kept = folder / "traces"
+    settings = ServeSettings(port=args.port, key=args.key, idle_socket_ms=args.idle_socket_ms, traces_folder=kept)
     engine = FakeEngine()
     app = create_app(engine, settings, listening=listening)
     run(mount(app, engine, settings, listening), settings)

@@ -30,7 +30,9 @@ class Pages:
         app = create_app(engine, settings, listening=self.world.listening)
         mounted = mount(app, engine, settings, self.world.listening)
         assert list(every_route(mounted))
-        self.calls: Calls = mounted.routes[-1].app._app
+        self.calls = mounted.routes[-1].app
+        while not isinstance(self.calls, Calls):
+            self.calls = self.calls._app
         self.now_s = 0.0
         self.calls._sessions._clock = lambda: self.now_s
         self.blocks = self.calls._app.get_blocks()
@@ -118,6 +120,18 @@ def test_pages_that_listen_keep_their_place(pages: Pages, monkeypatch: pytest.Mo
 
     assert pages.client.portal is not None
     assert pages.client.portal.call(crowd) == [True, True, False, True]
+
+
+def test_wrong_tokens_on_a_page_are_limited_as_those_on_routes(pages: Pages) -> None:
+    said: list[str] = []
+    for n in range(12):
+        assert pages.join("abc", data=[f"wrong {n}"]) == 200
+        said.append(pages.listen("abc"))
+    assert ["token is wrong" in one for one in said] == [True] * 10 + [False] * 2
+    assert all("too many calls" in one.lower() for one in said[10:])
+    right = pages.world.listening.access.first_token
+    assert pages.join("abc", data=[right]) == 200
+    assert "too many calls" not in pages.listen("abc").lower(), "who brings the right one is not limited"
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ KEY = "a-key-that-nobody-guesses"
 def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ratings]:
     """Listening tests on a server that wants a key."""
     folder = tmp_path_factory.mktemp("keyed")
-    server = Server(folder, str(folder), "--key", KEY, script="ui/rate_server.py")
+    server = Server(folder, str(folder), "--key", KEY, "--idle-socket-ms", "1000", script="ui/rate_server.py")
     yield Ratings(server.url, folder)
     server.stop()
 
@@ -78,6 +78,8 @@ def test_raters_of_live_tests_need_none_either(keyed: Ratings, new_page: Callabl
     rating = RatePage(new_page(), keyed, "live", "panel", "P2")
     rating.open()
     live = Live(rating)
+    rating.page.wait_for_timeout(2000)  # the socket is idle meanwhile, and closed: it comes back at the first key
     live.type()
+    rating.page.wait_for_timeout(2000)
     live.hear()
     assert (rating.errors, rating.foreign) == ([], [])

@@ -218,3 +218,23 @@ def test_a_page_whose_scripts_do_not_come_says_so(visit: Callable[..., LivePage]
     live.page.route("**/studio-assets/*/live/live.js", lambda route: route.abort())
     live.page.reload()
     live.page.get_by_text("could not be loaded").wait_for()
+
+
+def test_a_socket_that_was_idle_comes_back_unseen_at_the_next_key(
+    visit: Callable[..., LivePage], start_server: Callable[..., Any]
+) -> None:
+    server = start_server("--idle-socket-ms", "1000")
+    live = visit(url=server.url)
+    live.page.evaluate("""() => {
+      const root = document.querySelector('.live');
+      root.states = [];
+      new MutationObserver(() => root.states.push(root.querySelector('.chip').dataset.state))
+        .observe(root.querySelector('.chip'), { attributes: true });
+    }""")
+    for said in (1, 2):
+        live.type("one two three ")
+        live.finish()
+        live.wait_said(said)
+        live.page.wait_for_timeout(2500)  # the server closes it after one
+    assert "offline" not in live.page.evaluate("document.querySelector('.live').states")
+    assert live.page.locator(".status").text_content() == ""

@@ -5,7 +5,8 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from concurrent.futures import CancelledError
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from fakes import FakeEngine
 from fastapi import FastAPI
 from mos.world import World
 from starlette.testclient import TestClient
+from starlette.websockets import WebSocketDisconnect
 from ui.owner_site import Site
 
 from studio.mos.store.database import Store
@@ -68,14 +70,42 @@ HOSTILE = (
 )
 
 
+KEY = "a-key-that-nobody-guesses"
+# What a studio with a key answers to those who have not shown it: raters bring a signed link, then a token.
+WITHOUT_KEY = {
+    "/rate",
+    "/mos/greet",
+    "/mos/join",
+    "/mos/next",
+    "/mos/stage",
+    "/mos/answer",
+    "/mos/withdraw",
+    "/mos/clip/{trial}/{slot:small}/{key}",
+    "/mos/headphones/{index:small}",
+    "/mos/live",
+    "/assets/{path:path}",
+    "/static/{path:path}",
+    "/theme.css",
+    "/favicon.ico",
+}
+
+
+def whole_app(folder: Path, **settings: Any) -> Iterator[FastAPI]:
+    """As ``studio app`` makes it, on the engine that speaks tones."""
+    world = World(Store(f"sqlite:///{folder / 'studio.sqlite'}"), folder / "clips")
+    engine, chosen = FakeEngine(), ServeSettings(traces_folder=folder / "traces", **settings)
+    yield mount(create_app(engine, chosen, listening=world.listening), engine, chosen, world.listening)
+    world.listening.close()
+
+
 @pytest.fixture(scope="module")
 def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FastAPI]:
-    """The whole app, as ``studio app`` makes it, on the engine that speaks tones."""
-    folder = tmp_path_factory.mktemp("app")
-    world = World(Store(f"sqlite:///{folder / 'studio.sqlite'}"), folder / "clips")
-    engine, settings = FakeEngine(), ServeSettings(traces_folder=folder / "traces")
-    yield mount(create_app(engine, settings, listening=world.listening), engine, settings, world.listening)
-    world.listening.close()
+    yield from whole_app(tmp_path_factory.mktemp("app"))
+
+
+@pytest.fixture(scope="module")
+def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FastAPI]:
+    yield from whole_app(tmp_path_factory.mktemp("keyed"), key=KEY)
 
 
 def gradio_of(mounted: Any) -> Any:
@@ -108,31 +138,82 @@ def filled(path: str, hostile: str) -> str:
     return out
 
 
-def test_every_route_is_listed_or_is_not_there(app: FastAPI) -> None:
-    client = TestClient(app, base_url="http://127.0.0.1:7860", raise_server_exceptions=False)
-    found = sorted(set(every_route(app)))
+def the_list(found: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
+    """What is open, the scripts with the digest that is in their address today."""
+    return FOR_ANYONE | WITH_TOKEN | {(m, p) for m, p in found if p.startswith("/studio-assets/")}
+
+
+def client_of(app: FastAPI) -> TestClient:
+    return TestClient(app, base_url="http://127.0.0.1:7860", raise_server_exceptions=False, follow_redirects=False)
+
+
+def test_the_list_names_what_is_there(app: FastAPI) -> None:
+    found = set(every_route(app))
     assert len(found) > 80, "the tables were not found"
     assert {path for method, path in found if method == "SOCKET"} == SOCKETS
-    asset = {(m, p) for m, p in found if p.startswith("/studio-assets/")}
-    known = FOR_ANYONE | WITH_TOKEN | asset
-    assert known - set(found) == set(), "the list names what is not there"
-    for method, path in found:
-        if method == "SOCKET" or path == "/gradio_api/heartbeat/{session_hash}":
+    assert the_list(found) - found == set()
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "its own"])
+def test_every_route_is_listed_or_is_not_there(app: FastAPI, method: str) -> None:
+    """Ours and Gradio's, asked as they want it and as they do not, with hostile words in every place."""
+    client, known = client_of(app), the_list(every_route(app))
+    for its_own, path in sorted(set(every_route(app))):
+        asked = its_own if method == "its own" else method
+        if asked == "SOCKET" or path.startswith("/gradio_api/heartbeat/"):  # it answers for ever
             continue
         for hostile in HOSTILE:
             for token in ("", "wrong"):
                 headers = {"Authorization": f"Bearer {token}"} if token else {}
-                body = {"data": [hostile], "path": hostile, "url": hostile} if method not in ("GET", "HEAD") else None
-                said = client.request(method, filled(path, hostile), headers=headers, json=body, follow_redirects=False)
-                where = f"{method} {path} with {hostile[:30]!r}: {said.status_code} {said.text[:80]!r}"
-                if (method, path) in WITH_TOKEN:
+                body = {"data": [hostile], "path": hostile, "url": hostile}
+                said = client.request(asked, filled(path, hostile), headers=headers, json=body)
+                where = f"{asked} {path} with {hostile[:30]!r}: {said.status_code} {said.text[:80]!r}"
+                assert "root:" not in said.text, where
+                if (asked, path) in WITH_TOKEN:
                     assert said.status_code in (403, 404, 405, 429), where
-                elif (method, path) in known:
+                elif (asked, path) in known:
                     assert said.status_code in (200, 404, 405, 422, 429), where
                 else:
                     assert said.status_code in (404, 405), where
                     assert said.text in (NOTHING, "") or said.status_code == 405 or "{" in path, where
-                assert "root:" not in said.text, where
+
+
+def opens(client: TestClient, path: str, *, enter: bool = False) -> bool:
+    """Whether there is a socket; to a rater's a wrong token is sent."""
+    try:
+        with client.websocket_connect(f"ws://127.0.0.1:7860{filled(path, '1')}") as ws:
+            if enter:
+                ws.send_json({"type": "enter", "token": "wrong"})
+                assert ws.receive_json()["code"] in ("forbidden", "too_many")
+    except WebSocketDisconnect:
+        return False
+    except CancelledError:  # how the client ends a session that is still at its end
+        pass
+    return True
+
+
+def test_sockets_are_listed_or_are_not_there(app: FastAPI) -> None:
+    """Every address is tried as a socket, also those that only answer requests."""
+    client = client_of(app)
+    paths = {path for _, path in every_route(app)}
+    assert {path for path in paths if opens(client, path, enter=path == "/mos/live")} == SOCKETS
+
+
+def test_with_a_key_only_raters_get_in(keyed: FastAPI) -> None:
+    """Of every route, asked without the key: what answers is listed, everything else wants it."""
+    client = client_of(keyed)
+    for method, path in sorted(set(every_route(keyed))):
+        if method == "SOCKET":
+            assert opens(client, path) == (path in WITHOUT_KEY), path
+            continue
+        for hostile in ("1", "%2e%2e%2fresults", "..%2f..%2fresults"):
+            said = client.request(method, filled(path, hostile), json={})
+            wants_key = said.status_code == 403 and '"no_key"' in said.text
+            may = path in WITHOUT_KEY or path.startswith("/studio-assets/")
+            if said.request.method != "HEAD":
+                assert wants_key != may, f"{method} {path} with {hostile}: {said.status_code} {said.text[:80]}"
+    for path in ("/", "/results", "/health", "/api/voices"):
+        assert client.get(path, headers={"X-Studio-Key": KEY}).status_code == 200
 
 
 def refused(site: Site, path: str, data: bytes | None = None, **headers: str) -> int:

@@ -14,6 +14,7 @@ from studio.mos.store.sounds import MAX_FILE_BYTES
 SOUNDS = (".wav", ".flac")
 MAX_SYSTEMS, MAX_ITEMS, MAX_FILES = 100, 10_000, 50_000
 MAX_TEXT_CHARS = 4000
+MAX_TRACE_BYTES = 1 << 29
 SYSTEM_ROLES = ("test", "reference", "anchor")
 ITEM_ROLES = ("test", "training", "trap", "gold")
 _THERE = "the campaign"
@@ -142,7 +143,7 @@ class Draft:
         self._places["file", item, system] = where
         self.files[item, system] = self._sound(where, file)
         if trace is not None:
-            self.traces[item, system] = self.inside(where, trace)
+            self.traces[item, system] = self._trace(where, trace)
 
     def finish(self) -> Manifest:
         """The whole manifest. Raises BadFile naming all that is missing."""
@@ -218,6 +219,14 @@ class Draft:
             raise BadFile(f"{where}: {file!r} leads out of the folder {root.name!r}", "copy the file into it")
         if not path.exists():
             raise BadFile(f"{where}: there is no file {file!r}", "paths are relative to the manifest")
+        return path
+
+    def _trace(self, where: str, file: str) -> Path:
+        path = self.inside(where, file)
+        if not path.is_file() or path.suffix != ".trace":
+            raise BadFile(f"{where}: {file!r} is not a trace", "name a file that ends in .trace, or leave it out")
+        if path.stat().st_size > MAX_TRACE_BYTES:
+            raise BadFile(f"{where}: {file!r} is over {MAX_TRACE_BYTES // 2**20} MiB", "leave it out")
         return path
 
     def _sound(self, where: str, file: str) -> Path:

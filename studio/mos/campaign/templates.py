@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from studio.core.errors import BadFile, BadOption
+from studio.core.files import MAX_SETTINGS_BYTES, read_bounded
 from studio.mos.campaign.config import CampaignConfig, from_json, to_json
 
 _FOLDER = Path(__file__).parents[1] / "presets"
@@ -44,7 +45,7 @@ def with_settings(name: str, path: Path | None) -> CampaignConfig:
     if path is None:
         return config
     try:
-        own = tomllib.loads(path.read_text(encoding="utf-8"))
+        own = tomllib.loads(read_bounded(path, MAX_SETTINGS_BYTES).decode("utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise BadFile(f"the settings {path} cannot be read: {error}", "give a TOML file with --config") from error
     return from_json(_merged(to_json(config), own))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from studio.core.errors import BadFile, BadOption
+from studio.core.files import read_bounded
 from studio.mos.campaign.draft import SOUNDS, Draft, Manifest
 from studio.mos.campaign.names import read_tags
 
@@ -197,15 +198,11 @@ def _entries(lists: dict[str, Any], key: str, name: str) -> Iterator[tuple[str, 
 
 
 def _text_of(path: Path) -> str:
-    """A manifest's text; its size is looked at first."""
+    """A manifest's text: it names sounds, it does not hold them, and so is short."""
     try:
-        if path.stat().st_size > MAX_MANIFEST_BYTES:
-            raise BadFile(
-                f"{path.name} is over {MAX_MANIFEST_BYTES // 2**20} MiB",
-                "a manifest names sounds, it does not hold them",
-            )
-        return path.read_text(encoding="utf-8-sig")
+        return read_bounded(path, MAX_MANIFEST_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise BadFile(f"{path.name} is not UTF-8", "save it as UTF-8") from error
     except OSError as error:
-        raise BadFile(f"{path.name} cannot be read: {error.strerror}", "check the path and its permissions") from error
+        hint = "check the path and its permissions; a manifest names sounds, it does not hold them"
+        raise BadFile(f"{path.name} cannot be read: {error.strerror}", hint) from error

@@ -17,12 +17,13 @@ from studio.mos.store.tables.raters import Rater
 from studio.mos.store.tables.stimuli import Clip, Stimulus
 from studio.mos.store.tables.trials import Slot, Trial
 
+MAX_ATTEMPTS = 10  # at one screen; what comes after is kept nowhere
 _SLACK_MS = 250.0  # players report in steps, and the last one may be missing
 
 
 def take_answer(session: Session, run: Running, rater: Rater, answer: AnswerCreate) -> AnswerPublic:
     """Keep an answer. The first for a screen counts; the same one sent again is acknowledged again and changes nothing;
-    another one (a second tab) is kept as a further attempt that does not count.
+    another one (a second tab) is kept as a further attempt that does not count, up to MAX_ATTEMPTS.
 
     Raises:
         Forbidden: the screen is not this rater's.
@@ -39,6 +40,8 @@ def take_answer(session: Session, run: Running, rater: Rater, answer: AnswerCrea
             return AnswerPublic(trial=trial.id, attempt=known.attempt, counted=bool(known.counted), repeated=True)
     if rater.stage == "withdrawn":
         raise NotThisStage("you have left this test", "nothing more is kept of you")
+    if len(before) >= MAX_ATTEMPTS:
+        return AnswerPublic(trial=trial.id, attempt=len(before), counted=False)
     slots = session.exec(select(Slot).where(Slot.trial_id == trial.id).order_by(col(Slot.slot))).all()
     judged = sum(s.place == "candidate" for s in slots)
     marks = run.kind.validate(run.config, judged, answer)

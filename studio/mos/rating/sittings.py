@@ -17,6 +17,7 @@ from studio.mos.campaign.config import CampaignConfig
 from studio.mos.rating import headphones
 from studio.mos.rating.campaigns import NotOpen, Running
 from studio.mos.rating.dealing import give_trials, has_trials, release
+from studio.mos.store.access import TooMany
 from studio.mos.store.tables.answers import Answer
 from studio.mos.store.tables.campaigns import Campaign
 from studio.mos.store.tables.raters import Passage, Rater
@@ -24,7 +25,9 @@ from studio.mos.store.tables.trials import Trial
 
 BEFORE_TRIALS = ("consent", "screening", "instructions", "headphones", "level")
 ENDS = ("done", "screened_out", "withdrawn", "full")
+MAX_UNFINISHED = 5000  # raters of one campaign who began within a day: one link makes no more rows than that
 _TRIES = 2  # at the headphone check
+_DAY_S = 86_400.0
 
 
 class NotThisStage(StudioError):
@@ -56,10 +59,15 @@ def stages(config: CampaignConfig) -> list[str]:
 def join(
     session: Session, run: Running, identity: str, role: str, panel: dict[str, str], device: dict[str, Any]
 ) -> Rater:
-    """The rater of an identity, made when new: the same identity is the same sitting, on any browser."""
+    """The rater of an identity, made when new: the same identity is the same sitting, on any browser.
+
+    Raises:
+        TooMany: as many as there may be have begun within a day and not finished.
+    """
     rater = session.exec(select(Rater).where(Rater.campaign_id == run.id, Rater.identity == identity)).first()
     now = time.time()
     if rater is None:
+        _check_room(session, run.id, role, now)
         rater = Rater(
             campaign_id=run.id,
             identity=identity,
@@ -125,8 +133,19 @@ def check_open(session: Session, rater: Rater) -> None:
             raise NotOpen("this test takes nobody new", "ask the people who run it")
 
 
+def _check_room(session: Session, campaign_id: int, role: str, now: float) -> None:
+    begun = select(func.count()).where(Rater.campaign_id == campaign_id, Rater.role == role)
+    unfinished = begun.where(col(Rater.finished_at).is_(None), Rater.joined_at > now - _DAY_S)
+    if session.exec(unfinished).one() >= MAX_UNFINISHED:
+        raise TooMany(
+            f"{MAX_UNFINISHED} people have begun this test today and not finished it", "come back later", 3600
+        )
+
+
 def withdraw(session: Session, rater: Rater) -> None:
     """A rater leaves: what they answered stays until they ask to be forgotten; open screens go to others."""
+    if rater.stage == "withdrawn":
+        return
     session.add(
         Passage(rater_id=_id(rater), stage=rater.stage, verdict="unknown", at=time.time(), data='{"withdrew": true}')
     )

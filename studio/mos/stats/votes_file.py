@@ -1,15 +1,20 @@
 """Votes out of a CSV file; of the studio's own export exactly those that the analysis counts."""
 
 import csv
+import io
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
 from studio.core.errors import BadFile
+from studio.core.files import read_bounded
 from studio.mos.stats.columns import OUTCOMES, Vote, Votes, votes_from_rows
 
 EXPORTED = ("role", "counted", "use", "question", "system_a", "system_b", "outcome", "rater", "item", "campaign")
 _LINE_1 = "line 1 must be a,b,outcome and, if wanted, rater and item"
+
+
+MAX_VOTES_BYTES = 1 << 28
 
 
 def votes_from_csv(path: Path, campaign: str = "", tag: str = "") -> tuple[Votes, dict[str, int]]:
@@ -32,8 +37,8 @@ def votes_from_csv(path: Path, campaign: str = "", tag: str = "") -> tuple[Votes
             holds several campaigns, whose scores cannot be compared.
     """
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            rows, left_out = _lines(csv.DictReader(file, strict=True), path.name, campaign, tag)
+        text = read_bounded(path, MAX_VOTES_BYTES).decode("utf-8-sig")
+        rows, left_out = _lines(csv.DictReader(io.StringIO(text, newline=""), strict=True), path.name, campaign, tag)
     except FileNotFoundError as error:
         raise BadFile(f"there is no file {path}", "check the path") from error
     except (OSError, UnicodeDecodeError, csv.Error) as error:

@@ -9,7 +9,8 @@ import secrets
 import time
 from base64 import urlsafe_b64encode
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import ceil
 
@@ -18,6 +19,8 @@ from sqlmodel import Session
 from studio.core.errors import StudioError
 from studio.mos.store.database import Store
 from studio.mos.store.tables.secrets import Secret
+
+WRONG_BURST, WRONG_PER_S = 10, 10 / 60  # forged links, tokens and addresses of one network address
 
 
 class Forbidden(StudioError):
@@ -43,6 +46,7 @@ class Access:
         key, self.first_token = store.write_now(_prepare)
         self._key = bytes.fromhex(key)
         self._store = store
+        self._wrong = Limit(burst=WRONG_BURST, per_second=WRONG_PER_S)
 
     def link_key(self, campaign_id: int, role: str) -> str:
         """The signature in a campaign's link; ``role`` is panel or preview."""
@@ -91,6 +95,19 @@ class Access:
         assert row is not None, "made at first start"
         if not _same(row.value, _sha(token)):
             raise Forbidden("the owner's token is wrong", "`studio campaign token` makes a new one")
+
+    @contextmanager
+    def watched(self, address: str) -> Generator[None]:
+        """Count what is forged by the network address that it comes from; who brings the right thing is not counted.
+
+        Raises:
+            TooMany: instead of Forbidden, once too many came from there.
+        """
+        try:
+            yield
+        except Forbidden:
+            self._wrong.take(address)
+            raise
 
     def new_owner_token(self) -> str:
         """Replace the owner's token and answer the new one: it is shown once and stored only as a hash."""

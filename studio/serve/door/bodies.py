@@ -87,7 +87,6 @@ async def _refuse(receive: Receive, send: Send, status: int, code: str, message:
     headers = [
         (b"content-type", b"application/json"),
         (b"content-length", str(len(body)).encode()),
-        (b"x-content-type-options", b"nosniff"),
         (b"connection", b"close"),
     ]
     await send({"type": "http.response.start", "status": status, "headers": headers})

@@ -1,6 +1,8 @@
 """Connections as uvicorn serves them, bounded: half a request, a reader that stands still and a flood of frames end."""
 
 import asyncio
+import ipaddress
+from collections.abc import Sequence
 from typing import Any
 
 import h11
@@ -9,12 +11,15 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import Frame
 
+from studio.mos.store.access import Limit, TooMany
+from studio.serve.door.addresses import network_of
 from studio.serve.door.key import is_loopback
 from studio.serve.door.rates import Bucket
 
 HEAD_S = 10.0  # until a request's head must be there, whole
 STALL_S = 30.0  # an answer that nobody takes further for so long is given up
 LINGER_S = 5.0
+UPGRADES_BURST, UPGRADES_PER_S = 100, 20  # sockets that one network address opens
 CONTROLS_PER_S = 20  # of one socket; a browser sends no control frame but answers to ours
 _SLICE_BYTES = 2048  # parsed at once, before the frames in it are counted
 _FULL = (
@@ -44,16 +49,20 @@ class _Alarm:
 class Http(H11Protocol):
     """uvicorn's HTTP, which waits for ever for the rest of a head, and for a reader who takes nothing.
 
-    Connections are counted: of all, and of one network address, unless it is this machine's own.
+    Connections are counted: of all, and of one network address, unless it is this machine's own. So are sockets that an
+    address opens in a short time, before anything is made for them.
     """
 
     max_connections = 1000
     max_of_one_address = 500
+    upgrades = Limit(burst=UPGRADES_BURST, per_second=UPGRADES_PER_S)
+    proxies: Sequence[ipaddress.IPv4Network | ipaddress.IPv6Network] = ()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._head = _Alarm(self.loop, HEAD_S, self._too_slow)
         self._stall = _Alarm(self.loop, STALL_S, transport.abort)
+        self.network = network_of(self.client[0]) if self.client else ""
         if self._is_one_too_many():
             transport.write(_FULL)
             transport.close()
@@ -77,6 +86,12 @@ class Http(H11Protocol):
 
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
         self._head.stop()
+        try:
+            self.upgrades.take(self.network)
+        except TooMany:
+            self.transport.write(_FULL)
+            self.transport.close()
+            return
         super().handle_websocket_upgrade(event)
 
     def pause_writing(self) -> None:
@@ -101,15 +116,21 @@ class Http(H11Protocol):
             self.transport.write(b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
             self.transport.close()
 
+    def _is_proxy(self) -> bool:
+        if not self.proxies or not self.client:
+            return False
+        try:
+            address = ipaddress.ip_address(self.client[0])
+        except ValueError:  # a socket of this machine
+            return False
+        return any(address in network for network in self.proxies)
+
     def _is_one_too_many(self) -> bool:
         if len(self.connections) > self.max_connections:
             return True
-        address = self.client[0] if self.client else ""
-        if is_loopback(address):
+        if is_loopback(self.network) or self._is_proxy():
             return False
-        return sum(one.client is not None and one.client[0] == address for one in self.connections) > (
-            self.max_of_one_address
-        )
+        return sum(getattr(one, "network", "") == self.network for one in self.connections) > self.max_of_one_address
 
 
 class Socket(WebSocketsSansIOProtocol):
@@ -123,6 +144,7 @@ class Socket(WebSocketsSansIOProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
+        self.network = network_of(self.client[0]) if self.client else ""
         self._frames, self._controls = Bucket(self.frames_per_s), Bucket(CONTROLS_PER_S)
         self._is_flood = False
 
@@ -134,11 +156,12 @@ class Socket(WebSocketsSansIOProtocol):
                 self.transport.close()
             return
         for at in range(0, len(data), _SLICE_BYTES):
-            if self.transport.is_closing() or self.close_sent:
+            if self.transport.is_closing():
                 return
             super().data_received(data[at : at + _SLICE_BYTES])
             if self._is_flood:
                 self._fail(1008, "too many frames")
+                self.transport.close()
                 return
 
     def shutdown(self) -> None:

@@ -34,7 +34,7 @@ class Guard:
         if kind != "http.response" and kind not in scope.get("extensions", {}):
             await send({"type": "websocket.close", "code": 1008, "reason": refusal[:100]})
             return
-        headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"x-content-type-options", b"nosniff")]
+        headers = [(b"content-type", b"text/plain; charset=utf-8")]
         await send({"type": f"{kind}.start", "status": 403, "headers": headers})
         await send({"type": f"{kind}.body", "body": refusal.encode()})
 

@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from studio.mos.store.access import Limit
+from studio.serve.door.addresses import network_of
 
 HEADER = "x-studio-key"
 WRONG_BURST, WRONG_PER_S = 10, 10 / 60  # of one network address
@@ -75,7 +76,7 @@ class Keyed:
             await self._app(scope, receive, send)
             return
         given = self._given(scope)
-        client = scope["client"][0] if scope.get("client") else ""
+        client = network_of(scope["client"][0]) if scope.get("client") else ""
         if given is None:
             await _refuse(scope, send, 403, _OPEN_THE_LINK)
         elif self._wrong.is_over(client):
@@ -142,7 +143,7 @@ async def _refuse(scope: Scope, send: Send, status: int, why: str) -> None:
     else:
         code = "no_key" if status == 403 else "too_many"
         media_type, body = b"application/json", json.dumps({"code": code, "message": why})
-    headers = [(b"content-type", media_type), (b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff")]
+    headers = [(b"content-type", media_type), (b"cache-control", b"no-store")]
     if status == 429:
         headers.append((b"retry-after", str(round(1 / WRONG_PER_S)).encode()))
     await send({"type": f"{kind}.start", "status": status, "headers": headers})

@@ -36,14 +36,14 @@ element.addEventListener('click', async (event) => {
 def build(owner: Owner) -> None:
     """Put the page into the surrounding Blocks."""
 
-    def refresh(token: str) -> tuple[str, str]:
-        message, found = owner.call(token, lambda: _rows(owner))
+    def refresh(token: str, request: gr.Request) -> tuple[str, str]:
+        message, found = owner.call(token, request, lambda: _rows(owner))
         return (message, "") if found is None else (message if found else notice(_NONE, "info"), _list(found))
 
-    def tick(token: str) -> tuple[Any, Any]:
-        return refresh(token) if token else (gr.skip(), gr.skip())
+    def tick(token: str, request: gr.Request) -> tuple[Any, Any]:
+        return refresh(token, request) if token else (gr.skip(), gr.skip())
 
-    def change(token: str, event: gr.EventData) -> tuple[str, str]:
+    def change(token: str, event: gr.EventData, request: gr.Request) -> tuple[str, str]:
         asked = event._data if isinstance(event._data, dict) else {}
 
         def work() -> list[dict[str, Any]]:
@@ -52,7 +52,7 @@ def build(owner: Owner) -> None:
             owner.listening.forget_running()
             return _rows(owner)
 
-        message, found = owner.call(token, work)
+        message, found = owner.call(token, request, work)
         return message, _list(found or [])
 
     def demo() -> str:

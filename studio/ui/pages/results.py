@@ -2,7 +2,7 @@
 
 import itertools
 import tempfile
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -82,18 +82,20 @@ def build(owner: Owner) -> None:
     inputs = [token, campaign, everyone, seen]
     outputs = [message, head, files, *plots, tables, seen]
 
-    def view(token: str, name: str, everyone: bool, seen: Any) -> list[Any]:
-        return _view(owner, token, name, everyone, seen)
+    def view(token: str, name: str, everyone: bool, seen: Any, request: gr.Request) -> list[Any]:
+        return _view(owner, token, request, name, everyone, seen)
 
-    def anew(token: str, name: str, everyone: bool, _: Any) -> list[Any]:
-        return _view(owner, token, name, everyone, None)
+    def anew(token: str, name: str, everyone: bool, _: Any, request: gr.Request) -> list[Any]:
+        return _view(owner, token, request, name, everyone, None)
 
-    def names(token: str, name: str) -> tuple[str, Any]:
-        return _names(owner, token, name)
+    def names(token: str, name: str, request: gr.Request) -> tuple[str, Any]:
+        return _names(owner, token, request, name)
 
-    def save(kind: str, token: str, name: str, everyone: bool) -> tuple[str, Any]:
-        message, found = owner.call(token, lambda: _file(owner, kind, name, everyone))
-        return message, found
+    def saves_as(kind: str) -> Callable[[str, str, bool, gr.Request], tuple[str, Any]]:
+        def save(token: str, name: str, everyone: bool, request: gr.Request) -> tuple[str, Any]:
+            return owner.call(token, request, lambda: _file(owner, kind, name, everyone))
+
+        return save
 
     opened = on_open(_OPENED_JS, [token, campaign]).then(names, [token, campaign], [message, campaign], **QUIET)
     opened.then(anew, inputs, outputs, **QUIET)
@@ -102,24 +104,28 @@ def build(owner: Owner) -> None:
     gr.on([campaign.input, everyone.input], anew, inputs, outputs, **QUIET)
     gr.Timer(_EVERY_S).tick(view, inputs, outputs, **QUIET)
     for kind, button in saves.items():
-        button.click(partial(save, kind), [token, campaign, everyone], [message, file], **QUIET)
+        button.click(saves_as(kind), [token, campaign, everyone], [message, file], **QUIET)
 
 
-def _names(owner: Owner, token: str, name: str) -> tuple[str, Any]:
+def _names(owner: Owner, token: str, request: gr.Request, name: str) -> tuple[str, Any]:
     def work() -> list[str]:
         with owner.listening.store.read() as session:
             return last_answered_first(session)
 
-    message, found = owner.call(token, work)
+    message, found = owner.call(token, request, work)
     if found is None:
         return message, gr.Dropdown(choices=[])
     chosen = name or (found[0] if found else "")
     return ("" if found else notice(_NONE, "info")), gr.Dropdown(choices=found, value=chosen or None)
 
 
-def _view(owner: Owner, token: str, name: str, everyone: bool, seen: Any) -> list[Any]:
+def _view(owner: Owner, token: str, request: gr.Request, name: str, everyone: bool, seen: Any) -> list[Any]:
     """Everything there is to see; nothing is sent again while nothing has changed."""
-    message, found = owner.call(token, lambda: owner.snapshots.get(str(name), bool(everyone)) if name else None)
+
+    def work() -> Any:
+        return owner.snapshots.get(str(name), bool(everyone)) if name else None
+
+    message, found = owner.call(token, request, work)
     if found is None:
         return _nothing(message or gr.skip())  # without a campaign chosen, what was said of that stays
     stamp, results = found

@@ -8,7 +8,7 @@ const SILENT = -1; // no mark: nobody asks here when the first sound left the pl
 
 class Line {
   constructor(url, token, post) {
-    Object.assign(this, { token, post, next: 1, take: null });
+    Object.assign(this, { token, post, next: 1, take: null, woken: null });
     this.feed = new Feed(this);
     this.socket = new Socket(url, this);
   }
@@ -22,17 +22,27 @@ class Line {
     this.drop("lost");
   }
 
+  isBusy() {
+    return this.take !== null;
+  }
+
   packet(buffer) {
     const p = parsePacket(buffer);
     if (p && p.utterance === this.take?.id) this.feed.packet(p, SILENT);
   }
 
   text(m) {
-    if (m.type === "entered") return this.post({ type: "state", isOpen: true });
+    if (m.type === "entered") return this.entered();
     if (m.type === "error" && m.utterance === undefined && !this.take) return this.post({ type: "refused", message: m.message });
     const { take } = this;
     if (!take || (m.utterance !== undefined && m.utterance !== take.id)) return undefined;
     return HEARD[m.type]?.(this, m, take);
+  }
+
+  entered() {
+    this.post({ type: "state", isOpen: true });
+    if (this.woken) this.begin(this.woken);
+    this.woken = null;
   }
 
   settle() {
@@ -78,6 +88,10 @@ class Line {
   // --- what the rater does ----------------------------------------------------------------------
 
   begin({ trial, slot, rateHz }) {
+    if (this.socket.isAsleep) {
+      this.woken = { trial, slot, rateHz };
+      return this.socket.wake();
+    }
     this.take = { id: this.next++, slot, rateHz, keptSamples: 0, isOpen: false, isOut: false };
     this.feed.begin();
     this.say({ type: "take", trial, slot });
@@ -88,6 +102,7 @@ class Line {
   }
 
   stop() {
+    this.woken = null;
     if (!this.take) return;
     this.say({ type: "cancel" });
     this.take = null;

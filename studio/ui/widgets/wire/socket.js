@@ -2,9 +2,13 @@
 
 const FIRST_RETRY_MS = 400;
 const LONGEST_RETRY_MS = 5000;
+const IDLE = 4000; // the server's close code for a socket on which nothing was spoken for long
 
 export class Socket {
-  /** `on` has text(object), packet(ArrayBuffer), state("connecting" | "open" | "lost", retry_ms). */
+  /**
+   * `on` has text(object), packet(ArrayBuffer), state("open" | "lost", retry_ms), isBusy(). A socket that the server closed
+   * because it was idle stays closed, and nobody is told, until wake() is called.
+   */
   constructor(url, on) {
     this.url = url;
     this.on = on;
@@ -13,6 +17,7 @@ export class Socket {
   }
 
   connect() {
+    this.isAsleep = false;
     clearTimeout(this.timer);
     const socket = (this.socket = new WebSocket(this.url));
     socket.binaryType = "arraybuffer";
@@ -24,8 +29,10 @@ export class Socket {
       this.retryMs = FIRST_RETRY_MS;
       this.on.state("open");
     };
-    socket.onclose = () => {
+    socket.onclose = ({ code }) => {
       if (socket !== this.socket) return;
+      this.isAsleep = code === IDLE && !this.on.isBusy();
+      if (this.isAsleep) return;
       this.on.state("lost", this.retryMs);
       this.timer = setTimeout(() => this.connect(), this.retryMs);
       this.retryMs = Math.min(LONGEST_RETRY_MS, this.retryMs * 1.7);
@@ -34,6 +41,11 @@ export class Socket {
 
   get isOpen() {
     return this.socket.readyState === WebSocket.OPEN;
+  }
+
+  /** Connect again where the socket was closed because it was idle; says "open" when it is. */
+  wake() {
+    if (this.isAsleep) this.connect();
   }
 
   send(message) {

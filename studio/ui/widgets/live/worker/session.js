@@ -42,6 +42,10 @@ export class Session {
     else if (this.phase === "waiting" && this.retry) this.again();
   }
 
+  isBusy() {
+    return this.current !== null && !this.current.ended;
+  }
+
   text(m) {
     if (m.type === "hello") return this.post(m);
     const u = this.current;
@@ -282,7 +286,10 @@ export class Session {
 
   open(mode, source, restart) {
     this.mode = mode;
-    if (!this.socket.isOpen) return void this.wait(restart);
+    if (!this.socket.isOpen) {
+      this.socket.wake();
+      return void this.wait(restart);
+    }
     this.restart = restart;
     const u = (this.current = new Utterance(this.nextId++, source, this.rateHz));
     u.mode = mode;

@@ -1,0 +1,328 @@
+"""The doors of a server, each tried with so many hostile requests or messages; run as processes beside each other."""
+
+import base64
+import json
+import logging
+import os
+import random
+import socket
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
+from hypothesis.errors import Unsatisfiable
+from websockets.exceptions import WebSocketException
+from websockets.sync.client import ClientConnection, connect
+
+from studio.bench.mos.site import CAMPAIGN
+from studio.bench.robustness.hostile import changed, noise, numbers, raw_json, texts, values
+from studio.bench.robustness.target import HELD_S, Line, Target, filled
+
+MESSAGES = 40  # to one socket
+_MAY_BE = {501, 503}  # of the answers from 500 on: what is not there, and what has no room just now
+_KEPT = 5  # of what went wrong, as examples
+
+
+@dataclass
+class Outcome:
+    """What came of so many tries of one door.
+
+    Attributes:
+        wrong: what no answer may be, with what was sent: the first few.
+    """
+
+    door: str
+    sent: int = 0
+    answers: Counter[str] = field(default_factory=Counter[str])
+    wrong: list[str] = field(default_factory=list[str])
+    wrongs: int = 0
+
+    def took(self, status: int, what: str, said: str = "") -> None:
+        """Count an answer."""
+        self.sent += 1
+        self.answers[str(status)] += 1
+        if status == -1 or (status >= 500 and status not in _MAY_BE):
+            self.note(f"{status} to {what}: {said}")
+
+    def note(self, what: str) -> None:
+        """Count something that must not be."""
+        self.wrongs += 1
+        if len(self.wrong) < _KEPT:
+            self.wrong.append(ascii(what)[:400])
+
+
+def tried(examples: int, number: int, strategy: st.SearchStrategy[Any], take: Callable[[Any], None]) -> None:
+    """Give so many examples of a strategy to a function."""
+    if examples < 1:
+        return
+
+    @seed(number)
+    @settings(
+        max_examples=examples,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(strategy)
+    def go(example: Any) -> None:
+        take(example)
+
+    with suppress(Unsatisfiable):  # no case of that kind, where a schema allows everything
+        go()
+
+
+# --- requests ------------------------------------------------------------------------------------
+
+
+def our_routes(target: Target, count: int, number: int) -> Outcome:
+    """Schemathesis on the schema of our own routes: cases that fit it, and cases that do not."""
+    import schemathesis
+    from schemathesis.generation import GenerationMode
+
+    out, line, rng = Outcome("our routes"), Line(target.port), random.Random(number)
+    operations = [found.ok() for found in schemathesis.openapi.from_dict(target.routes.schema).get_all_operations()]
+    modes = (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
+    each = max(1, count // (len(operations) * len(modes)))
+
+    def take(case: Any) -> None:
+        path, token = case.formatted_path, rng.choice(target.tokens)
+        path = path.replace("first", CAMPAIGN) if rng.random() < 0.5 else path
+        query = _query(case.query)
+        body = case.body if isinstance(case.body, dict | list | str | int | float | bool) else None
+        if isinstance(body, dict) and rng.random() < 0.5:  # let it through the door
+            body = body | {k: v for k, v in {"campaign": CAMPAIGN, "key": target.key}.items() if k in body}
+        with suppress(UnicodeError, ValueError):  # what cannot be an address or a body is never sent
+            out.took(*_with(line, case.method, f"{path}?{query}" if query else path, body, token))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for place, operation in enumerate(operations):
+            for mode in modes:
+                tried(each, number + place, operation.as_strategy(generation_mode=mode), take)
+    line.close()
+    return out
+
+
+def _query(given: Any) -> str:
+    from urllib.parse import urlencode
+
+    return urlencode(dict(given or {}), doseq=True, errors="replace")
+
+
+def _with(line: Line, method: str, path: str, body: Any, token: str) -> tuple[int, str, str]:
+    """Ask; answers the status, what was asked, and what was said."""
+    token = token.encode("latin-1", "replace").decode("latin-1")
+    status, said = line.ask(method, path, body, token)
+    return status, f"{method} {path[:200]} {json.dumps(body)[:300]}", said[:200]
+
+
+def mounted_routes(target: Target, count: int, number: int) -> Outcome:
+    """Every route that Gradio brings, hostile words in their places; and calls that nearly are those of our pages."""
+    out, line = Outcome("mounted routes"), Line(target.port)
+    call = {"data": [""], "fn_index": 2, "session_hash": "abc", "event_data": None, "trigger_id": 8}
+    methods = ["GET", "POST", "HEAD", "PUT", "DELETE", "OPTIONS"]
+
+    def request(drawn: tuple[tuple[str, str], str, list[str], Any, str]) -> None:
+        (method, path), other, words, body, token = drawn
+        with suppress(UnicodeError, ValueError):
+            out.took(*_with(line, other or method, filled(path, words), body, token))
+
+    def join(body: Mapping[str, Any]) -> None:
+        with suppress(UnicodeError, ValueError):
+            out.took(*_with(line, "POST", "/gradio_api/queue/join", body, ""))
+
+    def listen(session: str) -> None:
+        out.took(*_with(line, "GET", f"/gradio_api/queue/data?session_hash={session}", None, ""))
+
+    walk = st.tuples(
+        st.sampled_from(target.routes.mounted),
+        st.sampled_from(["", *methods]),
+        st.lists(texts().filter(_fits_an_address), min_size=1, max_size=3),
+        st.one_of(st.none(), values()),
+        st.sampled_from(target.tokens),
+    )
+    calls = st.integers(0, 30).flatmap(lambda n: changed(call | {"fn_index": n, "data": [""] * (n % 5)}))
+    tried(count // 2, number, walk, request)
+    tried(count - count // 2 - 20, number, calls, join)
+    tried(20, number, st.sampled_from(["abc", "nobody", "x" * 64]), listen)
+    line.close()
+    return out
+
+
+def _fits_an_address(text: str) -> bool:
+    return text.encode("utf-8", "replace").decode("utf-8") == text
+
+
+def raw_http(target: Target, count: int, number: int) -> Outcome:
+    """Bytes that are nearly HTTP."""
+    out = Outcome("raw http")
+    good = b"POST /mos/join HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}"
+    parts = (
+        b"\x00", b"\r\n", b"\n\n", b":", b" ", b"%00", b"\xff\xfe", b"HTTP/9.9", b"Host: x\r\n", b"Upgrade: h2c\r\n",
+        b"Content-Length: -1\r\n", b"Content-Length: 9" + b"9" * 30, b"Transfer-Encoding: chunked\r\n",
+        b"X: " + b"x" * 20_000, b"Upgrade: websocket\r\nConnection: Upgrade\r\n", b"Expect: 100-continue\r\n",
+        b"Range: bytes=0-,0-,0-\r\n",
+    )  # fmt: skip
+    put = st.one_of(st.sampled_from(parts), st.binary(max_size=20))
+    change = st.tuples(st.integers(0, len(good)), st.integers(0, 12), put)
+
+    def send(changes: list[tuple[int, int, bytes]]) -> None:
+        data = bytearray(good)
+        for at, gone, put in changes:
+            data[at : at + gone] = put
+        out.took(_status(target.port, bytes(data)), repr(bytes(data)[:300]))
+
+    tried(count, number, st.lists(change, min_size=1, max_size=3), send)
+    return out
+
+
+def _status(port: int, data: bytes) -> int:
+    """The status of the answer to bytes; 0 where the connection is closed without one, or none is due yet."""
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=0.3) as raw:
+        raw.sendall(data)
+        said = raw.recv(4096)
+        parts = said.split(maxsplit=2)
+        return int(parts[1]) if len(parts) > 1 and parts[0].startswith(b"HTTP/") and parts[1].isdigit() else 0
+    return 0
+
+
+# --- sockets -------------------------------------------------------------------------------------
+
+_SPEAK = {
+    "open": {
+        "source": "keyboard", "voice": "", "seed": 1, "options": {"m": 3, "n": 1}, "temperature": None,
+        "credit_ms": 200,
+    },
+    "edit": {"at": 0, "remove": 0, "insert": "one two three "},
+    "text": {"text": "one two three "},
+    "flush": {},
+    "end": {},
+    "cancel": {"played_sample": 0},
+    "options": {"options": {"m": 2}, "temperature": 0.5},
+    "played": {"sample": 0, "buffered_ms": 1.0, "underruns": 0, "output_latency_ms": 1.0},
+}  # fmt: skip
+_LIVE = {
+    "enter": {"token": "1.wrong"},
+    "take": {"trial": "0" * 24, "slot": 0},
+    **{name: _SPEAK[name] for name in ("edit", "end", "cancel", "played")},
+}
+
+
+def speak_socket(target: Target, count: int, number: int) -> Outcome:
+    """Messages that nearly are those of ``/ws/speak``."""
+    return _messages(target, "/ws/speak", _SPEAK, count, number)
+
+
+def live_socket(target: Target, count: int, number: int) -> Outcome:
+    """Messages that nearly are those of ``/mos/live``."""
+    return _messages(target, "/mos/live", _LIVE, count, number)
+
+
+def _messages(target: Target, path: str, known: Mapping[str, Mapping[str, Any]], count: int, number: int) -> Outcome:
+    out = Outcome(path)
+    right = [{"type": kind, "utterance": 1} | dict(fields) for kind, fields in known.items()]
+    nearly = st.one_of(*(changed(one) for one in right)).map(raw_json)
+    message = st.one_of(
+        nearly,
+        nearly,
+        st.sampled_from(right).map(raw_json),
+        noise(),
+        st.tuples(st.sampled_from([*known]), numbers()).map(lambda t: raw_json({"type": t[0], "utterance": t[1]})),
+        st.binary(max_size=40),
+    )
+    enters = [raw_json({"type": "enter", "token": token}) for token in target.raters[:8]]
+
+    def talk(drawn: tuple[list[Any], int]) -> None:
+        messages, who = drawn
+        first = [enters[who % len(enters)]] if path == "/mos/live" and enters else []
+        with _socket(target.port, path, out) as ws:
+            for one in [*first, *messages]:
+                ws.send(one.encode("utf-8", "replace").decode() if isinstance(one, str) else one)
+                out.sent += 1
+                _listen(ws, out)
+
+    sessions = max(1, count // (MESSAGES // 2))
+    lists = st.lists(message, min_size=1, max_size=MESSAGES)
+    tried(sessions, number, st.tuples(lists, st.integers(0, 7)), talk)
+    return out
+
+
+@contextmanager
+def _socket(port: int, path: str, out: Outcome) -> Iterator[Any]:
+    """A socket for a while; how the server ends it is counted."""
+    try:
+        with connect(f"ws://127.0.0.1:{port}{path}", proxy=None, max_size=None, open_timeout=HELD_S) as ws:
+            yield ws
+    except (WebSocketException, OSError, EOFError) as error:
+        code = getattr(getattr(error, "rcvd", None), "code", None)
+        status = getattr(getattr(error, "response", None), "status_code", None)
+        out.answers[f"closed {code or status or type(error).__name__}"] += 1
+        if code in (1011, 1006) or (status or 0) == 500:
+            out.note(f"{path} was closed with {code or status}")
+
+
+def _listen(ws: ClientConnection, out: Outcome) -> None:
+    """Take what has come meanwhile."""
+    with suppress(TimeoutError):
+        while True:
+            said = ws.recv(timeout=0)
+            if isinstance(said, bytes):
+                continue
+            told = json.loads(said)
+            if told["type"] == "error":
+                out.answers[f"error {told['code']}"] += 1
+                if told["code"] == "internal":
+                    out.note(f"internal: {told['message']}")
+
+
+def raw_frames(target: Target, count: int, number: int) -> Outcome:
+    """Bytes that are nearly frames of a WebSocket."""
+    out = Outcome("raw frames")
+    piece = st.one_of(
+        st.binary(min_size=1, max_size=30),
+        st.tuples(st.integers(0, 255), st.integers(0, 255), st.binary(max_size=130)).map(lambda t: bytes(t[:2]) + t[2]),
+        st.tuples(st.sampled_from([0x81, 0x82, 0x88, 0x89, 0x8A, 0x01, 0x80]), st.binary(max_size=100)).map(_frame),
+    )
+
+    def send(pieces: list[bytes]) -> None:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", target.port), timeout=1.0) as raw:
+            key = base64.b64encode(os.urandom(16)).decode()
+            raw.sendall(
+                "GET /ws/speak HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                f"Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n\r\n".encode()
+            )
+            out.answers[raw.recv(4096)[9:12].decode("ascii", "replace")] += 1
+            for one in pieces:
+                raw.sendall(one)
+                out.sent += 1
+
+    tried(max(1, count // 8), number, st.lists(piece, min_size=1, max_size=15), send)
+    return out
+
+
+def _frame(drawn: tuple[int, bytes]) -> bytes:
+    head, payload = drawn
+    return bytes([head, 0x80 | len(payload)]) + bytes(4) + payload
+
+
+DOORS: tuple[tuple[Callable[[Target, int, int], Outcome], float], ...] = (
+    (our_routes, 0.3),
+    (mounted_routes, 0.2),
+    (raw_http, 0.05),
+    (speak_socket, 0.25),
+    (live_socket, 0.1),
+    (raw_frames, 0.1),
+)
+
+
+def through(place: int, target: Target, requests: int, number: int) -> Outcome:
+    """Try one door with its share of the requests."""
+    logging.getLogger("websockets").setLevel(logging.CRITICAL)  # it calls a server that hangs up an internal error
+    door, share = DOORS[place]
+    return door(target, max(1, round(share * requests)), number)

@@ -1,0 +1,157 @@
+"""Fuzzing the app as it is started: hostile requests and messages through every door, then floods."""
+
+import multiprocessing
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from studio.bench.mos.site import make_site
+from studio.bench.robustness.doors import DOORS, Outcome, through
+from studio.bench.robustness.floods import FLOODS, flood
+from studio.bench.robustness.pulse import pulse
+from studio.bench.robustness.served import Held, Served, plainly, served
+from studio.bench.robustness.target import Routes, Target, enter_raters
+from studio.measure.latency import percentiles
+from studio.measure.report import print_table
+
+TARGET_MS = 500.0  # p99 of /health, whatever comes
+FREE_S = 1.0  # until every place is free again
+_AT_ONCE = 3  # doors that are tried at the same time
+_SPARE_THREADS, _SPARE_DESCRIPTORS = 4, 8  # a pool's own, whatever was asked
+_SPARE_MIB = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class FuzzSetting:
+    """What is sent, and to what.
+
+    Attributes:
+        routes: the app's routes, from its own tables.
+        requests: and messages, over all doors together; a tenth more goes ahead, so that what is made once is there.
+        flood_s: how long each flood lasts; 0 leaves them out.
+        settle_s: after which threads and connections that were only kept for a while are gone.
+        command: starts the app; None for this package's own.
+    """
+
+    routes: Routes
+    requests: int = 100_000
+    flood_s: float = 10.0
+    settle_s: float = 40.0
+    seed: int = 0
+    command: Sequence[str] | None = None
+    quiet: bool = False
+
+
+def bench_fuzz(setting: FuzzSetting) -> dict[str, Any]:
+    """Answers by status, what must not be, what is held before and after, and ``/health``; ``failures`` in words.
+
+    Raises:
+        PageFailed: the app did not start.
+        NeedsPackage: this system does not tell what a process holds.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        site = make_site(Path(folder) / "site", items=8, systems=2, clip_s=1.0, trials=6, quota=500)
+        with served(site, Path(folder), setting.command) as server:
+            raters = enter_raters(server.port, site, 24)
+            target = Target(server.port, site.key, site.owner, setting.routes, raters)
+            return _run(setting, server, target)
+
+
+def _run(setting: FuzzSetting, server: Served, target: Target) -> dict[str, Any]:
+    places = server.places_free()
+    _through_all(target, max(100, setting.requests // 10), setting.seed + 1000)
+    _settled(server, places, setting.settle_s)
+    before, began_s = server.held(), time.monotonic()
+    with pulse(server.url) as health_ms:
+        outcomes = _through_all(target, setting.requests, setting.seed)
+    took_s = time.monotonic() - began_s
+    free_s = server.until_free(places, 30.0)
+    floods = {}
+    for kind in FLOODS if setting.flood_s > 0 else ():
+        with pulse(server.url) as flood_ms:
+            flood(kind, target, setting.flood_s)
+        floods[kind.__name__] = percentiles(flood_ms, (50, 99)) | {"free_s": server.until_free(places, 30.0)}
+    _settled(server, places, setting.settle_s)
+    after = server.held()
+    out: dict[str, Any] = {
+        "requests": sum(one.sent for one in outcomes),
+        "took_s": round(took_s, 1),
+        "doors": [asdict(one) | {"answers": dict(sorted(one.answers.items()))} for one in outcomes],
+        "wrong": sum(one.wrongs for one in outcomes),
+        "log": server.trouble()[:20],
+        "before": plainly(before),
+        "after": plainly(after),
+        "places_free_after_s": free_s,
+        "health_ms": percentiles(health_ms, (50, 99)),
+        "floods": floods,
+    }
+    out["failures"] = _failures(out, before, after, server, places)
+    if not setting.quiet:
+        show(out)
+    return out
+
+
+def _through_all(target: Target, requests: int, number: int) -> list[Outcome]:
+    """Every door with its share, some of them at a time, each a process of its own."""
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(_AT_ONCE, mp_context=spawn) as pool:
+        waits = [pool.submit(through, place, target, requests, number + place) for place in range(len(DOORS))]
+        return [one.result() for one in waits]
+
+
+def _settled(server: Served, places: int, within_s: float) -> None:
+    """Wait until the server holds no more than it has to: nothing was let go of for half of the time allowed."""
+    until_s = time.monotonic() + within_s
+    least, steady_s = server.held(), time.monotonic()
+    while time.monotonic() < until_s and time.monotonic() - steady_s < within_s / 2:
+        time.sleep(0.5)
+        now = server.held()
+        if now.threads < least.threads or now.descriptors < least.descriptors or now.places < places:
+            least, steady_s = now, time.monotonic()
+
+
+def _failures(out: Mapping[str, Any], before: Held, after: Held, server: Served, places: int) -> list[str]:
+    """What is not as it must be, in words."""
+    found = [f"{one['door']}: {what}" for one in out["doors"] for what in one["wrong"]]
+    found += [f"in the log: {line}" for line in out["log"]]
+    if not server.is_up():
+        found.append("the server has ended")
+    if after.places != places:
+        found.append(f"{places - after.places} of {places} places are lost")
+    if out["places_free_after_s"] is None or out["places_free_after_s"] > FREE_S:
+        found.append(f"the places were free after {out['places_free_after_s']} s")
+    if after.threads > before.threads + _SPARE_THREADS:
+        found.append(f"{after.threads} threads, {before.threads} before")
+    if after.descriptors > before.descriptors + _SPARE_DESCRIPTORS:
+        found.append(f"{after.descriptors} descriptors, {before.descriptors} before")
+    if after.memory_mib > before.memory_mib + _SPARE_MIB + out["requests"] / 1000.0:
+        found.append(f"{after.memory_mib:.0f} MiB, {before.memory_mib:.0f} before")
+    return found
+
+
+def show(out: Mapping[str, Any]) -> None:
+    """Print the figures, fresh or read back from bench/results."""
+    rows = [
+        [
+            one["door"],
+            one["sent"],
+            one["wrongs"],
+            " ".join(f"{status}:{n}" for status, n in one["answers"].items())[:90],
+        ]
+        for one in out["doors"]
+    ]
+    print_table("Hostile requests and messages", ("door", "sent", "wrong", "answers"), rows)
+    before, after = out["before"], out["after"]
+    held = [[name, before[name], after[name]] for name in before]
+    print_table(
+        "What the server holds", ("", "before", "after"), held, f"{len(out['log'])} lines of trouble in its log"
+    )
+    health = [["meanwhile", out["health_ms"]["p50"], out["health_ms"]["p99"]]]
+    health += [[name.replace("_", " "), one["p50"], one["p99"]] for name, one in out["floods"].items()]
+    print_table("/health, ms", ("under", "p50", "p99"), health, f"to reach: p99 of {TARGET_MS:g} ms")
+    for line in out["failures"]:
+        print(line)

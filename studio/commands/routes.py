@@ -1,0 +1,56 @@
+"""Every route of the app from its own tables, ours and those that Gradio brings: what the fuzz bench tries."""
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from studio.bench.robustness.target import Routes
+from studio.core.cards import Card
+from studio.core.errors import Busy
+from studio.core.ports import SpeakRequest, Utterance
+from studio.mos.service import open_listening
+from studio.serve.app import create_app
+from studio.settings import ServeSettings
+from studio.ui.app import mount
+
+
+class _NoEngine:
+    """No voice: the app is made for its tables alone."""
+
+    def cards(self) -> Sequence[Card]:
+        return []
+
+    def open(self, request: SpeakRequest) -> Utterance:
+        raise Busy("there is no voice", "start the app")
+
+    def places_free(self) -> int:
+        return 0
+
+    def close(self) -> None:
+        pass
+
+
+def all_routes() -> Routes:
+    """The schema of our routes, and method and path of every other one."""
+    with tempfile.TemporaryDirectory() as folder:
+        engine, settings = _NoEngine(), ServeSettings(traces_folder=Path(folder) / "traces")
+        listening = open_listening("", Path(folder))
+        try:
+            app = mount(create_app(engine, settings, listening=listening), engine, settings, listening)
+            inner: Any = app.routes[-1]
+            while hasattr(inner, "_app") or hasattr(inner, "app"):
+                inner = getattr(inner, "_app", None) or inner.app
+                if hasattr(inner, "routes"):
+                    break
+            return Routes(app.openapi(), sorted(set(_listed(inner))))
+        finally:
+            listening.close()
+
+
+def _listed(app: Any) -> Iterator[tuple[str, str]]:
+    for route in app.routes:
+        if hasattr(route, "original_router"):
+            yield from _listed(route.original_router)
+        else:
+            yield from ((method, route.path) for method in getattr(route, "methods", None) or ())

@@ -1,0 +1,23 @@
+"""Network addresses of callers, as far as they tell one caller from another."""
+
+import ipaddress
+
+from starlette.requests import HTTPConnection
+
+
+def address_of(connection: HTTPConnection) -> str:
+    """Where somebody calls from: of IPv6 the network, for whoever has one address of it has them all."""
+    return network_of(connection.client.host if connection.client else "")
+
+
+def network_of(host: str) -> str:
+    """An IPv4 address as it is, the /64 of an IPv6 one, and anything else unchanged."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host
+    if isinstance(address, ipaddress.IPv6Address) and not address.is_loopback:
+        if address.ipv4_mapped:
+            return str(address.ipv4_mapped)
+        return str(ipaddress.ip_network((address, 64), strict=False))
+    return host

