@@ -1,8 +1,8 @@
 """Discriminators of adversarial training, with least squares for the loss.
 
 VocStream's are ten-layer ones of ParallelWaveGAN (Yamamoto et al. 2020; paper 000, section IV.A): dilated
-convolutions with leaky rectifiers, one score per step. One listens to samples, the other reads fine frames as a sequence of vectors.
-SourceVocos meets several small ones of samples, folded at periods and as spectra at resolutions.
+convolutions with leaky rectifiers, one score per step. One listens to samples, the other reads fine frames as vectors.
+SourceVocos meets several small ones, of samples folded at periods and of spectra at resolutions.
 """
 
 from collections.abc import Mapping

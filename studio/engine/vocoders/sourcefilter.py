@@ -199,7 +199,7 @@ class SourceFilter(Vocoder[SourceFilterState]):
         return (share * self.log_pitches).sum(-1).exp()
 
     def render(self, controls: Controls, f0_hz: Tensor, state: SourceFilterState) -> tuple[Tensor, SourceFilterState]:
-        """Samples [B, S * hop] of the controls with pulses at ``f0_hz`` [B, S] float64; the net's tails stay as they are."""
+        """Samples [B, S * hop] of the controls with pulses at ``f0_hz`` [B, S] float64; tails are left as they are."""
         sources, after = self.sources(controls, f0_hz, state)
         pcm, after.ringing = excitation.filtered(
             sources, self.envelopes(controls), self.to_spectrum, state.ringing, self.config.fft
@@ -209,7 +209,7 @@ class SourceFilter(Vocoder[SourceFilterState]):
     def sources(
         self, controls: Controls, f0_hz: Tensor, state: SourceFilterState, ahead_samples: int = 0
     ) -> tuple[Tensor, SourceFilterState]:
-        """Pulses and noise [B, S, 2, hop + ahead], each hop and what follows it; the state after them, still ringing."""
+        """Pulses and noise [B, S, 2, hop + ahead], each hop and what follows it, and the state after."""
         c = self.config
         hops = f0_hz.shape[1]
         pulses, phase = excitation.pulse_train(

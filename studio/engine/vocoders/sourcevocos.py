@@ -1,7 +1,7 @@
 """A source-filter vocoder whose spectra a causal ConvNeXt stack refines before the inverse Fourier transform.
 
-As in Vocos (Siuzdak 2023) the net stays at one rate and an inverse STFT makes the samples; as in HiFTNet (Li et al. 2023)
-pulses and noise are given, so that phase need not be invented. Design and measurements are in
+As in Vocos (Siuzdak 2023) the net stays at one rate and an inverse STFT makes the samples; as in HiFTNet (Li et al.
+2023) pulses and noise are given, so that phase need not be invented. Design and measurements are in
 docs/adr/0011-source-spectra-refined.md.
 """
 
