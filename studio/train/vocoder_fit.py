@@ -19,7 +19,7 @@ from studio.engine.vocoders.registry import build_vocoder
 from studio.train.discriminators import Adversary
 from studio.train.losses import SpectralLoss
 from studio.train.vocoder_data import Batch, Sounds, collate, crop, roughen
-from studio.train.vocoder_objectives import OBJECTIVES, WEIGHTS, Made, judge_inputs
+from studio.train.vocoder_objectives import OBJECTIVES, WEIGHTS, Made, judges
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Trainer:
         self.optimizer = torch.optim.AdamW(
             self.model.parameters(), lr=s.learning_rate, betas=(0.9, 0.99), weight_decay=0.01
         )
-        self.adversary = Adversary(judge_inputs(self.model), s.learning_rate / 2).to(self.device)
+        self.adversary = Adversary(judges(self.model), s.learning_rate / 2).to(self.device)
         self.spectral = SpectralLoss(self.model.config.sample_rate_hz).to(self.device)
         self.step = 0
         self.trained_s = 0.0

@@ -5,12 +5,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from studio.engine.vocoders.base import Vocoder
-from studio.engine.vocoders.sourcefilter import Controls, SourceFilter
+from studio.engine.vocoders.sourcefilter import SourceFilter
+from studio.engine.vocoders.sourcevocos import SourceVocos
 from studio.engine.vocoders.vocstream import VocStream
+from studio.train.discriminators import Discriminator, SampleDiscriminators
 from studio.train.losses import fine_log_mel, pitch_loss, voicing_loss
 from studio.train.vocoder_data import Batch
 
@@ -41,18 +43,17 @@ def source_filter_objective(model: SourceFilter, batch: Batch, mels: Tensor, war
     """
     c = model.config
     state = model.init_state(len(mels), mels.device, seed=torch.arange(len(mels)))
-    every, _ = model.controls(mels, state.tails)
+    controls, _ = model.controls(mels, state.tails)
     hops = warm * c.upsampling
-    controls = Controls(*(part[:, hops:] for part in every))
-    target = batch.f0_hz[:, hops:]
     with torch.no_grad():
-        f0_hz = torch.where(target > 0, target.double(), model.pitch_hz(controls.pitch))
+        f0_hz = torch.where(batch.f0_hz > 0, batch.f0_hz.double(), model.pitch_hz(controls.pitch))
     state.f0_hz = f0_hz[:, 0]
-    pcm, _ = model.render(controls, f0_hz, state)
-    wanted = batch.pcm[:, warm * c.frame_samples :]
+    every, _ = model.render(controls, f0_hz, state)
+    pcm, wanted = (sound[:, warm * c.frame_samples :] for sound in (every, batch.pcm))
+    target = batch.f0_hz[:, hops:]
     losses = {
-        "pitch": pitch_loss(controls.pitch, target, c.pitch_low_hz, c.pitch_high_hz),
-        "voicing": voicing_loss(controls.voicing, target),
+        "pitch": pitch_loss(controls.pitch[:, hops:], target, c.pitch_low_hz, c.pitch_high_hz),
+        "voicing": voicing_loss(controls.voicing[:, hops:], target),
     }
     return Made(pcm, wanted, losses, {"pcm": (wanted[:, None], pcm[:, None])})
 
@@ -73,11 +74,16 @@ def vocstream_objective(model: VocStream, batch: Batch, mels: Tensor, warm: int)
 
 OBJECTIVES: dict[str, Objective] = {
     SourceFilter.name: source_filter_objective,
+    SourceVocos.name: source_filter_objective,
     VocStream.name: vocstream_objective,
 }
 WEIGHTS = {"stft": 1.0, "mel": 1.0, "pitch": 0.2, "voicing": 0.5, "fine": 1.0, "deceive": 1.0}
 
 
-def judge_inputs(model: Vocoder[Any]) -> dict[str, int]:
-    """Which discriminators a vocoder meets, and how wide their inputs are."""
-    return {"pcm": 1, "fine": model.config.fine_channels} if isinstance(model, VocStream) else {"pcm": 1}
+def judges(model: Vocoder[Any]) -> dict[str, nn.Module]:
+    """Fresh discriminators that a vocoder meets, by the names of ``Made.pairs``."""
+    if isinstance(model, VocStream):
+        return {"pcm": Discriminator(1), "fine": Discriminator(model.config.fine_channels)}
+    if isinstance(model, SourceVocos):
+        return {"pcm": SampleDiscriminators()}
+    return {"pcm": Discriminator(1)}

@@ -9,16 +9,26 @@ from torch import Tensor
 
 from studio.core.errors import BadVoice
 from studio.engine import dmel
+from studio.engine.nets.products import rows_apart
 from studio.engine.vocoders import excitation
 from studio.engine.vocoders.base import Vocoder
 from studio.engine.vocoders.registry import VOCODERS, build_vocoder
-from studio.engine.vocoders.sourcefilter import SourceFilter
+from studio.engine.vocoders.sourcefilter import Controls, SourceFilter
+from studio.engine.vocoders.sourcevocos import SourceVocos
 from studio.engine.vocoders.vocstream import NARROW, PAPER, VocStream
 
 torch.set_num_threads(1)
 
 SMALL: dict[str, dict[str, Any]] = {
     "sourcefilter": {"width": 64, "blocks": 2, "fine_width": 32, "fine_blocks": 1},
+    "sourcevocos": {
+        "width": 64,
+        "blocks": 2,
+        "fine_width": 32,
+        "fine_blocks": 1,
+        "refine_width": 64,
+        "refine_blocks": 2,
+    },
     "vocstream": asdict(NARROW) | {"upsampler_layers": 4, "generator_layers": 6, "generator_cycle": 6},
 }
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
@@ -31,6 +41,8 @@ def vocoder(request: pytest.FixtureRequest) -> Vocoder[Any]:
     torch.manual_seed(7)
     made = build_vocoder(request.param, SMALL[request.param]).eval().requires_grad_(False)
     if isinstance(made, SourceFilter):
+        if isinstance(made, SourceVocos):
+            made.correct.weight.normal_(std=0.05)
         made.heads.weight[made.config.pitch_classes :].mul_(3)  # not the pitch: its rounding errors grow with it
         made.heads.bias[: made.config.pitch_classes] = torch.linspace(3, -3, made.config.pitch_classes)
     elif isinstance(made, VocStream):
@@ -129,7 +141,7 @@ def test_rows_move_between_states_and_start_anew(vocoder: Vocoder[Any]) -> None:
 def test_an_unknown_key_or_name_is_a_bad_voice() -> None:
     with pytest.raises(BadVoice, match="unknown keys: depth"):
         build_vocoder("sourcefilter", {"depth": 3})
-    with pytest.raises(BadVoice, match="there are sourcefilter, vocstream"):
+    with pytest.raises(BadVoice, match="there are sourcefilter, sourcevocos, vocstream"):
         build_vocoder("griffinlim", {})
 
 
@@ -148,6 +160,42 @@ def test_vocstream_has_the_papers_size() -> None:
 
 def test_sourcefilter_has_the_probes_size() -> None:
     assert build_vocoder("sourcefilter", {}).parameter_count() == pytest.approx(1.5e6, rel=0.1)
+
+
+def test_sourcevocos_unrefined_is_the_source_filter() -> None:
+    """Windows that overlap add up to their sources: where pitch and envelopes stand still, both say the same."""
+    made = [build_vocoder(name, SMALL[name]).eval().requires_grad_(False) for name in ("sourcevocos", "sourcefilter")]
+    refined, plain = made
+    assert isinstance(refined, SourceVocos) and isinstance(plain, SourceFilter)
+    shape = torch.sin(torch.arange(100) * 0.1) - 3
+    controls = Controls(
+        torch.zeros(1, 40, 64),
+        torch.ones(1, 40, 1),
+        shape.expand(1, 40, 100),
+        torch.linspace(-2, 2, 12).expand(1, 40, 12),
+        torch.randn(1, 40, 64, generator=torch.Generator().manual_seed(1)),
+    )
+    f0_hz = torch.full((1, 40), 130.0, dtype=torch.float64)
+    a, b = (vocoder.render(controls, f0_hz, vocoder.init_state(1, seed=1))[0][:, 1500:] for vocoder in made)
+    assert b.std() > 1e-2 and (a - b).abs().max() < 0.01 * b.std()
+
+
+@pytest.mark.parametrize("name", sorted(name for name, kind in VOCODERS.items() if kind.rows_apart))
+def test_rows_are_the_same_bit_for_bit_whoever_shares_the_batch(name: str) -> None:
+    torch.manual_seed(7)
+    vocoder = build_vocoder(name, {}).eval().requires_grad_(False)
+    if isinstance(vocoder, SourceVocos):
+        vocoder.correct.weight.normal_(std=0.05)
+    rows_apart(vocoder)
+    frames, seeds = some_frames(5, frames=6), torch.arange(5)
+    state = vocoder.init_state(5, seed=seeds)
+    alone = [vocoder.init_state(1, seed=seeds[row : row + 1]) for row in range(5)]
+    with torch.inference_mode():
+        for frame in frames.split(1, dim=1):
+            together, state = vocoder.step(frame, state)
+            for row in range(5):
+                pcm, alone[row] = vocoder.step(frame[row : row + 1], alone[row])
+                assert torch.equal(pcm[0], together[row])
 
 
 def test_noise_is_white_and_a_function_of_seed_and_index() -> None:

@@ -18,7 +18,7 @@ from studio.engine import dmel
 from studio.engine.vocoders.registry import build_vocoder
 from studio.engine.vocoders.vocstream import NARROW
 from studio.train.corpus.shards import read_sound
-from studio.train.discriminators import Adversary
+from studio.train.discriminators import Adversary, Discriminator, SampleDiscriminators
 from studio.train.losses import SpectralLoss, fine_log_mel, pitch_loss
 from studio.train.pitch import hop_pitch
 from studio.train.vocoder_data import Sounds, analyse, collate, crop, roughen
@@ -27,6 +27,14 @@ from studio.train.vocoder_fit import VocoderFit, fit
 RATE = dmel.TIME_BASE.rate_hz
 CONFIGS = {
     "sourcefilter": {"width": 32, "blocks": 1, "fine_width": 16, "fine_blocks": 1},
+    "sourcevocos": {
+        "width": 32,
+        "blocks": 1,
+        "fine_width": 16,
+        "fine_blocks": 1,
+        "refine_width": 32,
+        "refine_blocks": 1,
+    },
     "vocstream": asdict(
         replace(NARROW, upsampler_width=8, upsampler_layers=2, generator_width=8, generator_layers=2, generator_cycle=2)
     ),
@@ -119,7 +127,7 @@ def test_roughened_frames_stay_within_a_level_and_a_half() -> None:
 
 def test_a_discriminator_learns_to_tell() -> None:
     torch.manual_seed(0)
-    adversary = Adversary({"pcm": 1}, 1e-3)
+    adversary = Adversary({"pcm": Discriminator(1)}, 1e-3)
     assert sum(isinstance(m, torch.nn.Conv1d) for m in adversary.modules()) == 10
     pairs = {"pcm": (torch.randn(2, 1, 400), torch.randn(2, 1, 400) * 0.1)}
     before = adversary.learn(pairs)
@@ -127,6 +135,18 @@ def test_a_discriminator_learns_to_tell() -> None:
         after = adversary.learn(pairs)
     assert after < 0.7 * before
     assert adversary.deceive_loss(pairs).item() > 0.3
+
+
+def test_folded_samples_and_spectra_tell_a_buzz_from_noise() -> None:
+    torch.manual_seed(0)
+    adversary = Adversary({"pcm": SampleDiscriminators()}, 1e-3)
+    sound = torch.from_numpy(buzz(0.3, 150)).float()[None, None] / 32768
+    pairs = {"pcm": (sound, torch.randn_like(sound) * sound.std())}
+    assert len(adversary.judges["pcm"](sound)) == 8
+    before = adversary.learn(pairs)
+    for _ in range(20):
+        after = adversary.learn(pairs)
+    assert after < 0.5 * before
 
 
 @pytest.mark.parametrize("vocoder", sorted(CONFIGS))

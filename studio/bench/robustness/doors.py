@@ -67,7 +67,7 @@ def tried(examples: int, number: int, strategy: st.SearchStrategy[Any], take: Ca
         deadline=None,
         database=None,
         phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
+        suppress_health_check=[*HealthCheck.__members__.values()],
     )
     @given(strategy)
     def go(example: Any) -> None:
@@ -86,7 +86,8 @@ def our_routes(target: Target, count: int, number: int) -> Outcome:
     from schemathesis.generation import GenerationMode
 
     out, line, rng = Outcome("our routes"), Line(target.port), random.Random(number)
-    operations = [found.ok() for found in schemathesis.openapi.from_dict(target.routes.schema).get_all_operations()]
+    found: Any = schemathesis.openapi.from_dict(target.routes.schema).get_all_operations()
+    operations = [one.ok() for one in found]
     modes = (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
     each = max(1, count // (len(operations) * len(modes)))
 

@@ -29,7 +29,14 @@ def uniform_noise(seed: Tensor, position: Tensor, samples: int) -> Tensor:
 
 
 def pulse_train(
-    f0_hz: Tensor, before_hz: Tensor, phase: Tensor, rests: Tensor, *, hop_samples: int, sample_rate_hz: int
+    f0_hz: Tensor,
+    before_hz: Tensor,
+    phase: Tensor,
+    rests: Tensor,
+    *,
+    hop_samples: int,
+    sample_rate_hz: int,
+    ahead_samples: int = 0,
 ) -> tuple[Tensor, Tensor]:
     """Band-limited pulses of unit power, by the closed form of a sum of cosines (Dirichlet's kernel).
 
@@ -41,9 +48,10 @@ def pulse_train(
         before_hz: [B] float64, the frequency at the start of the first hop.
         phase: [B] float64, in cycles, before the first sample.
         rests: [B, S] bool, hops after which the phase begins again at 0, so that no rounding outlives a pause.
+        ahead_samples: how far each hop goes on after its end, at the frequency reached there.
 
     Returns:
-        Pulses [B, S, hop_samples] float64, and the phase [B] after the last sample, modulo 1.
+        Pulses [B, S, hop_samples + ahead_samples] float64, and the phase [B] after the last sample, modulo 1.
     """
     start = torch.cat((before_hz[:, None], f0_hz[:, :-1]), dim=1)
     n = torch.arange(1, hop_samples + 1, dtype=torch.float64, device=f0_hz.device)
@@ -54,6 +62,9 @@ def pulse_train(
     begin = torch.cat((phase[:, None], end[:, :-1]), dim=1)[:, :, None]
     bend = ((f0_hz - start) / (2 * hop_samples))[:, :, None]
     phi = begin + (bend * n + start[:, :, None]) * (n / sample_rate_hz)
+    if ahead_samples:
+        ahead = torch.arange(1, ahead_samples + 1, dtype=torch.float64, device=f0_hz.device)
+        phi = torch.cat((phi, phi[:, :, -1:] + f0_hz[:, :, None] * (ahead / sample_rate_hz)), dim=2)
     phi = phi - phi.round()
     fitting = (0.48 * sample_rate_hz / torch.maximum(start, f0_hz))[:, :, None]
     harmonics = fitting.floor()
@@ -117,15 +128,33 @@ def filtered(
     Returns:
         Samples [B, S * hop] and the next tail.
     """
-    batch, hops, _, hop = excitation.shape
     log_magnitude, angle = to_spectrum(log_envelope).chunk(2, dim=-1)
-    gain = log_magnitude.exp()
+    real, imag = turned(torch.fft.rfft(excitation, n=fft), log_magnitude.exp(), angle)
+    return overlapped(torch.fft.irfft(torch.complex(real.sum(2), imag.sum(2)), n=fft), tail)
+
+
+def turned(spectrum: Tensor, gain: Tensor, angle: Tensor) -> tuple[Tensor, Tensor]:
+    """The real and imaginary parts of a complex spectrum times gain and phase in radians, all [..., bins].
+
+    Written out in reals: autograd's complex product costs several times as much.
+    """
     real, imag = gain * angle.cos(), gain * angle.sin()
-    source = torch.fft.rfft(excitation, n=fft)
-    # Written out in reals: autograd's complex product costs several times as much.
-    real, imag = source.real * real - source.imag * imag, source.real * imag + source.imag * real
-    parts = torch.fft.irfft(torch.complex(real.sum(2), imag.sum(2)), n=fft).view(batch, hops, fft // hop, hop)
-    overlaps = tail.shape[1]
+    return spectrum.real * real - spectrum.imag * imag, spectrum.real * imag + spectrum.imag * real
+
+
+def overlapped(responses: Tensor, tail: Tensor) -> tuple[Tensor, Tensor]:
+    """Responses that begin a hop after each other, added.
+
+    Args:
+        responses: [B, S, (overlaps + 1) * hop].
+        tail: [B, overlaps, hop], what earlier responses still have to say.
+
+    Returns:
+        Samples [B, S * hop] and the next tail.
+    """
+    overlaps, hop = tail.shape[1:]
+    batch, hops, _ = responses.shape
+    parts = responses.view(batch, hops, overlaps + 1, hop)
     out = torch.cat((tail, tail.new_zeros(batch, hops, hop)), dim=1)
     for late in range(overlaps + 1):
         out[:, late : late + hops] += parts[:, :, late]

@@ -5,7 +5,7 @@ Design and measurements are in docs/adr/0003-source-filter-vocoder.md.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 import torch
@@ -76,12 +76,16 @@ class SourceFilterState(State):
 
 
 class Controls(NamedTuple):
-    """What the net says about each hop, [B, S, ...]: logits, natural-log envelopes, noise-share logits."""
+    """What the net says about each hop, [B, S, ...]: logits, natural-log envelopes, noise-share logits.
+
+    ``detail`` is what a refining net is told besides; no channels where there is none.
+    """
 
     pitch: Tensor
     voicing: Tensor
     envelope: Tensor
     aperiodicity: Tensor
+    detail: Tensor
 
 
 def causal_depthwise(past: Tensor, taps: Tensor) -> Tensor:
@@ -134,7 +138,7 @@ class SourceFilter(Vocoder[SourceFilterState]):
     Config: ClassVar[type] = SourceFilterConfig
     log_pitches: Tensor
 
-    def __init__(self, config: SourceFilterConfig) -> None:
+    def __init__(self, config: SourceFilterConfig, detail: int = 0) -> None:
         super().__init__()
         self.config = c = config
         assert c.fft % c.hop_samples == 0 and c.frame_samples % c.upsampling == 0, "hops tile frames and filters"
@@ -143,13 +147,13 @@ class SourceFilter(Vocoder[SourceFilterState]):
         self.upsample = nn.Linear(c.width, c.upsampling * c.fine_width)
         self.fine = nn.ModuleList(CausalBlock(c.fine_width, c.kernel) for _ in range(c.fine_blocks))
         self.norm = nn.LayerNorm(c.fine_width)
-        self._sizes = (c.pitch_classes, 1, c.envelope_bands, c.aperiodicity_bands)
+        self._sizes = (c.pitch_classes, 1, c.envelope_bands, c.aperiodicity_bands, detail)
         self.heads = nn.Linear(c.fine_width, sum(self._sizes))
         with torch.no_grad():
             self.heads.bias[c.pitch_classes + 1 :][: c.envelope_bands] = -4.0
         basis = excitation.minimum_phase_basis(c.envelope_bands, c.fft, c.sample_rate_hz)
         self.to_spectrum = Product(basis.T)
-        knots, bands = (excitation.band_centres_hz(n, c.sample_rate_hz) for n in self._sizes[:1:-1])
+        knots, bands = (excitation.band_centres_hz(n, c.sample_rate_hz) for n in self._sizes[3:1:-1])
         self.to_bands = Product(excitation.interpolation(knots, bands).float().T)
         low, high = math.log(c.pitch_low_hz), math.log(c.pitch_high_hz)
         pitches = torch.linspace(low, high, c.pitch_classes, dtype=torch.float64)
@@ -172,7 +176,7 @@ class SourceFilter(Vocoder[SourceFilterState]):
         """The samples of `frames [B, T, channels]` and the state after them."""
         controls, tails = self.controls(frames, state.tails)
         pcm, state = self.render(controls, self.pitch_hz(controls.pitch), state)
-        state.tails = tails
+        state.tails = tails + state.tails[len(tails) :]
         return pcm.clamp(-1, 1), state
 
     def controls(self, frames: Tensor, tails: list[Tensor]) -> tuple[Controls, list[Tensor]]:
@@ -184,7 +188,7 @@ class SourceFilter(Vocoder[SourceFilterState]):
             x, new = block(x, tail)
             after.append(new)
         x = self.upsample(x).view(x.shape[0], -1, c.fine_width)
-        for block, tail in zip(self.fine, tails[c.blocks :], strict=True):
+        for block, tail in zip(self.fine, tails[c.blocks : c.blocks + c.fine_blocks], strict=True):
             x, new = block(x, tail)
             after.append(new)
         return Controls(*self.heads(self.norm(x)).split(self._sizes, dim=-1)), after
@@ -196,6 +200,16 @@ class SourceFilter(Vocoder[SourceFilterState]):
 
     def render(self, controls: Controls, f0_hz: Tensor, state: SourceFilterState) -> tuple[Tensor, SourceFilterState]:
         """Samples [B, S * hop] of the controls with pulses at ``f0_hz`` [B, S] float64; tails are left as they are."""
+        sources, after = self.sources(controls, f0_hz, state)
+        pcm, after.ringing = excitation.filtered(
+            sources, self.envelopes(controls), self.to_spectrum, state.ringing, self.config.fft
+        )
+        return pcm, after
+
+    def sources(
+        self, controls: Controls, f0_hz: Tensor, state: SourceFilterState, ahead_samples: int = 0
+    ) -> tuple[Tensor, SourceFilterState]:
+        """Pulses and noise [B, S, 2, hop + ahead], each hop and what follows it, and the state after."""
         c = self.config
         hops = f0_hz.shape[1]
         pulses, phase = excitation.pulse_train(
@@ -205,19 +219,15 @@ class SourceFilter(Vocoder[SourceFilterState]):
             controls.voicing[:, :, 0] < _REST_LOGIT,
             hop_samples=c.hop_samples,
             sample_rate_hz=c.sample_rate_hz,
+            ahead_samples=ahead_samples,
         )
-        noise = excitation.uniform_noise(state.seed, state.position, hops * c.hop_samples)
-        sources = torch.stack((pulses.to(noise.dtype), noise.view(pulses.shape)), dim=2)
+        noise = excitation.uniform_noise(state.seed, state.position, hops * c.hop_samples + ahead_samples)
+        noise = noise.unfold(1, c.hop_samples + ahead_samples, c.hop_samples)
+        after = replace(state, position=state.position + hops * c.hop_samples, phase=phase, f0_hz=f0_hz[:, -1])
+        return torch.stack((pulses.to(noise.dtype), noise), dim=2), after
+
+    def envelopes(self, controls: Controls) -> Tensor:
+        """Natural-log envelopes [B, S, 2, bands] of pulses and of noise; their powers add up to the envelope's."""
         voiced = rowwise_sigmoid(controls.voicing) * rowwise_sigmoid(self.to_bands(-controls.aperiodicity))
         gains = torch.stack((voiced, 1 - voiced), dim=2).clamp_min(1e-6).log() * 0.5
-        envelopes = controls.envelope[:, :, None] + gains
-        pcm, ringing = excitation.filtered(sources, envelopes, self.to_spectrum, state.ringing, c.fft)
-        after = SourceFilterState(
-            position=state.position + hops * c.hop_samples,
-            seed=state.seed,
-            tails=state.tails,
-            phase=phase,
-            f0_hz=f0_hz[:, -1],
-            ringing=ringing,
-        )
-        return pcm, after
+        return controls.envelope[:, :, None] + gains
