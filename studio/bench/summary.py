@@ -7,6 +7,7 @@ from typing import Any
 
 from studio.bench import boundaries, heard, highlight, latency, long, page, start, vocoder, wer
 from studio.bench.mos import kill, load
+from studio.bench.robustness import fuzz, soak
 from studio.core.errors import BadFile
 from studio.measure.report import RESULTS, as_text
 
@@ -23,6 +24,8 @@ SHOWN: dict[str, tuple[str, Callable[[Mapping[str, Any]], None]]] = {
     "start": ("Start and memory", start.show),
     "mos-load": ("Listening tests under load", load.show),
     "mos-kill": ("Listening tests and kill -9", kill.show),
+    "fuzz": ("Hostile requests, messages and floods", fuzz.show),
+    "soak": ("Half an hour of ordinary use", soak.show),
 }
 _HEAD = """# Results
 
