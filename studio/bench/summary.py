@@ -7,6 +7,7 @@ from typing import Any
 
 from studio.bench import boundaries, heard, highlight, latency, long, page, quality, start, vocoder, wer
 from studio.bench.mos import coverage, kill, load, looks, plan
+from studio.bench.robustness import fuzz, soak
 from studio.core.errors import BadFile
 from studio.measure.report import RESULTS, as_text
 
@@ -27,6 +28,8 @@ SHOWN: dict[str, tuple[str, Callable[[Mapping[str, Any]], None]]] = {
     "mos-coverage": ("Intervals of listening tests: how often they hold the truth", coverage.show),
     "mos-looks": ("A stopping rule that may be watched", looks.show),
     "mos-plan": ("Planned numbers of raters, tried", plan.show),
+    "fuzz": ("Hostile requests, messages and floods", fuzz.show),
+    "soak": ("Half an hour of ordinary use", soak.show),
 }
 _HEAD = """# Results
 

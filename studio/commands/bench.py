@@ -175,6 +175,28 @@ def fuzz(
 
 
 @bench.command()
+def soak(
+    minutes: Annotated[float, typer.Option(min=0.1, help="How long.")] = 30.0,
+    live: Annotated[int, typer.Option(min=1, max=64, help="Utterances that are spoken at any moment.")] = 4,
+    wpm: Annotated[float, typer.Option(min=1.0, help="Typing speed, words a minute.")] = 400.0,
+    texts: Texts = TEXTS / "latency.txt",
+    seed: Annotated[int, typer.Option(help="Of the rater's answers.")] = 0,
+    as_json: Json = False,
+    save: Save = False,
+) -> None:
+    """Ordinary use for long: voices speak, a rater answers; fails when threads, descriptors or memory grow."""
+    from studio.bench.robustness.soak import SoakSetting, bench_soak
+    from studio.core.files import MAX_TEXTS_BYTES, read_bounded
+
+    lines = read_bounded(texts, MAX_TEXTS_BYTES).decode("utf-8").splitlines()
+    spoken = [line.partition("|")[2] or line for line in lines if line.strip()]
+    setting = SoakSetting(texts=spoken, minutes=minutes, live=live, wpm=wpm, seed=seed, quiet=as_json)
+    found = bench_soak(setting)
+    show("soak", found, as_json, save)
+    raise typer.Exit(1 if found["failures"] else 0)
+
+
+@bench.command()
 def screenshot(
     out: Annotated[Path, typer.Argument(help="PNG file to write.")],
     width: Annotated[int, typer.Option(help="Of the window, pixels.")] = 1280,

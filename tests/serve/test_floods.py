@@ -179,6 +179,12 @@ def test_half_a_second_request_is_closed_too(serving: Serving, quick: None) -> N
     assert b"HTTP/1.1 408" in raw.ends()[1]
 
 
+def test_a_socket_is_no_half_request(serving: Serving, quick: None) -> None:
+    with serving().talk() as talk:
+        time.sleep(1.5)
+        assert talk.open()["type"] == "ready"
+
+
 def test_whole_requests_one_after_another_are_answered(serving: Serving, quick: None) -> None:
     raw = Raw(serving())
     for _ in range(4):

@@ -6,22 +6,26 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from studio.bench.mos.site import make_site
-from studio.bench.robustness.doors import DOORS, Outcome, through
 from studio.bench.robustness.floods import FLOODS, flood
 from studio.bench.robustness.pulse import pulse
 from studio.bench.robustness.served import Held, Served, plainly, served
 from studio.bench.robustness.target import Routes, Target, enter_raters
+from studio.core.errors import NeedsPackage
 from studio.measure.latency import percentiles
 from studio.measure.report import print_table
+
+if TYPE_CHECKING:
+    from studio.bench.robustness.doors import Outcome
 
 TARGET_MS = 500.0  # p99 of /health, whatever comes
 FREE_S = 1.0  # until every place is free again
 _AT_ONCE = 3  # doors that are tried at the same time
-_SPARE_THREADS, _SPARE_DESCRIPTORS = 4, 8  # a pool's own, whatever was asked
+_SPARE_THREADS, _SPARE_DESCRIPTORS = 8, 8  # a pool's own, whatever was asked: the event loop keeps its workers
 _SPARE_MIB = 60.0
 
 
@@ -34,10 +38,12 @@ class FuzzSetting:
         requests: and messages, over all doors together; a tenth more goes ahead, so that what is made once is there.
         flood_s: how long each flood lasts; 0 leaves them out.
         settle_s: after which threads and connections that were only kept for a while are gone.
+        doors: which of studio.bench.robustness.doors, by name, empty for all; the requests are shared out among all.
         command: starts the app; None for this package's own.
     """
 
     routes: Routes
+    doors: Sequence[str] = ()
     requests: int = 100_000
     flood_s: float = 10.0
     settle_s: float = 40.0
@@ -51,8 +57,11 @@ def bench_fuzz(setting: FuzzSetting) -> dict[str, Any]:
 
     Raises:
         PageFailed: the app did not start.
-        NeedsPackage: this system does not tell what a process holds.
+        NeedsPackage: schemathesis or hypothesis is missing, or this system does not tell what a process holds.
     """
+    missing = [name for name in ("schemathesis", "hypothesis") if find_spec(name) is None]
+    if missing:
+        raise NeedsPackage(f"{missing[0]} is not installed", "pip install schemathesis, which brings hypothesis")
     with tempfile.TemporaryDirectory() as folder:
         site = make_site(Path(folder) / "site", items=8, systems=2, clip_s=1.0, trials=6, quota=500)
         with served(site, Path(folder), setting.command) as server:
@@ -63,18 +72,20 @@ def bench_fuzz(setting: FuzzSetting) -> dict[str, Any]:
 
 def _run(setting: FuzzSetting, server: Served, target: Target) -> dict[str, Any]:
     places = server.places_free()
-    _through_all(target, max(100, setting.requests // 10), setting.seed + 1000)
-    _settled(server, places, setting.settle_s)
-    before, began_s = server.held(), time.monotonic()
-    with pulse(server.url) as health_ms:
-        outcomes = _through_all(target, setting.requests, setting.seed)
-    took_s = time.monotonic() - began_s
-    free_s = server.until_free(places, 30.0)
+    with ProcessPoolExecutor(_AT_ONCE, mp_context=multiprocessing.get_context("spawn")) as hands:
+        _through_all(hands, setting, target, setting.requests // 10, setting.seed + 1000)
+        _settled(server, places, setting.settle_s)
+        before, began_s = server.held(), time.monotonic()
+        with pulse(server.url) as health_ms:
+            outcomes = _through_all(hands, setting, target, setting.requests, setting.seed)
+        took_s = time.monotonic() - began_s
+    free_s = server.until_free(places, setting.settle_s)
     floods = {}
     for kind in FLOODS if setting.flood_s > 0 else ():
         with pulse(server.url) as flood_ms:
             flood(kind, target, setting.flood_s)
-        floods[kind.__name__] = percentiles(flood_ms, (50, 99)) | {"free_s": server.until_free(places, 30.0)}
+        free_after_s = server.until_free(places, setting.settle_s)
+        floods[kind.__name__] = percentiles(flood_ms, (50, 99)) | {"free_s": free_after_s}
     _settled(server, places, setting.settle_s)
     after = server.held()
     out: dict[str, Any] = {
@@ -95,12 +106,15 @@ def _run(setting: FuzzSetting, server: Served, target: Target) -> dict[str, Any]
     return out
 
 
-def _through_all(target: Target, requests: int, number: int) -> list[Outcome]:
-    """Every door with its share, some of them at a time, each a process of its own."""
-    spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(_AT_ONCE, mp_context=spawn) as pool:
-        waits = [pool.submit(through, place, target, requests, number + place) for place in range(len(DOORS))]
-        return [one.result() for one in waits]
+def _through_all(
+    hands: ProcessPoolExecutor, setting: FuzzSetting, target: Target, requests: int, number: int
+) -> "list[Outcome]":
+    """Every door with its share, some of them at a time, each in a process of its own."""
+    from studio.bench.robustness.doors import DOORS, through
+
+    doors = setting.doors or tuple(DOORS)
+    waits = [hands.submit(through, door, target, requests, number + n) for n, door in enumerate(doors)]
+    return [one.result() for one in waits]
 
 
 def _settled(server: Served, places: int, within_s: float) -> None:
@@ -123,7 +137,8 @@ def _failures(out: Mapping[str, Any], before: Held, after: Held, server: Served,
     if after.places != places:
         found.append(f"{places - after.places} of {places} places are lost")
     if out["places_free_after_s"] is None or out["places_free_after_s"] > FREE_S:
-        found.append(f"the places were free after {out['places_free_after_s']} s")
+        after_s = out["places_free_after_s"]
+        found.append("places did not come back" if after_s is None else f"places came back after {after_s:.2f} s")
     if after.threads > before.threads + _SPARE_THREADS:
         found.append(f"{after.threads} threads, {before.threads} before")
     if after.descriptors > before.descriptors + _SPARE_DESCRIPTORS:

@@ -62,6 +62,7 @@ class Http(H11Protocol):
         super().connection_made(transport)
         self._head = _Alarm(self.loop, HEAD_S, self._too_slow)
         self._stall = _Alarm(self.loop, STALL_S, transport.abort)
+        self._is_socket = False
         self.network = network_of(self.client[0]) if self.client else ""
         if self._is_one_too_many():
             transport.write(_FULL)
@@ -85,6 +86,7 @@ class Http(H11Protocol):
         self._watch_head()
 
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
+        self._is_socket = True
         self._head.stop()
         try:
             self.upgrades.take(self.network)
@@ -106,7 +108,7 @@ class Http(H11Protocol):
         """The time runs while a part of a head is there, and before the first one."""
         is_busy = self.cycle is not None and not self.cycle.response_complete
         has_part = self.cycle is None or bool(self.conn.trailing_data[0])
-        if is_busy or not has_part or self.transport.is_closing():
+        if is_busy or not has_part or self._is_socket or self.transport.is_closing():
             self._head.stop()
         else:
             self._head.start()

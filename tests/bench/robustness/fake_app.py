@@ -1,0 +1,38 @@
+"""``studio app`` on the engine that speaks tones, up in no time; ``--plant`` puts a mistake into it."""
+
+import argparse
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+
+def main() -> None:
+    """Serve what ``studio app`` serves."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--database", required=True)
+    parser.add_argument("--no-demo", action="store_true")
+    parser.add_argument("--plant", default="", choices=["", "mistakes"])
+    args = parser.parse_args()
+    from fakes import FakeEngine, FakeUtterance, Script
+
+    from studio.mos.service import open_listening
+    from studio.serve.app import create_app
+    from studio.serve.run import run
+    from studio.settings import load_settings
+    from studio.ui.app import mount
+
+    engine, settings = FakeEngine(Script(speed=50.0)), replace(load_settings(None, os.environ), port=args.port)
+    listening = open_listening(args.database, args.data)
+    if args.plant:
+        FakeUtterance.flush = lambda self: 1 / 0  # type: ignore
+        engine.free = lambda utterance: None if utterance.id % 5 else FakeEngine.free(engine, utterance)  # type: ignore
+    run(mount(create_app(engine, settings, listening=listening), engine, settings, listening), settings)
+
+
+if __name__ == "__main__":
+    main()
