@@ -336,6 +336,12 @@ def test_what_was_typed_and_heard_is_in_the_results_and_the_export(live: Any, tm
     assert by_system[row["system_a"]]["latency_ms"] == takes[0].latency_ms
     assert by_system[row["system_b"]]["late_ms"] == takes[1].late_ms
     assert "First sound while typing" in text
+    latency = found["tables"]["latency"]
+    assert latency["n"] == latency["preference"]["n"] == 1
+    assert latency["systems"][row["system_a"]]["median_ms"] == takes[0].latency_ms
+    apart = abs(takes[0].latency_ms - takes[1].latency_ms)
+    assert latency["preference"]["bins"][0]["middle_ms"] == pytest.approx(apart)
+    assert "Voices by latency" in text and "Preference by latency" in text
     heard = open_trace(tmp_path / "out" / f"{trial}-a.trace")
     assert "".join(e.text for e in heard.events if isinstance(e, ev.Text)) == "hello good friend "
 

@@ -78,6 +78,7 @@ def build(listening: Listening, clips: Path, back: str) -> dict[str, dict[str, s
         "back": replace(base, trials_per_sitting=1, completion=Completion(redirect_url=back)),
         "japanese": replace(base, texts=replace(texts, language="ja")),
         "live": replace(pair, kind="live", trials_per_sitting=2),
+        "live-mos": replace(pair, kind="live", questions=[natural], trials_per_sitting=2),
     }
     links: dict[str, dict[str, str]] = {}
     for name, config in configs.items():
@@ -85,7 +86,7 @@ def build(listening: Listening, clips: Path, back: str) -> dict[str, dict[str, s
         if name in ("similarity", "dcr", "mushra"):
             systems = [replace(s, role="reference") if s.name == SYSTEMS[0] else s for s in manifest.systems]
             manifest = replace(manifest, systems=systems)
-        if name == "live":
+        if config.kind == "live":
             systems = [replace(s, voice=VOICES[s.name]) for s in manifest.systems if s.name in VOICES]
             files = {key: path for key, path in manifest.files.items() if key[1] in VOICES}
             manifest = replace(manifest, systems=systems, files=files)

@@ -114,6 +114,28 @@ def test_a_reload_goes_on_with_the_second_voice(live: Live) -> None:
     assert live.page.ratings.outcome(live.trial) == "tie"
 
 
+def test_each_voice_can_be_scored_beside_the_choice(rate: Rate) -> None:
+    live = Live(rate("live-mos"))
+    page = live.page
+    live.type()
+    live.hear()
+    page.key("a")
+    live.send_too_early("Answer every question")
+    for name, value in (("A", 4), ("B", 2)):
+        group = page.page.get_by_role("group", name=f"Voice {name}: How natural does it sound?")
+        group.locator(f'input[value="{value}"]').check()
+        if name == "A":
+            page.open()  # a reload keeps what was scored
+            live.wait(1, "heard")
+            assert page.page.locator('input[value="4"]:checked').count() == 1
+    page.press("Send and go on")
+    page.trial(after=live.trial)
+    assert page.ratings.outcome(live.trial) == "a"
+    sql = "select slot, value from score join answer on answer.id = answer_id where trial_id = ? order by slot"
+    assert page.ratings.ask(sql, live.trial) == [(0, 4), (1, 2)]
+    assert not page.errors
+
+
 @pytest.mark.parametrize("width", [1280, 390])
 def test_it_fits(live: Live, width: int) -> None:
     live.page.page.set_viewport_size({"width": width, "height": 900})

@@ -9,6 +9,7 @@ from sqlmodel import Session, col, select
 
 from studio.mos.campaign.names import read_tags
 from studio.mos.kinds.base import Judged
+from studio.mos.rating.takes import AGAIN, TYPED, latest
 from studio.mos.stats.mushra import MID_ANCHOR_HZ
 from studio.mos.store.tables.answers import Answer, Choice, Score
 from studio.mos.store.tables.raters import Rater
@@ -58,7 +59,7 @@ def judgements(
         .where(Trial.campaign_id == campaign_id, Slot.place == "reference")
     ):
         references[trial] = name
-    anchor = _mid_anchor(session, campaign_id)
+    anchor, latencies = _mid_anchor(session, campaign_id), _latencies(session, campaign_id)
     scores: defaultdict[int, dict[tuple[str, int], int]] = defaultdict(dict)
     for score in session.exec(
         select(Score)
@@ -85,10 +86,19 @@ def judgements(
             reference=references.get(trial),
             mid_anchor=anchor,
             tags=read_tags(item.tags),
+            latencies_ms=latencies.get(trial, ()),
         )
         for answer, trial, rater, item in rows
         if answer is not None
     ]
+
+
+def _latencies(session: Session, campaign_id: int) -> dict[str, tuple[float | None, ...]]:
+    """Of both voices of every live screen on which both have spoken."""
+    found = latest(session, select(Trial.id).where(Trial.campaign_id == campaign_id))
+    screens = {trial for trial, _ in found}
+    slots = (TYPED, AGAIN)
+    return {t: tuple(found[t, s].latency_ms for s in slots) for t in screens if all((t, s) in found for s in slots)}
 
 
 def _mid_anchor(session: Session, campaign_id: int) -> str | None:

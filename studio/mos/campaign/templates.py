@@ -29,7 +29,7 @@ def template(name: str) -> CampaignConfig:
     data["texts"] = {**_read(_SHARED)["texts"], **data["texts"]}
     data["texts"] = {key: text.strip() for key, text in data["texts"].items()}
     for question in data.get("questions", []):
-        if data["kind"] == "acr" and (question["low"], question["high"]) == (1, 5):
+        if data["kind"] in ("acr", "live") and (question["low"], question["high"]) == (1, 5):
             question.setdefault("labels", labels("en"))
     return from_json(data)
 

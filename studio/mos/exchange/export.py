@@ -123,6 +123,7 @@ class _Marks:
                 "high": score.high,
                 **reference,
                 **both,
+                **self._spoken(trial),
                 **self._heard(answer, [0, 1] if both else [score.slot]),
             }
         for choice in self.choices[answer]:

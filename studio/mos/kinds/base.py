@@ -53,6 +53,7 @@ class Judged:
         reference: the system whose sound stood beside them as the reference, or as X; None without one.
         mid_anchor: the campaign's mid anchor (MUSHRA); None without one.
         tags: of the script.
+        latencies_ms: of each slot's voice in a live test, from the words it needed to its first sound; empty in others.
     """
 
     rater: str
@@ -63,6 +64,7 @@ class Judged:
     reference: str | None = None
     mid_anchor: str | None = None
     tags: tuple[str, ...] = ()
+    latencies_ms: tuple[float | None, ...] = ()
 
 
 class Kind(ABC):

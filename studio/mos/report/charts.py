@@ -21,6 +21,17 @@ class Mark:
 
 
 @dataclass(frozen=True)
+class Spot:
+    """A value at a place, with its interval; its name is written beside it where it has one."""
+
+    x: float
+    y: float
+    low: float | None
+    high: float | None
+    label: str = ""
+
+
+@dataclass(frozen=True)
 class _Form:
     """One of the two drawings of a chart, of which the page's width shows one: on a telephone a row's words stand above
     its mark, so that they stay as large as other text and nothing is beyond the edge."""
@@ -97,6 +108,46 @@ def intervals(marks: Sequence[Mark], low: float | None = None, high: float | Non
             parts.append(f'<circle class="point" cx="{x(mark.value):.1f}" cy="{y}" r="4.5"/>')
             parts.append(form.behind(mark.shown, right + 12, top))
         return form.svg(bottom + 26, parts, title)
+
+    return draw(_BROAD) + draw(_NARROW)
+
+
+def scatter(spots: Sequence[Spot], x_title: str, title: str = "", even: float | None = None) -> str:
+    """Points with upright whiskers against what ``x_title`` says; ``even`` draws a dashed line at that height."""
+    heights = [v for s in spots for v in (s.y, s.low, s.high) if v is not None] + ([] if even is None else [even])
+    across, up = _ticks(min(s.x for s in spots), max(s.x for s in spots)), _ticks(min(heights), max(heights))
+    tall = 220
+
+    def draw(form: _Form) -> str:
+        left, right = 46.0, form.width - _EDGE
+
+        def x(value: float) -> float:
+            return left + (value - across[0]) / (across[-1] - across[0]) * (right - left)
+
+        def y(value: float) -> float:
+            return PAD + (up[-1] - value) / (up[-1] - up[0]) * tall
+
+        parts = [f'<line class="grid" x1="{left}" x2="{right}" y1="{y(t):.1f}" y2="{y(t):.1f}"/>' for t in up]
+        parts += [_text(left - 8, y(t) + 4, f"{t:g}", "tick", "end") for t in up]
+        parts += [_text(x(t), PAD + tall + 18, f"{t:g}", "tick", "middle") for t in across]
+        parts.append(_text((left + right) / 2, PAD + tall + 38, x_title, "tick", "middle"))
+        if even is not None:
+            parts.append(f'<line class="half" x1="{left}" x2="{right}" y1="{y(even):.1f}" y2="{y(even):.1f}"/>')
+        for spot in spots:
+            at = x(spot.x)
+            if spot.low is not None and spot.high is not None:
+                ends = [y(spot.low), y(spot.high)]
+                bars = [(at, at, *ends), *((at - 5, at + 5, end, end) for end in ends)]
+                parts += [
+                    f'<line class="whisker" x1="{x1:.1f}" x2="{x2:.1f}" y1="{y1:.1f}" y2="{y2:.1f}"/>'
+                    for x1, x2, y1, y2 in bars
+                ]
+            parts.append(f'<circle class="point" cx="{at:.1f}" cy="{y(spot.y):.1f}" r="4.5"/>')
+            if spot.label:
+                far = at > (left + right) / 2
+                place = (at - 10, "end") if far else (at + 10, "start")
+                parts.append(_text(place[0], y(spot.y) - 6, _short(spot.label, 20), "label", place[1], hint=spot.label))
+        return form.svg(PAD + tall + 46, parts, title)
 
     return draw(_BROAD) + draw(_NARROW)
 

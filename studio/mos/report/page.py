@@ -12,6 +12,7 @@ from studio.mos.report.cells import NONE, Table, digits_of, number, percent, wit
 from studio.mos.report.charts import Mark, bars, histogram, intervals, matrix, shares
 from studio.mos.report.choices import elo_interval, elo_score, ranked
 from studio.mos.report.design import design_rows
+from studio.mos.report.latency import latency_figures
 from studio.mos.report.predicted import predicted_tables
 from studio.mos.report.tables import asked, detail_tables, paper_tables, stop_rule
 
@@ -55,6 +56,8 @@ def html(results: Mapping[str, Any]) -> str:
         body.append(_identified(results["prompt"], tables["identity"]))
     if "choices" in tables:
         body.append(_choices(results["prompt"], tables["choices"]))
+    if figures := latency_figures(results):
+        body.append(_section("Latency while typing", *(_figure(drawn, caption) for drawn, caption in figures)))
     body += [_section("Tables", *(_table(t) for t in paper_tables(results)))]
     foreseen = predicted_tables(results)
     body += [_section("Predicted, not rated", *(_table(t) for t in foreseen))] if foreseen else []

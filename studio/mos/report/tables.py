@@ -21,6 +21,7 @@ from studio.mos.report.cells import (
     with_interval,
 )
 from studio.mos.report.choices import choice_tables, more_choice_tables
+from studio.mos.report.latency import latency_tables
 from studio.mos.report.pairs import comparison_tables, identity_tables, pair_intervals, screened_table
 from studio.mos.report.raters import consistency_tables, take_table
 from studio.mos.report.tags import tag_tables
@@ -67,7 +68,7 @@ def detail_tables(results: Mapping[str, Any]) -> list[Table]:
     choices = results["tables"].get("choices", {"n": 0})
     if choices["n"]:
         found += more_choice_tables(choices)
-    found += [*tag_tables(results), take_table(results["takes"])]
+    found += [*tag_tables(results), *latency_tables(results), take_table(results["takes"])]
     found += consistency_tables(results["consistency"])
     return [table for table in found if table.rows]
 

@@ -17,6 +17,7 @@ from studio.mos.report.page import gate_rows
 from studio.mos.report.predicted import predicted_tables
 from studio.mos.report.tables import detail_tables, paper_tables, stop_rule
 from studio.ui.figures.choices import better, ladder, preferences
+from studio.ui.figures.latency import answers, voices
 from studio.ui.figures.pairs import compared, identified
 from studio.ui.figures.raters import funnel
 from studio.ui.figures.scores import histograms, intervals
@@ -34,6 +35,8 @@ FIGURES = (
     ("Preference of each pair", preferences),
     ("Elo with 95% intervals", ladder),
     ("One-sided confidence that the row is better", better),
+    ("Elo and scores by latency, with 95% intervals", voices),
+    ("Answers by latency, with 95% intervals", answers),
     ("How often each score was given", histograms),
     ("How far raters came", funnel),
 )

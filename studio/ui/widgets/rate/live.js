@@ -1,9 +1,10 @@
-// A live screen: the rater types to voice A and hears it meanwhile; voice B hears the same keys; then comes the choice.
+// A live screen: the rater types to voice A and hears it meanwhile; voice B hears the same keys; then come the choice and,
+// where the test asks questions, the scores of each voice.
 
 import { Editor } from "../wire/editor.js";
 import { Player } from "../sound/player.js";
 import { button, h } from "./dom.js";
-import { CHOICE_KEYS, chosen } from "./marks.js";
+import { CHOICE_KEYS, chosen, scored } from "./marks.js";
 
 const BUSY_MS = 1000;
 const MOST_LATE = 5; // times that the second voice is played again by itself
@@ -45,6 +46,7 @@ export class LiveTrial {
       this.editor.forget();
       this.fields[0].value = this.fields[1].value = draft.text ?? "";
       if (draft.mark) this.mark.set(draft.mark);
+      for (const [k, value] of (draft.scores ?? []).entries()) if (value !== null) this.scores[k]?.set(value);
     }
     this.isQuiet = false;
     this.press = (event) => this.pressed(event);
@@ -60,7 +62,14 @@ export class LiveTrial {
     this.states = [0, 1].map(() => h("span", { class: "state", role: "status" }));
     this.starts = [0, 1].map((slot) => button("", () => this.begin(slot), { class: slot ? "" : "primary" }));
     this.finisher = button(words.say("live_finish"), () => this.finish(), { hidden: true, class: "primary" });
-    this.mark = chosen("ab", this.screen.prompt, this.screen.choices, words, () => this.marked());
+    this.mark = chosen("ab", this.screen.prompt, this.screen.choices, words, () => this.marked(this.mark));
+    this.scores = [0, 1].flatMap((slot) =>
+      this.screen.questions.map((question) => {
+        const prompt = `${words.say("live_voice", { name: NAMES[slot] })}: ${question.prompt}`;
+        const mark = scored({ ...question, prompt }, null, false, words, (given) => this.marked(given));
+        return Object.assign(mark, { slot, question: question.id });
+      }),
+    );
     this.missing = h("p", { class: "missing", id: "rate-missing" });
     this.sender = button(words.say("send"), () => this.send(), { class: "primary", "aria-describedby": "rate-missing" });
     const place = h("p", { class: "count", tabindex: -1 }, h("b", { text: words.say("position", { n: trial.position + 1, of: trial.of }) }), trial.practice ? h("span", { class: "badge", text: words.say("practice") }) : null);
@@ -69,7 +78,7 @@ export class LiveTrial {
       "div",
       { class: "trial typing" },
       h("div", { class: "card" }, place, ...text, ...[0, 1].map((slot) => this.voice(slot))),
-      h("div", { class: "card answers" }, this.mark.element),
+      h("div", { class: "card answers" }, this.mark.element, ...this.scores.map((score) => score.element)),
       h("div", { class: "send-row" }, h("div", {}, this.missing, h("p", { class: "keys", text: words.say("keys_live") })), this.sender),
     );
   }
@@ -120,10 +129,10 @@ export class LiveTrial {
     event.preventDefault();
   }
 
-  marked() {
+  marked(mark) {
     if (this.isQuiet) return;
     this.update();
-    this.on.say(this.mark.said);
+    this.on.say(mark.said);
   }
 
   // --- what the line says -----------------------------------------------------------------------
@@ -183,7 +192,8 @@ export class LiveTrial {
     if (this.speaking >= 0) return words.say(this.isTyping ? "live_typing" : "live_listen");
     if (!this.heardMs[0]) return words.say("live_first");
     if (!this.heardMs[1]) return words.say("live_second");
-    return this.mark.value === null ? words.say("choose_first") : "";
+    if (this.mark.value === null) return words.say("choose_first");
+    return this.scores.some((score) => score.value === null) ? words.say("answer_first") : "";
   }
 
   update() {
@@ -220,7 +230,8 @@ export class LiveTrial {
 
   keep() {
     const text = this.heardMs[0] ? this.fields[0].value : "";
-    this.on.keep({ trial: this.trial.trial, mark: this.mark.value, heardMs: this.heardMs, plays: this.plays, text, spentMs: this.responseMs });
+    const scores = this.scores.map((score) => score.value);
+    this.on.keep({ trial: this.trial.trial, mark: this.mark.value, scores, heardMs: this.heardMs, plays: this.plays, text, spentMs: this.responseMs });
   }
 
   get responseMs() {
@@ -233,7 +244,7 @@ export class LiveTrial {
     this.lock(true);
     this.on.send({
       trial: this.trial.trial,
-      scores: [],
+      scores: this.scores.map(({ question, slot, value }) => ({ question, slot, value })),
       choices: [{ question: "preference", outcome: this.mark.value }],
       plays: this.trial.slots.map(({ slot }) => ({ slot, plays: this.plays[slot], heard_ms: this.heardMs[slot] })),
       response_ms: Math.round(this.responseMs),

@@ -1,0 +1,79 @@
+"""Figures of live tests against latency: a voice's Elo, its scores and single votes by how soon it was heard."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from studio.mos.report.charts import Spot
+from studio.mos.report.latency import bins_by_latency, elo_by_latency, found_latency, mean_by_latency
+from studio.ui.figures.look import ACCENT, dressed, plain
+
+_PANEL_PX = 260
+_LATENCY = "latency, ms"
+
+
+def voices(results: Mapping[str, Any]) -> go.Figure | None:
+    """Elo and the mean of every question, each voice at its median latency; None in tests that are not live."""
+    panels = [("Elo", elo_by_latency(results))]
+    panels += [(q["prompt"] or q["id"], mean_by_latency(results, q["id"])) for q in results["questions"]]
+    return _drawn([(title, spots, _LATENCY, None) for title, spots in panels if spots])
+
+
+def answers(results: Mapping[str, Any]) -> go.Figure | None:
+    """Votes for the sooner voice by how much sooner it was, and scores by latency; None in tests that are not live."""
+    found = found_latency(results)
+    if found is None:
+        return None
+    panels: list[tuple[str, list[Spot], str, float | None]] = []
+    if found["preference"]["n"]:
+        spots = bins_by_latency(found["preference"]["bins"], 100.0)
+        panels.append(("Votes for the voice that was sooner, percent", spots, "sooner by, ms", 50.0))
+    asked = {q["id"]: q["prompt"] or q["id"] for q in results["questions"]}
+    for name, table in found["questions"].items():
+        if table["n"]:
+            panels.append((asked[name], bins_by_latency(table["bins"]), _LATENCY, None))
+    return _drawn(panels)
+
+
+def _drawn(panels: Sequence[tuple[str, list[Spot], str, float | None]]) -> go.Figure | None:
+    if not panels:
+        return None
+    figure = make_subplots(
+        rows=len(panels),
+        cols=1,
+        subplot_titles=[plain(title, 60) for title, *_ in panels],
+        vertical_spacing=min(0.5, 90 / (_PANEL_PX * len(panels))) if len(panels) > 1 else 0,
+    )
+    for row, (_, spots, under, even) in enumerate(panels, start=1):
+        figure.add_trace(_points(spots), row=row, col=1)
+        figure.update_xaxes(title_text=under, row=row, col=1)
+        if even is not None:
+            line = {"color": "#76818c", "width": 1}
+            figure.add_hline(y=even, line=line, row=row, col=1)  # pyright: ignore[reportArgumentType] (numbers are meant)
+    figure.update_annotations(font_size=14)
+    return dressed(figure, _PANEL_PX * len(panels) + 40, margin={"t": 34, "b": 50})
+
+
+def _points(spots: Sequence[Spot]) -> go.Scatter:
+    reach = [(None, None) if s.low is None or s.high is None else (s.high - s.y, s.y - s.low) for s in spots]
+    return go.Scatter(
+        x=[s.x for s in spots],
+        y=[s.y for s in spots],
+        mode="markers+text" if any(s.label for s in spots) else "markers",
+        text=[plain(s.label, 18) for s in spots],
+        textposition="top center",
+        marker={"size": 10, "color": ACCENT},
+        error_y={
+            "type": "data",
+            "array": [up for up, _ in reach],
+            "arrayminus": [down for _, down in reach],
+            "color": ACCENT,
+            "thickness": 2,
+            "width": 5,
+        },
+        customdata=[[s.low, s.high] for s in spots],
+        hovertemplate="%{text} %{x:.0f} ms: %{y:.2f} (%{customdata[0]:.2f} to %{customdata[1]:.2f})<extra></extra>",
+        cliponaxis=False,
+    )

@@ -1,0 +1,102 @@
+"""Live tests: what an answer holds, and its tables against the latency that raters had."""
+
+import json
+from dataclasses import replace
+from random import Random
+
+import pytest
+from mos.world import AB, NATURAL
+
+from studio.core.errors import BadOption
+from studio.mos.kinds.base import BadAnswer, Judged, Mark
+from studio.mos.kinds.registry import kind_of
+from studio.mos.report.latency import latency_figures, latency_tables
+from studio.mos.store.tables.answers import AnswerCreate, ChoiceCreate, ScoreCreate
+from studio.ui.figures.latency import answers as answers_figure
+from studio.ui.figures.latency import voices as voices_figure
+
+LIVE = replace(AB, kind="live")
+SCORED = replace(LIVE, questions=[NATURAL])
+LATE_MS = {"quick": 180.0, "slow": 420.0, "tardy": 650.0}
+
+
+def sent(*scores: tuple[int, int], outcome: str | None = "a") -> AnswerCreate:
+    return AnswerCreate(
+        trial="0123456789abcdef",
+        scores=[ScoreCreate(question="naturalness", slot=slot, value=value) for slot, value in scores],
+        choices=[ChoiceCreate(question="preference", outcome=outcome)] if outcome else [],
+    )
+
+
+def test_a_choice_and_where_asked_the_scores_of_both() -> None:
+    live = kind_of("live")
+    live.check(LIVE)
+    live.check(SCORED)
+    with pytest.raises(BadOption):
+        live.check(replace(SCORED, choices=["a", "tie"]))
+    assert live.validate(LIVE, 2, sent()) == [Mark("preference", outcome="a")]
+    assert live.validate(SCORED, 2, sent((0, 4), (1, 2))) == [
+        Mark("preference", outcome="a"),
+        Mark("naturalness", 0, 4, 1, 5),
+        Mark("naturalness", 1, 2, 1, 5),
+    ]
+    for config, answer in (
+        (LIVE, sent((0, 4))),
+        (SCORED, sent((0, 4))),
+        (SCORED, sent((0, 4), (1, 2), outcome=None)),
+        (SCORED, sent((0, 4), (1, 6))),
+    ):
+        with pytest.raises(BadAnswer):
+            live.validate(config, 2, answer)
+
+
+def judged(raters: int = 12, items: int = 6) -> list[Judged]:
+    """People to whom 100 ms are worth a little; one answer without a latency."""
+    rng, found = Random(1), []
+    for rater in range(raters):
+        for item in range(items):
+            pair = rng.sample(list(LATE_MS), 2)
+            ms = [LATE_MS[name] + rng.gauss(0, 40) for name in pair]
+            outcome = "a" if rng.random() < 1 / (1 + 2.0 ** ((ms[0] - ms[1]) / 100)) else "b"
+            scores = {("naturalness", k): min(5, max(1, round(5 - ms[k] / 200 + rng.gauss(0, 0.5)))) for k in (0, 1)}
+            found.append(Judged(f"r{rater}", f"i{item}", pair, scores, {"preference": outcome}, latencies_ms=tuple(ms)))
+    return [*found, replace(found[0], item="other", latencies_ms=(None, 200.0))]
+
+
+def results_of(answers: list[Judged]) -> dict:
+    tables = kind_of("live").analyse(SCORED, answers)
+    json.dumps(tables, allow_nan=False)
+    asked = [{"id": "naturalness", "prompt": "How natural?", "low": 1, "high": 5}]
+    return {"tables": tables, "questions": asked, "kind": "live"}
+
+
+def test_answers_stand_against_latency() -> None:
+    results = results_of(judged())
+    found = results["tables"]["latency"]
+    assert found["n"] == 72 and results["tables"]["choices"]["n"] == 73
+    for name, ms in LATE_MS.items():
+        assert found["systems"][name]["median_ms"] == pytest.approx(ms, abs=20)
+    shares = [b["mean"]["mean"] for b in found["preference"]["bins"]]
+    assert len(shares) == 6 and shares[-1] > shares[0]
+    slope = found["preference"]["slope"]
+    assert slope["low"] < 120 < slope["high"] and slope["p"] < 0.01  # ln 2 per 100 ms is 120 Elo
+    rated = found["questions"]["naturalness"]
+    assert rated["slope"]["value"] == pytest.approx(-0.5, abs=0.1) and rated["n"] == 144
+    assert rated["slope_same_voices"] is not None
+    assert [t.caption for t in latency_tables(results)] == [
+        "Voices by latency",
+        "Preference by latency",
+        "naturalness by latency",
+    ]
+    assert "Per 100 ms sooner: over all answers " in latency_tables(results)[1].notes[0]
+    assert len(latency_figures(results)) == 4
+    drawn = voices_figure(results)
+    assert list(drawn.data[0].text) == ["quick", "slow", "tardy"] and len(drawn.data) == 2
+    assert len(answers_figure(results).data) == 2
+
+
+def test_other_tests_and_no_answers_have_none() -> None:
+    assert results_of([])["tables"]["latency"] == {"n": 0}
+    for results in (results_of([]), {"tables": {}, "questions": [], "kind": "ab"}):
+        assert latency_tables(results) == latency_figures(results) == []
+        assert voices_figure(results) is None and answers_figure(results) is None

@@ -1,0 +1,106 @@
+"""Answers against latency: statsmodels as the oracle of both slopes; and what is a voice's own, not its latency's."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+
+from studio.core.errors import BadOption
+from studio.mos.stats.bradley_terry.fit import ELO_PER_E
+from studio.mos.stats.columns import Scale
+from studio.mos.stats.latency import (
+    Heard,
+    bins,
+    preference_slope,
+    score_slope,
+    towards_the_sooner,
+    voice_columns,
+)
+
+LATE = np.array([150.0, 300.0, 500.0])  # of three voices, ms
+
+
+def drawn(seed=0, raters=20, items=12, worth=0.8, liking=(0.0, 0.0, 0.0)):
+    """Votes on pairs whose latencies scatter about the voices' own; ``worth`` is ln odds per 100 ms sooner."""
+    rng = np.random.default_rng(seed)
+    n = raters * items
+    rater, item = np.repeat(np.arange(raters), items), np.tile(np.arange(items), raters)
+    first = rng.integers(3, size=n)
+    second = (first + rng.integers(1, 3, size=n)) % 3
+    late = LATE[np.stack([first, second])] + rng.normal(0, 60, (2, n))
+    sooner, like = late[1] - late[0], np.array(liking)
+    logit = worth * sooner / 100 + like[first] - like[second]
+    value = (rng.random(n) < 1 / (1 + np.exp(-logit))).astype(float)
+    return Heard(value, sooner, voice_columns(first, second, "abc"), rater, item)
+
+
+def scores(seed=0, worth=-0.3, liking=(0.0, 0.0, 0.0)):
+    rng = np.random.default_rng(seed)
+    rater, item = np.repeat(np.arange(20), 12), np.tile(np.arange(12), 20)
+    voice = rng.integers(3, size=240)
+    ms = LATE[voice] + rng.normal(0, 60, 240)
+    value = np.clip(np.rint(4.5 + worth * ms / 100 + np.array(liking)[voice] + rng.normal(0, 0.7, 240)), 1, 5)
+    return Heard(value, ms, voice_columns(voice, None, "abc"), rater, item)
+
+
+def groups(heard):
+    return np.column_stack([heard.rater, heard.item])
+
+
+@pytest.mark.parametrize("same", [False, True])
+def test_the_slope_of_preference_is_a_logistic_regression(same):
+    heard = drawn(1, liking=(0.0, 0.5, -0.3))
+    design = np.column_stack([heard.ms / 100, heard.voices[:, 1:]]) if same else heard.ms[:, None] / 100
+    oracle = sm.GLM(heard.value, design, family=sm.families.Binomial()).fit(
+        cov_type="cluster", cov_kwds={"groups": groups(heard)}
+    )
+    found = preference_slope(heard, same)
+    assert found.value == pytest.approx(ELO_PER_E * oracle.params[0], rel=1e-3)
+    se, n, k = ELO_PER_E * oracle.bse[0], len(heard.value), design.shape[1]
+    expected = 2.200985 * se * np.sqrt((n - k) / (n - 1))  # t(11), and without the correction for k terms
+    assert found.high - found.value == pytest.approx(expected, rel=0.02)
+    assert found.low < ELO_PER_E * 0.8 < found.high and found.p < 0.01
+
+
+@pytest.mark.parametrize("same", [False, True])
+def test_the_slope_of_scores_is_least_squares(same):
+    heard = scores(3, liking=(0.0, 0.4, 0.0))  # of which no variance is raised to that of independent answers
+    within = heard.voices if same else np.ones((240, 1))
+    design = np.column_stack([heard.ms / 100, within])
+    oracle = sm.OLS(heard.value, design).fit(cov_type="cluster", cov_kwds={"groups": groups(heard)}, use_t=True)
+    found = score_slope(heard, same)
+    assert found.value == pytest.approx(oracle.params[0])
+    k = design.shape[1]
+    assert found.high - found.value == pytest.approx(2.200985 * oracle.bse[0] * np.sqrt((240 - k) / 239), rel=0.02)
+
+
+def test_a_voice_is_not_blamed_for_what_its_latency_did_not_do():
+    """The late voices are disliked whenever they are heard; among the same voices latency is worth nothing."""
+    heard = drawn(3, worth=0.0, liking=(1.2, 0.0, -1.2))
+    assert preference_slope(heard).p < 0.001
+    assert preference_slope(heard, same_voices=True).p > 0.05
+    rated = scores(3, worth=0.0, liking=(0.8, 0.0, -0.8))
+    assert score_slope(rated).p < 0.001 and score_slope(rated, same_voice=True).p > 0.05
+
+
+def test_votes_are_turned_to_the_sooner_voice():
+    heard = drawn(4)
+    turned = towards_the_sooner(heard)
+    assert (turned.ms >= 0).all() and turned.ms == pytest.approx(np.abs(heard.ms))
+    assert preference_slope(turned).value == pytest.approx(preference_slope(heard).value)
+    found = bins(turned, Scale(0, 1), 0.5)
+    assert len(found) == 6 and sum(b.mean.n for b in found) == 240
+    assert found[0].mean.mean < 0.75 < found[-1].mean.mean
+    assert all(b.low_ms <= b.middle_ms <= b.high_ms for b in found)
+    assert all(b.high_ms <= after.low_ms for b, after in pairwise(found))
+
+
+def test_what_cannot_be_known():
+    one = drawn(5, raters=1)
+    assert preference_slope(one).low is None and score_slope(one).p is None
+    level = Heard(one.value, np.zeros(12), one.voices, one.rater, one.item)
+    assert preference_slope(level) is None and score_slope(level) is None
+    with pytest.raises(BadOption, match="no answers with latencies"):
+        bins(Heard(*(v[:0] for v in (one.value, one.ms, one.voices, one.rater, one.item))), Scale(0, 1))
+    assert len(bins(drawn(6, raters=1), Scale(0, 1))) == 1
