@@ -17,6 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from studio.core.errors import BadFile
 from studio.engine import dmel
 from studio.engine.families.speakstream.net import Config, SpeakStream
 from studio.engine.families.speakstream.rule import Options
@@ -146,7 +147,8 @@ def fit(
 ) -> Path:
     """Train until the recipe's steps are done, from wherever ``state`` says; answers the weights' path.
 
-    ``start`` are weights to begin from instead of chance, such as a shipped voice's. Metrics go to
+    ``start`` are weights to begin from instead of chance, such as a shipped voice's; layers that they lack are added
+    on top, and begin as the identity. Metrics go to
     ``state/metrics.jsonl`` (one line a few steps, one a validation).
     """
     assert recipe.fit is not None
@@ -158,7 +160,7 @@ def fit(
     optims = optimisers(fitter, recipe.fit)
     at = _resume(state, fitter, optims, device)
     if start is not None and at.step == 0:
-        fitter.net.load_state_dict(load_file(start))
+        _begin_from(fitter.net, start)
     text = SpokenText(features, recipe.corpus.speakers, recipe.corpus.validation_shards)
     _set_silence(fitter.net, text)
     steps = recipe.fit.steps
@@ -233,6 +235,17 @@ def validate(fitter: Fitter, text: SpokenText, device: torch.device) -> dict[str
                 sums[k] = sums.get(k, 0.0) + float(v) * weight
         out[f"m{m}"] = {k: round(v / max(count, 1), 4) for k, v in sums.items()}
     return out
+
+
+def _begin_from(net: SpeakStream, path: Path) -> None:
+    weights = load_file(path)
+    misfits = net.load_state_dict(weights, strict=False)
+    lacking = [k for k in misfits.missing_keys if not k.startswith("decoder.blocks.")]
+    if lacking or misfits.unexpected_keys:
+        raise BadFile(
+            f"{path} does not fit this net: {', '.join([*lacking, *misfits.unexpected_keys][:3])}",
+            "give weights of the same widths and speakers, with as many layers or fewer",
+        )
 
 
 def _set_silence(net: SpeakStream, text: SpokenText) -> None:
