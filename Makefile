@@ -57,7 +57,7 @@ clean: ## remove the environment
 	touch $@
 
 .venv/dev.stamp: .venv/bin/python pyproject.toml constraints.txt
-	$(PIP) install --quiet --constraint constraints.txt 'setuptools<80' numpy
+	$(PIP) install --quiet --constraint constraints.txt 'setuptools>=77,<80' numpy
 	$(PIP) install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $@ .venv/app.stamp
 

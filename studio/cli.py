@@ -15,8 +15,6 @@ from studio.commands.bench import bench
 from studio.commands.campaign import campaign
 from studio.commands.common import (
     DEFAULT_DATA,
-    DEMO,
-    VOICES,
     Data,
     Database,
     Device,
@@ -30,6 +28,7 @@ from studio.commands.common import (
 from studio.commands.evaluate import evaluate
 from studio.commands.train import train
 from studio.core.errors import StudioError
+from studio.core.shipped import DEMO, VOICES
 
 cli = typer.Typer(
     name="studio",

@@ -5,10 +5,9 @@ from pathlib import Path
 from studio.core.errors import BadText, StudioError
 from studio.core.events import Failed, Unsupported
 from studio.core.ports import SpeakRequest
+from studio.core.shipped import VOICES
 from studio.core.trace import Trace, collect
 from studio.text.normalise import best
-
-VOICES = Path(__file__).resolve().parent.parent / "assets" / "voices"
 
 
 def synthesize(

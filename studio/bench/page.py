@@ -15,11 +15,11 @@ from typing import Any
 from rich.progress import track
 
 from studio.bench.browser import PageFailed, open_page, own_command, running_app, said, type_words, wait_said
+from studio.core.shipped import TEXTS
 from studio.core.trace import open_trace
 from studio.measure.latency import ladder, percentiles
 from studio.measure.report import print_table
 
-TEXTS = Path(__file__).parents[2] / "assets" / "texts"
 BLOCKED_MS, FREE_MS = 150, 60
 PICTURED = "Hello there, and welcome! I start speaking while you are still typing, so go ahead and say something."
 MORE_WORDS = 2  # typed after the window is complete, before the text is stopped

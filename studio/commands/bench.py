@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from studio.commands.common import TEXTS, VOICES, Count, Device, Json, Save, Texts, VoiceName, Voices, show
+from studio.commands.common import Count, Device, Json, Save, Texts, VoiceName, Voices, show
+from studio.core.shipped import TEXTS, VOICES
 
 bench = typer.Typer(no_args_is_help=True, help="Measure how fast it speaks, and what the listening tests bear.")
 

@@ -9,20 +9,9 @@ import typer
 from studio.commands.campaign_figures import campaign_figures
 from studio.commands.campaign_in import campaign_in
 from studio.commands.campaign_predict import campaign_predict
-from studio.commands.common import (
-    DEFAULT_DATA,
-    VOICES,
-    Base,
-    Data,
-    Database,
-    Device,
-    Json,
-    Name,
-    Voices,
-    opened,
-    provenance,
-)
+from studio.commands.common import DEFAULT_DATA, Base, Data, Database, Device, Json, Name, Voices, opened, provenance
 from studio.core.errors import BadOption
+from studio.core.shipped import VOICES
 
 campaign = typer.Typer(no_args_is_help=True, help="Listening tests: make, open, follow and analyse them.")
 campaign.add_typer(campaign_in)

@@ -6,21 +6,8 @@ from typing import Annotated
 
 import typer
 
-from studio.commands.common import (
-    DEFAULT_DATA,
-    DEMO,
-    TEXTS,
-    VOICES,
-    Base,
-    Data,
-    Database,
-    Device,
-    Json,
-    Name,
-    Voices,
-    opened,
-    provenance,
-)
+from studio.commands.common import DEFAULT_DATA, Base, Data, Database, Device, Json, Name, Voices, opened, provenance
+from studio.core.shipped import DEMO, TEXTS, VOICES
 
 campaign_in = typer.Typer()
 

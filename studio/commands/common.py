@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from studio.core.shipped import VOICES
+
 if TYPE_CHECKING:
     from studio.mos.service import Listening
 
-ASSETS = Path(__file__).resolve().parents[2] / "assets"
-TEXTS = ASSETS / "texts"
-VOICES = ASSETS / "voices"
-DEMO = ASSETS / "demo"
 RECIPE = VOICES / "lark" / "recipe.toml"
 DEFAULT_DATA = Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser() / "streaming-tts-studio"
 

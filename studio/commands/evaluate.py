@@ -5,8 +5,9 @@ from typing import Annotated
 
 import typer
 
-from studio.commands.common import TEXTS, VOICES, Count, Device, Json, Save, Texts, VoiceName, Voices, show
+from studio.commands.common import Count, Device, Json, Save, Texts, VoiceName, Voices, show
 from studio.core.errors import BadOption
+from studio.core.shipped import TEXTS, VOICES
 
 evaluate = typer.Typer(no_args_is_help=True, help="Measure how well a voice speaks.")
 

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from studio.commands.common import RECIPE, TEXTS, VOICES, Device, Recipe
+from studio.commands.common import RECIPE, Device, Recipe
+from studio.core.shipped import TEXTS, VOICES
 
 train = typer.Typer(no_args_is_help=True, help="Make a voice: speak a corpus, encode it, fit, pack.")
 

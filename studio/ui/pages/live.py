@@ -6,9 +6,10 @@ from pathlib import Path
 
 import gradio as gr
 
+from studio.core.shipped import TEXTS
 from studio.ui.widgets.live.component import live_player
 
-EXAMPLES = Path(__file__).parents[3] / "assets" / "texts" / "examples.json"
+EXAMPLES = TEXTS / "examples.json"
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,7 @@ class LiveContext:
 
 
 def read_examples(path: Path) -> list[dict[str, str]]:
-    """Example texts; none when the file is not there (an installed package has no assets folder)."""
+    """Example texts; none when the file is not there."""
     if not path.is_file():
         return []
     return [{"title": one["title"], "text": one["text"]} for one in json.loads(path.read_text(encoding="utf-8"))]
