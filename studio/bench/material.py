@@ -132,17 +132,20 @@ class Desk:
 
     def teacher(self, speaker: str, texts: Sequence[str]) -> list["TeacherSpeech | None"]:
         """The teacher's speech for each text, as the voice would have learned it; None where it said other words."""
-        teacher, gain_db = self._taught_by(speaker)
-        folder = self.folder / "teacher" / f"{speaker}-{_sha([list(texts), teacher.partition(':')[0], gain_db])}"
+        teacher, taught_by, gain_db = self._taught_by(speaker)
+        folder = self.folder / "teacher" / f"{taught_by}-{_sha([list(texts), teacher.partition(':')[0], gain_db])}"
         if not (folder / "labels.jsonl").is_file():
             part = folder.with_name(folder.name + ".part")
             shutil.rmtree(part, ignore_errors=True)
             part.mkdir(parents=True)
-            self._teach(teacher, speaker, texts, gain_db, part)
+            self._teach(teacher, taught_by, texts, gain_db, part)
             part.rename(folder)
         lines = (folder / "labels.jsonl").read_text(encoding="utf-8").splitlines()
-        labels = [json.loads(line) for line in lines]
-        return [label and TeacherSpeech(folder, label, read_wav(folder / label["wav"])[0]) for label in labels]
+        labels = [label and {**label, "speaker": speaker} for label in map(json.loads, lines)]
+        return [
+            None if label is None else TeacherSpeech(folder, label, read_wav(folder / label["wav"])[0])
+            for label in labels
+        ]
 
     def _teach(self, teacher: str, speaker: str, texts: Sequence[str], gain_db: float, folder: Path) -> None:
         bar = self.progress.add_task(f"teacher {speaker}", total=None)
@@ -159,13 +162,14 @@ class Desk:
         (folder / "labels.jsonl").write_text(text, encoding="utf-8")
         self.progress.update(bar, total=len(texts), completed=len(texts))
 
-    def _taught_by(self, speaker: str) -> tuple[str, float]:
-        """The teacher of the voice's recipe, and the speaker's gain in dB."""
+    def _taught_by(self, speaker: str) -> tuple[str, str, float]:
+        """The teacher of the voice's recipe, which of its speakers this one learned from, and the gain in dB."""
         path = self.setting.voices / self.card.name / "recipe.toml"
         if not path.is_file():
-            return PROGRAMS, 0.0
+            return PROGRAMS, speaker, 0.0
         recipe = read_recipe(path).corpus
-        return recipe.teacher, recipe.gain_db.get(speaker, 0.0)
+        taught_by = recipe.named().get(speaker, speaker)
+        return recipe.teacher, taught_by, recipe.gain_db.get(taught_by, 0.0)
 
     @cached_property
     def recogniser(self) -> Recogniser:

@@ -260,4 +260,6 @@ def from_dict(data: dict[str, Any]) -> Event:
     values = {f.name: data[f.name] for f in fields(kind) if f.name in data}
     if kind is Audio:
         values["pcm"] = np.zeros(int(data.get("samples", 0)), np.int16)
+    if kind is Frames and isinstance(values.get("p_eos"), list):
+        values["p_eos"] = [math.nan if p is None else p for p in values["p_eos"]]
     return kind(**values)

@@ -23,9 +23,14 @@ class CorpusRecipe:
     max_words: int = 60
     held_out: dict[str, str] = field(default_factory=dict)
     gain_db: dict[str, float] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)  # speakers' names on the card, where they have others there
     teacher: str = "programs"
     kinds: dict[str, int] = field(default_factory=dict)  # texts of each kind in a shard, for `studio train texts`
     stages: list[tuple[list[str], int]] = field(default_factory=list)  # speakers in turn, and shards of each
+
+    def named(self) -> dict[str, str]:
+        """The teacher's speaker for each speaker of the voice's card, in order."""
+        return {self.names.get(speaker, speaker): speaker for speaker in self.speakers}
 
 
 @dataclass(frozen=True)

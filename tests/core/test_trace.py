@@ -125,6 +125,15 @@ def test_a_crash_leaves_a_readable_folder(tmp_path):
     assert len(trace.pcm) > 0
 
 
+def test_the_last_frame_of_what_was_broken_off_has_no_p_eos(tmp_path):
+    last = ev.Frames(first_frame=1, p_eos=[float("nan")], levels=np.zeros((1, 80), np.uint8), t_ms=2)
+    first = ev.Frames(first_frame=0, p_eos=[0.25], levels=np.zeros((1, 80), np.uint8), t_ms=1)
+    for path in (write(tmp_path / "u", [first, last]), write(tmp_path / "v", [first, last]).close()):
+        trace = open_trace(getattr(path, "folder", path))
+        assert [one.to_dict()["p_eos"] for one in trace.events] == [[0.25], [None]]
+        assert np.array_equal(trace.p_eos, [0.25, np.nan], equal_nan=True)
+
+
 def test_revised_speech_replaces_what_it_takes_back(tmp_path):
     events = story()[:-1]
     new = np.full(FRAME, 99, np.int16)

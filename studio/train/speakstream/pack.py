@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from safetensors.torch import load_file, save_file
+from torch import Tensor
 
 from studio.core.cards import Card, sha256_of, write_card
 from studio.core.errors import BadFile
@@ -44,7 +45,7 @@ def pack_voice(recipe: Recipe, state: Path, vocoders: Path, out: Path) -> Path:
         files[path.name] = vocoder.state_dict()
         parameters[path.stem] = vocoder.parameter_count()
     for name, tensors in files.items():
-        save_file({k: v.detach().contiguous() for k, v in tensors.items()}, folder / name)
+        save_file({k: _half(v.detach()).contiguous() for k, v in tensors.items()}, folder / name)
     size = sum((folder / name).stat().st_size for name in files)
     if size > MAX_BYTES:
         raise BadFile(
@@ -57,6 +58,11 @@ def pack_voice(recipe: Recipe, state: Path, vocoders: Path, out: Path) -> Path:
     return folder
 
 
+def _half(tensor: Tensor) -> Tensor:
+    """Half the size in bfloat16; the engine computes in float32 from it."""
+    return tensor.bfloat16() if tensor.is_floating_point() else tensor
+
+
 def _card(
     recipe: Recipe,
     config: Config,
@@ -66,7 +72,11 @@ def _card(
 ) -> Card:
     base = dmel.TIME_BASE
     teacher = open_teacher(recipe.corpus.teacher)
-    teachers = "; ".join(f"{s}: {who}" for s in recipe.corpus.speakers if (who := teacher.about(s)))
+    named = recipe.corpus.named()
+    teachers = "; ".join(f"{name}: {who}" for name, speaker in named.items() if (who := teacher.about(speaker)))
+    texts = "sentences of LJSpeech (public domain)"
+    if recipe.corpus.kinds:
+        texts += ", examples of WordNet (free licence), sentences of a grammar written for this project"
     return Card(
         name=recipe.name,
         family="speakstream",
@@ -78,13 +88,13 @@ def _card(
         sample_rate_hz=base.rate_hz,
         frame_samples=base.frame_samples,
         phase=base.phase,
-        speakers=tuple(recipe.corpus.speakers),
+        speakers=tuple(named),
         temperature=recipe.temperature,
         look_ahead_words=Options().look_ahead_words,
         delay_frames=0,
         options=OPTION_SPECS,
         licence="Apache-2.0",
-        learned_from=f"sentences of LJSpeech (public domain) spoken by free synthetic speakers: {teachers}",
+        learned_from=f"{texts}, spoken by free synthetic speakers: {teachers}",
         parameters=parameters,
         sha256=sha256,
     )
