@@ -105,12 +105,11 @@ def test_little_of_what_was_sent_comes_back(serving: Serving, message: dict[str,
 
 
 def test_the_real_engines_options_are_not_told_whole() -> None:
-    from studio.engine.families.speakstream_stream import _options
-
-    from studio.engine.families.speakstream import Options
+    from studio.core.options import default_options, merge_options
+    from studio.engine.families.speakstream.rule import OPTION_SPECS
 
     with pytest.raises(BadOption) as refused:
-        _options(Options(), {"Q" * (40 + n): 1 for n in range(24)})
+        merge_options(OPTION_SPECS, {"Q" * (400 + n): 1 for n in range(24)}, default_options(OPTION_SPECS))
     assert wire.error_message(refused.value).count("Q") <= 200
 
 
