@@ -16,6 +16,7 @@ in a row, so that their block of the curvature is diagonal: the largest grouping
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from scipy import linalg, special
 from studio.mos.stats.columns import F8, I8
 
 _STEPS = 200  # of Newton, far more than there are
+_STALE = 8  # of them with one curvature
 _ALIKE = 1e-16  # what a step may still gain
 _CLOSE = 1e-6  # a gain that rounding may hide: the step is taken as it is
 _LEAST = 1e-300  # a chance, so that its logarithm is finite
@@ -53,6 +55,7 @@ class Likelihood:
         self._cell = groupings[self._last]
         self._order, self._sizes = [*rest, self._last], np.array(sizes)
         self._u: F8 = np.zeros(int(self._columns[-1]) + sizes[self._last])
+        self._curve: _Curvature | None = None
 
     def at(self, thresholds: F8, fixed: F8, log_sd: F8) -> tuple[float, Gradient]:
         """L and its gradient at thresholds [K - 1], fixed parts of eta [N] and ln deviations [G]."""
@@ -65,11 +68,13 @@ class Likelihood:
         return float(value), self._gradient(row, curve, each)
 
     def _mode(self, upper: F8, lower: F8, precision: F8) -> "tuple[F8, _Rows, _Curvature]":
-        u = self._u
+        """The mode by Newton's steps, with the last curvature as long as that will do: a new one costs most."""
+        u, curve, steps = self._u, self._curve, 0
         row = _Rows(upper - self._eta(u), lower - self._eta(u))
         joint = row.log_p.sum() - 0.5 * precision @ u**2
-        for _ in range(_STEPS):
-            curve = self._curvature(row.curvature, precision)
+        while steps < _STEPS:
+            if curve is None:
+                curve, steps = self._curvature(row.curvature, precision), 0
             slope = self._gathered(row.slope) - precision * u
             step = curve.solve(slope)
             gain, length = float(slope @ step), 1.0
@@ -82,8 +87,11 @@ class Likelihood:
                 if gain < _CLOSE or reached >= joint + 1e-4 * length * gain or length < 1e-9:
                     break
                 length /= 2
-            u, joint = tried, reached
-        return u, row, curve
+            u, joint, steps = tried, reached, steps + 1
+            if length < 1 or steps == _STALE:
+                curve = None
+        self._curve = self._curvature(row.curvature, precision)
+        return u, row, self._curve
 
     def _gradient(self, row: "_Rows", curve: "_Curvature", precision: F8) -> Gradient:
         """By the chain rule through the mode, which moves with whatever changes."""
@@ -166,17 +174,18 @@ class _Curvature:
 
     def variance(self) -> F8:
         """The diagonal of the inverse."""
-        inverse, moved = self._inverse()
+        inverse, moved = self._inverse
         return np.concatenate([np.diag(inverse), 1 / self._own + (self._scaled * moved).sum(axis=0)])
 
     def leverage(self) -> F8:
         """z' inverse z of each row."""
-        inverse, moved = self._inverse()
+        inverse, moved = self._inverse
         rest = len(self._across)
         inner = sum((inverse[a, b] for a in self._of_row for b in self._of_row), np.zeros(len(self._cell)))
         cross = sum((moved[a, self._cell] for a in self._of_row), np.zeros(len(self._cell)))
         return inner - 2 * cross + self.variance()[rest + self._cell]
 
+    @cached_property
     def _inverse(self) -> tuple[F8, F8]:
         inverse: F8 = linalg.cho_solve(self._factor, np.eye(len(self._across)), check_finite=False)
         return inverse, inverse @ self._scaled
