@@ -146,8 +146,17 @@ class Listening:
         def work(session: Session) -> None:
             takes.keep_take(session, self._rater(session, rater_id)[0], made, address)
 
-        kept = self.store.write(work, soon=True)
-        kept.add_done_callback(lambda done: done.exception() and self.clips.drop_trace(address))
+        kept: Future[None] = Future()  # resolved last, so that whoever waits finds no trace of a take that is none
+
+        def settle(written: "Future[None]") -> None:
+            error = written.exception()
+            try:
+                if error is not None:
+                    self.clips.drop_trace(address)
+            finally:
+                kept.set_result(None) if error is None else kept.set_exception(error)
+
+        self.store.write(work, soon=True).add_done_callback(settle)
         return kept
 
     def withdraw(self, rater_id: int) -> "Future[None]":

@@ -4,8 +4,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from serve.mos_serving import ServedTests
+from mos.world import items_of
+from serve.mos_serving import Browser, ServedTests
 from serve.serving import Served, Serving
+from serve.typist import LIVE, VOICES, Typist
 
 
 @pytest.fixture
@@ -29,3 +31,15 @@ def tests_served(tmp_path: Path) -> Iterator[ServedTests]:
     served.world.campaign()
     yield served
     served.stop()
+
+
+@pytest.fixture
+def live(tests_served: ServedTests) -> Iterator[tuple[ServedTests, Browser, Typist, str]]:
+    """A live campaign, a rater at its first screen, and their socket."""
+    tests_served.world.campaign(LIVE, "typing", VOICES, items_of(2))
+    answer = tests_served.http.post("join", json={**tests_served.link(name="typing"), "panel": {"PROLIFIC_PID": "p1"}})
+    rater = Browser(tests_served.http, answer.json()["token"])
+    trial = rater.to_trials()["trial"]["trial"]
+    typist = Typist(tests_served, rater)
+    yield tests_served, rater, typist, trial
+    typist.ws.close()

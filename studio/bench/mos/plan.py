@@ -6,6 +6,7 @@ show what their variances are worth.
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +20,7 @@ from studio.mos.stats.bradley_terry.strength import points
 from studio.mos.stats.columns import Ratings, Votes
 from studio.mos.stats.means import by_system
 from studio.mos.stats.planning.pilot import listeners_of, voters_of
-from studio.mos.stats.planning.planner import Plan, Test, raters_for_elo, raters_for_means
+from studio.mos.stats.planning.planner import MOST_RATERS, NotReached, Plan, Test, raters_for_elo, raters_for_means
 
 Draw = Callable[[np.random.Generator, int, int], Ratings | Votes]
 _ELO_PAIRS = 20  # of each rater
@@ -84,14 +85,23 @@ def bench_mos_plan(setting: PlanSetting) -> dict[str, Any]:
 
 
 def _small(wanted: Wanted, rng: np.random.Generator, setting: PlanSetting) -> dict[str, Any]:
-    """What small pilots lead to: the 10%, 50% and 90% of their numbers, and how often the width is met."""
+    """What small pilots lead to: the 10%, 50% and 90% of their numbers, and how often the width is met.
+
+    A pilot whose scripts scatter so much that no number will do ("use more scripts") names none, and keeps nothing.
+    """
     if not setting.small_pilots:
-        return {"small_pilot_raters": None, "small_pilot_met": None}
-    found = [_planned(wanted, rng, setting.small, setting).raters for _ in range(setting.small_pilots)]
+        return {"small_pilot_raters": None, "small_pilot_none": None, "small_pilot_met": None}
+    found: list[int] = []
+    for _ in range(setting.small_pilots):
+        with suppress(NotReached):
+            found.append(_planned(wanted, rng, setting.small, setting).raters)
     kept = [_met(wanted, raters, rng, max(1, setting.runs // setting.small_pilots)) for raters in found]
+    none = setting.small_pilots - len(found)
+    ranked = [*sorted(found), *[MOST_RATERS + 1] * none]
     return {
-        "small_pilot_raters": [int(q) for q in np.percentile(found, (10, 50, 90))],
-        "small_pilot_met": float(np.mean(kept)),
+        "small_pilot_raters": [int(q) for q in np.percentile(ranked, (10, 50, 90), method="nearest")],
+        "small_pilot_none": none / setting.small_pilots,
+        "small_pilot_met": float(np.mean(kept)) if kept else None,
     }
 
 
@@ -103,18 +113,24 @@ def show(out: Mapping[str, Any]) -> None:
             f"{r['half_width']:g}",
             r["raters"],
             r["met"],
-            "{} ({} to {})".format(*(s[k] for k in (1, 0, 2))) if (s := r["small_pilot_raters"]) else None,
+            "{} ({} to {})".format(*(_raters(s[k]) for k in (1, 0, 2))) if (s := r["small_pilot_raters"]) else None,
+            r["small_pilot_none"],
             r["small_pilot_met"],
         ]
         for r in out["tests"]
     ]
     pilot, small = (f"{n[0]} x {n[1]}" for n in (out["pilot"], out["small"]))
-    columns = ("", "half width", "raters", "met", f"raters, pilots of {small}", "met")
+    columns = ("", "half width", "raters", "met", f"raters, pilots of {small}", "none", "met")
     note = (
         f"Met: share of {out['runs']} tests in which no interval was wider. Pilot of {pilot} raters and scripts; "
-        "beside it the median of small pilots (10% and 90%)."
+        "beside it the median of small pilots (10% and 90%), the share of them after which no number of raters was "
+        "enough on so many scripts, and the share of tests with the others' numbers in which no interval was wider."
     )
     print_table("The planner's number of raters, tried on another population", columns, rows, note)
+
+
+def _raters(number: int) -> str:
+    return f"> {MOST_RATERS}" if number > MOST_RATERS else str(number)
 
 
 def _planned(wanted: Wanted, rng: np.random.Generator, size: tuple[int, int], setting: PlanSetting) -> Plan:

@@ -49,3 +49,13 @@ def log_gamma_ratio_inverse(a: ArrayLike, b: ArrayLike, q: ArrayLike) -> F8:
     """Quantile q of ln(X / Y), with independent X ~ Gamma(a) and Y ~ Gamma(b) of rate 1: X / (X + Y) is Beta(a, b)."""
     share = beta_inverse(a, b, q)
     return np.log(share) - np.log(beta_inverse(b, a, 1 - np.asarray(q, np.float64)))
+
+
+def logistic(x: ArrayLike) -> F8:
+    """P(X <= x) of the standard logistic."""
+    return np.asarray(special.expit(x), np.float64)
+
+
+def logit(q: ArrayLike) -> F8:
+    """Quantile q of the standard logistic."""
+    return np.asarray(special.logit(q), np.float64)

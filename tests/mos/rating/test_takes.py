@@ -1,6 +1,7 @@
 """Takes of a live screen in the store, on both databases: what counts, what is refused, what the results say."""
 
 from dataclasses import replace
+from threading import Event
 
 import pytest
 from mos.world import AB, Sitting, World, items_of
@@ -97,6 +98,24 @@ def test_takes_that_are_none_are_refused(rater: Sitting) -> None:
         keep(rater, trial, 0)
     with pytest.raises(BadMessage, match="20 times"):
         rater.world.listening.part(rater.rater_id, trial, 0)
+
+
+def test_a_trace_of_no_take_is_gone_before_anybody_is_told(rater: Sitting, monkeypatch: pytest.MonkeyPatch) -> None:
+    clips, asked, told = rater.world.listening.clips, Event(), []
+    drop = clips.drop_trace
+
+    def drop_once_asked(address: str) -> None:
+        assert asked.wait(30)
+        told.append(answer.done())
+        drop(address)
+
+    monkeypatch.setattr(clips, "drop_trace", drop_once_asked)
+    made = Made(screen(rater), 0, HELLO, 24_000, 0, 30.0, 0.0)
+    answer = rater.world.listening.keep_take(rater.rater_id, made, TRACE)
+    asked.set()
+    with pytest.raises(BadMessage):
+        answer.result(30)
+    assert told == [False]
 
 
 @pytest.mark.parametrize("voice", [None, {"voice": "teacher", "speaker": "slt"}])

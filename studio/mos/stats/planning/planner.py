@@ -20,6 +20,10 @@ Test = Literal["mos", "mushra", "cmos", "preference", "elo"]
 Show = Callable[[int, float], None]
 
 
+class NotReached(BadOption):
+    """The wanted width is out of reach, however many raters there are."""
+
+
 @dataclass(frozen=True)
 class Plan:
     """What it takes.
@@ -90,7 +94,8 @@ def raters_for_means(
         show: called with each number of raters and its half width, as they are found.
 
     Raises:
-        BadOption: a width that even 1,024 raters do not reach; scripts vary too, and more of them are needed.
+        NotReached: a width that even 1,024 raters do not reach; scripts vary too, and more of them are needed.
+        BadOption: a number that cannot be.
     """
     _check(half_width, runs)
     if items < 2 or not 0 < share <= 1:
@@ -125,7 +130,8 @@ def raters_for_elo(
         show: called with each number of raters and its half width, as they are found.
 
     Raises:
-        BadOption: a width that even 1,024 raters do not reach.
+        NotReached: a width that even 1,024 raters do not reach.
+        BadOption: a number that cannot be.
     """
     who = Voters() if who is None else who
     _check(half_width, runs)
@@ -190,7 +196,7 @@ def _fewest(half_width: float, found: Callable[[int], F8], otherwise: str, show:
     few, enough = 1, 2
     while kept_to(enough) > half_width:
         if enough >= MOST_RATERS:
-            raise BadOption(f"{enough} raters reach {curve[enough]:.3g}, not {half_width}", otherwise)
+            raise NotReached(f"{enough} raters reach {curve[enough]:.3g}, not {half_width}", otherwise)
         few, enough = enough, enough * 2
     while enough - few > 1:
         middle = (few + enough) // 2

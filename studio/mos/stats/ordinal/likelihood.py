@@ -1,0 +1,191 @@
+"""The likelihood of a cumulative logit mixed model by the Laplace approximation, and its gradient.
+
+A row's score lies between the thresholds a and b, both less what is heard (eta); P = F(a) - F(b), F the logistic
+function. Over the random effects u with precisions lambda the joint density is integrated by its curvature at its mode
+(Tierney & Kadane 1986):
+
+    L = sum ln P(u) - u' Lambda u / 2 + ln |Lambda| / 2 - ln |Z' D Z + Lambda| / 2,   D = -d2 ln P / d eta2
+
+ln P is concave (Pratt 1981), so the mode is the only one and Newton's steps find it. Effects of one grouping never meet
+in a row, so that their block of the curvature is diagonal: the largest grouping is eliminated first.
+"""
+
+# scipy comes without types.
+# pyright: reportMissingTypeStubs=false, reportUnknownVariableType=false, reportUnknownMemberType=false
+# pyright: reportUnknownArgumentType=false
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import linalg, special
+
+from studio.mos.stats.columns import F8, I8
+
+_STEPS = 200  # of Newton, far more than there are
+_STALE = 8  # of them with one curvature
+_ALIKE = 1e-16  # what a step may still gain
+_CLOSE = 1e-6  # a gain that rounding may hide: the step is taken as it is
+_LEAST = 1e-300  # a chance, so that its logarithm is finite
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """Of L, by what it is told: thresholds [K - 1], each row's eta [N], and ln of each grouping's deviation [G]."""
+
+    thresholds: F8
+    eta: F8
+    log_sd: F8
+
+
+class Likelihood:
+    """L of scores by thresholds, fixed parts of eta, and deviations of the groupings; keeps its mode for the next."""
+
+    def __init__(self, level: I8, groupings: Sequence[I8]) -> None:
+        """Codes of the levels [N] and of each grouping's groups [N]; every code up to the highest occurs."""
+        self._level, self._levels = level, int(level.max()) + 1
+        sizes = [int(g.max()) + 1 for g in groupings]
+        self._last = int(np.argmax(sizes))
+        rest = [g for g in range(len(sizes)) if g != self._last]
+        self._columns = np.cumsum([0, *(sizes[g] for g in rest)])
+        self._of_row = np.array([groupings[g] + at for g, at in zip(rest, self._columns[:-1], strict=True)], np.int64)
+        self._of_row = self._of_row.reshape(len(rest), len(level))
+        self._cell = groupings[self._last]
+        self._order, self._sizes = [*rest, self._last], np.array(sizes)
+        self._u: F8 = np.zeros(int(self._columns[-1]) + sizes[self._last])
+        self._curve: _Curvature | None = None
+
+    def at(self, thresholds: F8, fixed: F8, log_sd: F8) -> tuple[float, Gradient]:
+        """L and its gradient at thresholds [K - 1], fixed parts of eta [N] and ln deviations [G]."""
+        bounds = np.concatenate([[-np.inf], thresholds, [np.inf]])
+        upper, lower = bounds[self._level + 1] - fixed, bounds[self._level] - fixed
+        precision = np.exp(-2 * log_sd)
+        each = np.repeat(precision[self._order], self._sizes[self._order])
+        self._u, row, curve = self._mode(upper, lower, each)
+        value = row.log_p.sum() - 0.5 * (each @ self._u**2 - np.log(each).sum()) - 0.5 * curve.log_determinant
+        return float(value), self._gradient(row, curve, each)
+
+    def _mode(self, upper: F8, lower: F8, precision: F8) -> "tuple[F8, _Rows, _Curvature]":
+        """The mode by Newton's steps, with the last curvature as long as that will do: a new one costs most."""
+        u, curve, steps = self._u, self._curve, 0
+        row = _Rows(upper - self._eta(u), lower - self._eta(u))
+        joint = row.log_p.sum() - 0.5 * precision @ u**2
+        while steps < _STEPS:
+            if curve is None:
+                curve, steps = self._curvature(row.curvature, precision), 0
+            slope = self._gathered(row.slope) - precision * u
+            step = curve.solve(slope)
+            gain, length = float(slope @ step), 1.0
+            if gain < _ALIKE:
+                break
+            while True:
+                tried = u + length * step
+                row = _Rows(upper - self._eta(tried), lower - self._eta(tried))
+                reached = row.log_p.sum() - 0.5 * precision @ tried**2
+                if gain < _CLOSE or reached >= joint + 1e-4 * length * gain or length < 1e-9:
+                    break
+                length /= 2
+            u, joint, steps = tried, reached, steps + 1
+            if length < 1 or steps == _STALE:
+                curve = None
+        self._curve = self._curvature(row.curvature, precision)
+        return u, row, self._curve
+
+    def _gradient(self, row: "_Rows", curve: "_Curvature", precision: F8) -> Gradient:
+        """By the chain rule through the mode, which moves with whatever changes."""
+        weight = -0.5 * curve.leverage()
+        moved = curve.solve(self._gathered(weight * (row.curvature_by_upper + row.curvature_by_lower)))
+        along = self._eta(moved)
+        by_upper = row.by_upper + weight * row.curvature_by_upper - along * row.slope_by_upper
+        by_lower = row.by_lower + weight * row.curvature_by_lower - along * row.slope_by_lower
+        thresholds = np.bincount(self._level, by_upper, self._levels)[:-1]
+        thresholds = thresholds + np.bincount(self._level, by_lower, self._levels)[1:]
+        each = precision * (self._u**2 + curve.variance() - 2 * moved * self._u) - 1
+        log_sd, at = np.empty(len(self._order)), 0
+        for grouping in self._order:
+            log_sd[grouping] = each[at : at + self._sizes[grouping]].sum()
+            at += self._sizes[grouping]
+        return Gradient(thresholds, -(by_upper + by_lower), log_sd)
+
+    def _eta(self, u: F8) -> F8:
+        """Z u."""
+        rest = self._columns[-1]
+        return u[self._of_row].sum(axis=0) + u[rest + self._cell]
+
+    def _gathered(self, row: F8) -> F8:
+        """Z' row."""
+        rest = int(self._columns[-1])
+        many = np.tile(row, len(self._of_row))
+        return np.concatenate([_sums(self._of_row, many, rest), _sums(self._cell, row, len(self._u) - rest)])
+
+    def _curvature(self, d: F8, precision: F8) -> "_Curvature":
+        """Z' D Z + Lambda."""
+        rest, cells = int(self._columns[-1]), len(self._u) - int(self._columns[-1])
+        several = len(self._of_row)
+        pairs = self._of_row[:, None, :] * rest + self._of_row[None, :, :]
+        square = _sums(pairs, np.tile(d, several**2), rest**2).reshape(rest, rest)
+        square[np.diag_indices(rest)] += precision[:rest]
+        across = _sums(self._of_row * cells + self._cell, np.tile(d, several), rest * cells).reshape(rest, cells)
+        own = _sums(self._cell, d, cells) + precision[rest:]
+        return _Curvature(square, across, own, self._of_row, self._cell)
+
+
+def _sums(codes: I8, weights: F8, size: int) -> F8:
+    """The sum of the weights of each code, [size]; also where there are none."""
+    return np.bincount(codes.ravel(), weights, size)[:size].astype(np.float64)
+
+
+class _Rows:
+    """ln P of each row and its derivatives, by eta and by the two bounds: f is F', and so on."""
+
+    def __init__(self, upper: F8, lower: F8) -> None:
+        above, below = special.expit(upper), special.expit(lower)
+        chance = np.where(lower > 0, special.expit(-lower) - special.expit(-upper), above - below)
+        chance = np.maximum(chance, _LEAST)
+        f_a, f_b = above * special.expit(-upper), below * special.expit(-lower)
+        f1_a, f1_b = f_a * (1 - 2 * above), f_b * (1 - 2 * below)
+        f2_a, f2_b = f_a * (1 - 6 * f_a), f_b * (1 - 6 * f_b)
+        self.log_p: F8 = np.log(chance)
+        self.by_upper, self.by_lower = f_a / chance, -f_b / chance
+        self.slope: F8 = -(self.by_upper + self.by_lower)
+        bend = (f1_a - f1_b) / chance
+        self.curvature: F8 = np.maximum(self.slope**2 - bend, 0.0)
+        self.slope_by_upper = -f1_a / chance - self.by_upper * self.slope
+        self.slope_by_lower = f1_b / chance - self.by_lower * self.slope
+        self.curvature_by_upper = 2 * self.slope * self.slope_by_upper - f2_a / chance + bend * self.by_upper
+        self.curvature_by_lower = 2 * self.slope * self.slope_by_lower + f2_b / chance + bend * self.by_lower
+
+
+class _Curvature:
+    """A symmetric matrix [[square, across], [across', diag(own)]], by elimination of its diagonal block."""
+
+    def __init__(self, square: F8, across: F8, own: F8, of_row: I8, cell: I8) -> None:
+        self._own, self._of_row, self._cell, self._across = own, of_row, cell, across
+        self._scaled = across / own
+        self._factor: Any = linalg.cho_factor(square - self._scaled @ across.T, lower=True, check_finite=False)
+        self.log_determinant = float(2 * np.log(np.diag(self._factor[0])).sum() + np.log(own).sum())
+
+    def solve(self, right: F8) -> F8:
+        rest = len(self._across)
+        head = linalg.cho_solve(self._factor, right[:rest] - self._scaled @ right[rest:], check_finite=False)
+        return np.concatenate([head, (right[rest:] - self._across.T @ head) / self._own])
+
+    def variance(self) -> F8:
+        """The diagonal of the inverse."""
+        inverse, moved = self._inverse
+        return np.concatenate([np.diag(inverse), 1 / self._own + (self._scaled * moved).sum(axis=0)])
+
+    def leverage(self) -> F8:
+        """z' inverse z of each row."""
+        inverse, moved = self._inverse
+        rest = len(self._across)
+        inner = sum((inverse[a, b] for a in self._of_row for b in self._of_row), np.zeros(len(self._cell)))
+        cross = sum((moved[a, self._cell] for a in self._of_row), np.zeros(len(self._cell)))
+        return inner - 2 * cross + self.variance()[rest + self._cell]
+
+    @cached_property
+    def _inverse(self) -> tuple[F8, F8]:
+        inverse: F8 = linalg.cho_solve(self._factor, np.eye(len(self._across)), check_finite=False)
+        return inverse, inverse @ self._scaled
