@@ -20,7 +20,6 @@ from studio.commands.common import (
     Name,
     Voices,
     opened,
-    provenance,
 )
 from studio.core.errors import BadOption
 
@@ -126,7 +125,6 @@ def _spoken(name: str, texts: Path, systems: list[str], reference: str, data: Pa
             data / "spoken" / name,
             voices=voices,
             device=device,
-            provenance=provenance(device),
             references=[reference] if reference else [],
             spoken=lambda: progress.advance(bar),
         )

@@ -19,7 +19,6 @@ from studio.commands.common import (
     Name,
     Voices,
     opened,
-    provenance,
 )
 
 campaign_in = typer.Typer()
@@ -66,7 +65,6 @@ def _make(out: Path, texts: Path, voices: Path, device: str) -> None:
             texts,
             voices=voices,
             device=device,
-            provenance=provenance(device),
             spoken=lambda: progress.advance(bar),
         )
     typer.echo(f"{out}: {len(SYSTEMS)} systems, {size:,} bytes")
