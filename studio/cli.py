@@ -23,7 +23,6 @@ from studio.commands.common import (
     Vocoder,
     VoiceName,
     Voices,
-    provenance,
 )
 from studio.commands.evaluate import evaluate
 from studio.commands.train import train
@@ -112,7 +111,7 @@ def app(
     if door.words:
         typer.secho(door.words, err=True, fg="yellow")
     try:
-        mounted = mount(create_app(engine, chosen, provenance(device), listening), engine, chosen, listening)
+        mounted = mount(create_app(engine, chosen, listening), engine, chosen, listening)
         if demo and DEMO.is_dir():  # in the background: the page does not wait for it
             threading.Thread(target=add_demo_quietly, args=(listening, DEMO), name="demo", daemon=True).start()
         run(mounted, chosen, taken)
@@ -181,7 +180,7 @@ def say(
         request = SpeakRequest(voice=voice, seed=seed, temperature=temperature, options=options)
         folder = trace.with_suffix("") if trace else None
         with saying.progress() as told, saying.ended_softly():
-            spoken = saying.speak(engine, request, source, MonotonicClock(), provenance(device), folder, told)
+            spoken = saying.speak(engine, request, source, MonotonicClock(), folder, told)
     finally:
         engine.close()
     made, broken_by = spoken.trace, spoken.broken_by

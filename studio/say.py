@@ -5,7 +5,7 @@ import json
 import os
 import signal
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -119,7 +119,6 @@ def speak(
     request: SpeakRequest,
     arrivals: Iterable[Arrival],
     clock: Clock,
-    meta: Mapping[str, Any],
     trace_folder: Path | None = None,
     told: Callable[[float], None] | None = None,
 ) -> Spoken:
@@ -128,14 +127,13 @@ def speak(
     What was made stays when the text breaks off, the voice fails, the trace's disk is full, or somebody presses Ctrl+C.
 
     Args:
-        meta: provenance for the trace.
         told: hears how many seconds of sound there are, after each piece.
 
     Raises:
         BadFile: no trace can be written there.
     """
     utterance = engine.open(request)
-    about = {"sha256": dict(utterance.card.sha256), **meta}
+    about = utterance.provenance
     try:
         writer = TraceWriter(trace_folder, about) if trace_folder else None
     except OSError as error:

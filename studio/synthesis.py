@@ -46,7 +46,7 @@ def synthesize(
         utterance = engine.open(request)
         utterance.push_text(text)
         utterance.end()
-        trace = collect({"sha256": dict(utterance.card.sha256)}, utterance.events())
+        trace = collect(utterance.provenance, utterance.events())
     finally:
         engine.close()
     last = trace.events[-1]

@@ -21,8 +21,10 @@ if __name__ == "__main__":
 
 from studio.core import events as ev
 from studio.core.cards import Card, OptionSpec, parse_voice
-from studio.core.errors import BadOption, BadText, Busy, Closed
-from studio.core.ports import SpeakRequest
+from studio.core.errors import BadOption, Busy, Closed, Full
+from studio.core.options import default_options, merge_options
+from studio.core.ports import MAX_SEED, MAX_TEMPERATURE, SpeakRequest
+from studio.core.provenance import provenance
 
 RATE_HZ = 24_000
 FRAME_SAMPLES = 600
@@ -65,20 +67,19 @@ def tone_card() -> Card:
 
 def checked_options(card: Card, given: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
     """``base`` changed by ``given``. Raises BadOption as an engine does."""
-    specs = {spec.name: spec for spec in card.options}
-    for name, value in given.items():
-        spec = specs.get(name)
-        if spec is None:
-            raise BadOption(f"there is no option {name:.200}", f"there are {', '.join(specs)}")
-        if spec.kind == "choice" and value not in spec.choices:
-            raise BadOption(f"{name} cannot be {value!r}", f"choose one of {', '.join(spec.choices)}")
-        if spec.kind == "int" and (type(value) is not int or not (spec.low or 0) <= value <= (spec.high or 0)):
-            raise BadOption(f"{name} cannot be {value!r}", f"give a whole number from {spec.low} to {spec.high}")
-    out = {**base, **given}
+    out = merge_options(card.options, given, base)
     if out["n"] > out["m"]:
         raise BadOption(
-            f"n = {out['n']} is more than m = {out['m']}", "a hop is at most its window: lower n or raise m"
+            f"hop n = {out['n']} is more than window m = {out['m']}", "a hop is at most its window: lower n or raise m"
         )
+    return out
+
+
+def checked_temperature(card: Card, given: float | None) -> float:
+    """The temperature in force. Raises BadOption as an engine does."""
+    out = card.temperature if given is None else given
+    if not 0.0 <= out <= MAX_TEMPERATURE:
+        raise BadOption("the temperature is out of range", f"it is from 0 (greedy) to {MAX_TEMPERATURE:g}")
     return out
 
 
@@ -113,8 +114,11 @@ class FakeUtterance:
     def __init__(self, engine: "FakeEngine", number: int, request: SpeakRequest) -> None:
         self.id = number
         self.card, self.speaker = parse_voice(request.voice, {c.name: c for c in engine.cards()})
-        defaults = {spec.name: spec.default for spec in self.card.options}
-        self._options = checked_options(self.card, request.options, defaults)
+        self._options = checked_options(self.card, request.options, default_options(self.card.options))
+        temperature = checked_temperature(self.card, request.temperature)
+        if not 0 <= request.seed <= MAX_SEED:
+            raise BadOption("the seed is out of range", f"it is a whole number from 0 to {MAX_SEED}")
+        self.provenance = provenance(self.card, device="none", threads=1, temperature=temperature)
         self._engine, self._script, self._request = engine, engine.script, request
         self._turn = threading.Condition(threading.RLock())
         self._events: queue.SimpleQueue[ev.Event] = queue.SimpleQueue()
@@ -142,14 +146,16 @@ class FakeUtterance:
     # --- what a listener calls -------------------------------------------------------------------
 
     def push_text(self, text: str) -> None:
+        text = text.encode("utf-8", "replace").decode("utf-8")  # lone surrogates
         with self._turn:
+            if not text:
+                return
             self._open_for_text()
             if self._chars + len(text) > MAX_CHARS:
-                raise BadText(f"the text is longer than {MAX_CHARS} characters", "begin a new utterance")
-            if text:
-                self._emit(ev.Text(char_start=self._chars, text=text))
-                self._take(text)
-                self._turn.notify_all()
+                raise Full(f"the text is longer than {MAX_CHARS} characters", "begin a new utterance")
+            self._emit(ev.Text(char_start=self._chars, text=text))
+            self._take(text)
+            self._turn.notify_all()
 
     def flush(self) -> None:
         with self._turn:
@@ -173,7 +179,9 @@ class FakeUtterance:
                 self._turn.notify_all()
 
     def set_options(self, options: Mapping[str, Any], temperature: float | None = None) -> None:
+        checked_temperature(self.card, temperature)
         with self._turn:
+            self._open_for_text()
             self._options = checked_options(self.card, options, self._options)
             self._emit(ev.Options(options=dict(self._options)))
             self._turn.notify_all()

@@ -61,7 +61,7 @@ def _speak(at: Desk, setting: LatencySetting, speaker: str, text: str) -> Trace:
     for word in text.split():
         utterance.push_text(word + " ")
     utterance.end()
-    return collect({}, utterance.events())
+    return collect(utterance.provenance, utterance.events())
 
 
 def _level_db(traces: list[Trace]) -> float:

@@ -27,6 +27,7 @@ from studio.core.cards import parse_voice, read_cards
 from studio.core.clips import read_wav, to_int16, write_wav
 from studio.core.errors import BadFile
 from studio.core.ports import SpeakRequest
+from studio.core.provenance import sources
 from studio.core.trace import Trace, TraceWriter, collect, open_trace
 from studio.engine import dmel
 from studio.engine.loop import LocalEngine, open_engine
@@ -34,7 +35,6 @@ from studio.engine.vocoders.base import Vocoder
 from studio.engine.voices import load_vocoder, pick_device
 from studio.measure.recognisers.choose import DEFAULT, open_recogniser, transcribe_all
 from studio.measure.recognisers.port import Recogniser, Sound
-from studio.measure.report import git_sha
 from studio.text.normalise import best
 from studio.train.corpus.shards import levelled
 from studio.train.recipe import read_recipe
@@ -77,7 +77,7 @@ class Desk:
         named = (speaker,) if ":" in setting.voice else self.card.speakers
         self.speakers = setting.speakers or named
         self._engine: LocalEngine | None = None
-        self._sources = git_sha()  # speech of other sources is made anew
+        self._sources = sources()  # speech of other sources is made anew
 
     @property
     def engine(self) -> LocalEngine:
@@ -122,7 +122,7 @@ class Desk:
         utterance = self.engine.open(SpeakRequest(voice=voice, seed=seed, options=options))
         utterance.push_text(text)
         utterance.end()
-        trace = collect({"text": text}, utterance.events())
+        trace = collect({**utterance.provenance, "text": text}, utterance.events())
         shutil.rmtree(folder, ignore_errors=True)
         writer = TraceWriter(folder, trace.meta)
         for event in trace.events:

@@ -9,7 +9,7 @@ import typer
 from studio.commands.campaign_figures import campaign_figures
 from studio.commands.campaign_in import campaign_in
 from studio.commands.campaign_predict import campaign_predict
-from studio.commands.common import DEFAULT_DATA, Base, Data, Database, Device, Json, Name, Voices, opened, provenance
+from studio.commands.common import DEFAULT_DATA, Base, Data, Database, Device, Json, Name, Voices, opened
 from studio.core.errors import BadOption
 from studio.core.shipped import VOICES
 
@@ -115,7 +115,6 @@ def _spoken(name: str, texts: Path, systems: list[str], reference: str, data: Pa
             data / "spoken" / name,
             voices=voices,
             device=device,
-            provenance=provenance(device),
             references=[reference] if reference else [],
             spoken=lambda: progress.advance(bar),
         )

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from studio.commands.common import DEFAULT_DATA, Base, Data, Database, Device, Json, Name, Voices, opened, provenance
+from studio.commands.common import DEFAULT_DATA, Base, Data, Database, Device, Json, Name, Voices, opened
 from studio.core.shipped import DEMO, TEXTS, VOICES
 
 campaign_in = typer.Typer()
@@ -53,7 +53,6 @@ def _make(out: Path, texts: Path, voices: Path, device: str) -> None:
             texts,
             voices=voices,
             device=device,
-            provenance=provenance(device),
             spoken=lambda: progress.advance(bar),
         )
     typer.echo(f"{out}: {len(SYSTEMS)} systems, {size:,} bytes")

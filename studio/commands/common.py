@@ -56,21 +56,6 @@ def opened(database: str, data: Path) -> "Generator[Listening]":
         listening.close()
 
 
-def provenance(device: str) -> dict[str, Any]:
-    """What every trace says about the program that made it."""
-    import torch
-
-    from studio.measure.report import git_sha, versions
-
-    return {
-        "git_sha": git_sha(),
-        "versions": versions(),
-        "device": device,
-        "threads": torch.get_num_threads(),
-        "dtype": "float32",
-    }
-
-
 def show(name: str, figures: dict[str, Any], as_json: bool, save: bool) -> None:
     """Print figures as JSON where wanted, and keep them in bench/results where wanted."""
     from studio.measure.report import plain, write_result

@@ -4,7 +4,6 @@ import json
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from studio.commands.stimuli import TEACHER, read_spec, read_texts, speak_all
 from studio.core.clips import to_int16
@@ -27,7 +26,6 @@ def make_demo(
     *,
     voices: Path,
     device: str,
-    provenance: dict[str, Any],
     spoken: Callable[[], None] = lambda: None,
 ) -> int:
     """Speak the demo anew into a folder of FLAC files with their manifest; answers how many bytes they have.
@@ -51,7 +49,6 @@ def make_demo(
             Path(scratch),
             voices=voices,
             device=device,
-            provenance=provenance,
             references=references,
             spoken=spoken,
         )

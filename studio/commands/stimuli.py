@@ -82,7 +82,6 @@ def speak_all(
     *,
     voices: Path,
     device: str,
-    provenance: dict[str, Any],
     references: Sequence[str] = (),
     spoken: Callable[[], None] = lambda: None,
 ) -> Path:
@@ -101,7 +100,7 @@ def speak_all(
         folder.mkdir(exist_ok=True)
         todo = {item: text for item, text in texts.items() if not (folder / f"{item}.wav").is_file()}
         speak = _by_teacher if spec.voice == TEACHER else _by_voice
-        speak(spec, todo, folder, voices, device, provenance, spoken)
+        speak(spec, todo, folder, voices, device, spoken)
         for item in texts:
             made = {"system": spec.name, "item": item, "file": f"{folder.name}/{item}.wav"}
             trace = folder / f"{item}.trace"
@@ -129,7 +128,6 @@ def _by_voice(
     folder: Path,
     voices: Path,
     device: str,
-    provenance: dict[str, Any],
     spoken: Callable[[], None],
 ) -> None:
     from studio import say
@@ -143,7 +141,7 @@ def _by_voice(
         voice = voice_address(spec.voice, spec.speaker, engine.cards())
         for item, text in texts.items():
             request = SpeakRequest(voice=voice, seed=spec.seed, temperature=spec.temperature, options=spec.options)
-            made = say.speak(engine, request, say.at_once(text), MonotonicClock(), provenance, folder / item)
+            made = say.speak(engine, request, say.at_once(text), MonotonicClock(), folder / item)
             say.save(made.whole(), folder / f"{item}.wav", as_heard=False)
             spoken()
     finally:
@@ -156,7 +154,6 @@ def _by_teacher(
     folder: Path,
     voices: Path,
     device: str,
-    provenance: dict[str, Any],
     spoken: Callable[[], None],
 ) -> None:
     from studio.train.teachers.choose import teacher_of

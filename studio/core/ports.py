@@ -34,21 +34,26 @@ class SpeakRequest:
 
 
 class Utterance(Protocol):
-    """One stream of text in and events out, for one listener. Every method may be called from any thread."""
+    """One stream of text in and events out, for one listener. Every method may be called from any thread.
+
+    Attributes:
+        provenance: what its trace says about who speaks it; see ``studio.core.provenance``.
+    """
 
     id: int
     card: Card
+    provenance: Mapping[str, Any]
 
     def push_text(self, text: str) -> None:
-        """Append text. Raises Closed after ``end`` or ``cancel``, BadText past the stated length."""
+        """Append text. Raises Closed after ``end`` or ``cancel``, Full where too much waits to be spoken."""
         ...
 
     def flush(self) -> None:
-        """Speak every committed word without waiting for more; the utterance goes on."""
+        """Speak every committed word without waiting for more; the utterance goes on. Raises Closed."""
         ...
 
     def end(self) -> None:
-        """No more text will come: the last token is committed and everything is spoken."""
+        """No more text will come: the last token is committed and everything is spoken. Raises Closed."""
         ...
 
     def cancel(self, played_sample: int = 0) -> None:
@@ -56,7 +61,7 @@ class Utterance(Protocol):
         ...
 
     def set_options(self, options: Mapping[str, Any], temperature: float | None = None) -> None:
-        """New options from the next segment on. Raises BadOption."""
+        """New options from the next segment on. Raises BadOption, Closed."""
         ...
 
     def grant(self, until_sample: int) -> None:

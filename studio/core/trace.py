@@ -6,9 +6,7 @@ files frames.u8 and p_eos.f32. ``open_trace`` reads both.
 """
 
 import contextlib
-import importlib.metadata
 import json
-import platform
 import shutil
 import threading
 import zipfile
@@ -22,6 +20,7 @@ import numpy as np
 from studio.core import events as ev
 from studio.core.clips import WAV_HEADER_BYTES, wav_header
 from studio.core.errors import BadFile
+from studio.core.ports import SpeakRequest
 from studio.core.tracefile import layers_of, read_trace
 
 HEARD_WAITS: tuple[ev.WaitReason, ...] = ("text", "compute", "network")
@@ -74,6 +73,19 @@ class Trace:
     pcm: np.ndarray
     frames: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), np.uint8))
     p_eos: np.ndarray = field(default_factory=lambda: np.zeros(0, np.float32))
+
+    @property
+    def request(self) -> SpeakRequest:
+        """How to speak it again: with the sources, files, device and threads of ``meta``, the same samples.
+
+        Raises:
+            BadFile: the trace does not say.
+        """
+        try:
+            voice, options = f"{self.meta['voice']}:{self.meta['speaker']}", dict(self.meta["options"])
+            return SpeakRequest(voice, self.meta["seed"], self.meta["temperature"], options)
+        except (KeyError, TypeError, ValueError) as error:
+            raise BadFile("the trace does not say how it was spoken", "it is older than this program") from error
 
     @property
     def rate_hz(self) -> int:
@@ -185,33 +197,6 @@ def meta_of(ready: ev.Ready) -> dict[str, Any]:
     """What an utterance's first event says about it, as a trace's meta keeps it."""
     out = ready.to_dict()
     return {key: value for key, value in out.items() if key not in ("type", "t_ms")}
-
-
-def provenance(
-    *,
-    git_sha: str,
-    checkpoint_sha256: Mapping[str, str],
-    seed: int,
-    options: Mapping[str, Any],
-    threads: int,
-    dtype: str,
-) -> dict[str, Any]:
-    """Where an utterance came from, for a trace's meta, with the versions of what computed it."""
-    versions = {"python": platform.python_version()}
-    for name in ("streaming-tts-studio", "numpy", "torch", "torchaudio"):
-        try:
-            versions[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return {
-        "git_sha": git_sha,
-        "checkpoint_sha256": dict(checkpoint_sha256),
-        "seed": seed,
-        "options": dict(options),
-        "threads": threads,
-        "dtype": dtype,
-        "versions": versions,
-    }
 
 
 class TraceWriter:

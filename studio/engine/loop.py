@@ -14,6 +14,7 @@ from studio.core.cards import Card, parse_voice, read_cards
 from studio.core.errors import BadOption, BadVoice, Busy, StudioError
 from studio.core.options import default_options, merge_options
 from studio.core.ports import MAX_SEED, Normaliser, SpeakRequest
+from studio.core.provenance import provenance, sources
 from studio.core.time import Clock, MonotonicClock
 from studio.engine.pool import Pool
 from studio.engine.utterance import LocalUtterance, check_temperature
@@ -51,6 +52,7 @@ class LocalEngine:
         threads: int = 1,
     ) -> None:
         self._threads = threads
+        sources()  # asks git: before anybody waits for it
         self._cards = {name: card for name, (card, _) in voices.items()}
         self._folders = {name: folder for name, (_, folder) in voices.items()}
         self._device, self._places, self._normalise, self._clock = device, places, normalise, clock
@@ -167,9 +169,11 @@ class LocalEngine:
             rate_hz=card.sample_rate_hz,
             frame_samples=card.frame_samples,
             seed=request.seed,
-            options={**request.options, "temperature": opening.temperature},
+            options=dict(request.options),
         )
-        return LocalUtterance(voice, row, ready, self._normalise, self._clock, self._news.set, request.credit_samples)
+        about = provenance(card, device=voice.device.type, threads=self._threads, temperature=opening.temperature)
+        wake, credit = self._news.set, request.credit_samples
+        return LocalUtterance(voice, row, ready, self._normalise, self._clock, wake, credit, about)
 
 
 def open_engine(

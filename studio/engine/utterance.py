@@ -64,8 +64,10 @@ class LocalUtterance:
         clock: Clock,
         wake: Callable[[], None],
         credit_samples: int | None,
+        provenance: Mapping[str, Any],
     ) -> None:
         self.id = next(_ids)
+        self.provenance = provenance
         self.card: Card = voice.card
         self.voice, self.slots = voice, row.slots
         self.done = False

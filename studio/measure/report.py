@@ -1,35 +1,22 @@
 """Results: a table for people, and dated JSON that says on what, with what, and by which command it was measured."""
 
 import datetime
-import importlib.metadata
 import json
 import os
 import platform
 import shlex
-import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from studio.core.provenance import git_sha, lines_of, versions
+
 if TYPE_CHECKING:
     from rich.console import Console
 
 RESULTS = Path("bench/results")
-_PACKAGES = (
-    "streaming-tts-studio",
-    "numpy",
-    "torch",
-    "torchaudio",
-    "pocketsphinx",
-    "faster-whisper",
-    "ctranslate2",
-    "whisper-normalizer",
-    "distillmos",
-    "gradio",
-)
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], note: str = "") -> None:
@@ -84,29 +71,10 @@ def hardware() -> dict[str, Any]:
         "cpu": _cpu_model(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "memory_gb": _memory_gb(),
-        "gpus": _lines(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]),
+        "gpus": lines_of(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]),
         "load": [round(load, 2) for load in os.getloadavg()] if hasattr(os, "getloadavg") else None,
         "system": f"{platform.system()} {platform.machine()}",
     }
-
-
-def versions() -> dict[str, str]:
-    """Versions of Python and of the packages that matter to a figure."""
-    found = {"python": platform.python_version()}
-    for name in _PACKAGES:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
-
-
-def git_sha(folder: Path | None = None) -> str:
-    """The commit of the sources, with ``+`` where files differ from it; empty outside a checkout."""
-    where = folder or Path(__file__).resolve().parent
-    sha = _lines(["git", "-C", str(where), "rev-parse", "--short=12", "HEAD"])
-    changed = _lines(["git", "-C", str(where), "status", "--porcelain", "--untracked-files=no"])
-    return sha[0] + ("+" if changed else "") if sha else ""
 
 
 def _program() -> str:
@@ -161,11 +129,3 @@ def _memory_gb() -> float | None:
 
 def _text(path: Path) -> str:
     return path.read_text(encoding="utf-8") if path.is_file() else ""
-
-
-def _lines(command: list[str]) -> list[str]:
-    """Output of a program that may not be there; nothing where it is not, or fails."""
-    if shutil.which(command[0]) is None:
-        return []
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return done.stdout.strip().splitlines() if done.returncode == 0 else []

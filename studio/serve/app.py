@@ -1,7 +1,6 @@
 """The FastAPI app: the socket, the traces, the voices and the health of the server."""
 
 import time
-from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
 from fastapi import FastAPI, WebSocket
@@ -35,26 +34,24 @@ class CountsPlaces(Protocol):
 def create_app(
     engine: Engine,
     settings: ServeSettings,
-    provenance: Mapping[str, Any] | None = None,
     listening: Listening | None = None,
 ) -> FastAPI:
     """The server of one engine; the caller owns the engine and the listening tests, and closes them.
 
     Args:
-        provenance: what every trace says about where it comes from (git sha, threads, dtype).
         listening: the listening tests; without them there are no ``/mos`` routes.
 
     Raises:
         BadFile: the traces folder cannot be made.
     """
-    shelf = TraceShelf(settings.traces_folder, settings.max_traces, settings.max_traces_bytes, provenance)
+    shelf = TraceShelf(settings.traces_folder, settings.max_traces, settings.max_traces_bytes)
     app = guarded_app(settings)
     _add_socket(app, engine, shelf, settings)
     _add_facts(app, engine)
     _add_traces(app, shelf)
     if listening is not None:
         door = add_listening(app, listening, shelf)
-        add_live(app, listening, door, engine, settings, provenance)
+        add_live(app, listening, door, engine, settings)
     return app
 
 

@@ -8,7 +8,7 @@ import asyncio
 import json
 import logging
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -245,15 +245,14 @@ def add_live(
     door: Door,
     engine: Engine,
     settings: ServeSettings,
-    provenance: Mapping[str, Any] | None = None,
 ) -> None:
-    """Put the raters' socket into an app; ``provenance`` is what the traces of takes say about where they come from.
+    """Put the raters' socket into an app.
 
     Raises:
         BadFile: the folder of takes cannot be made.
     """
     sweep_takes(listening.clips)  # what a crash left
-    shelf = TraceShelf(takes_folder(listening.clips), settings.max_traces, settings.max_traces_bytes, provenance)
+    shelf = TraceShelf(takes_folder(listening.clips), settings.max_traces, settings.max_traces_bytes)
     sockets: set[LiveSession] = set()
 
     @app.websocket("/mos/live")

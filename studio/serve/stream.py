@@ -280,14 +280,8 @@ class Stream:
             self._loop.call_soon_threadsafe(self.outbox.put_nowait, item)
 
     def _begin_trace(self, message: wire.Open) -> tuple[str, TraceWriter | None]:
-        card = self.utterance.card
-        meta: dict[str, Any] = {
-            "checkpoint_sha256": dict(card.sha256),
-            "source": message.source,
-            "temperature": card.temperature if message.temperature is None else message.temperature,
-        }
         try:
-            return self._shelf.begin(meta)
+            return self._shelf.begin({**self.utterance.provenance, "source": message.source})
         except OSError as error:
             log.warning("no trace is written: %s", error.strerror)
             return "", None

@@ -28,13 +28,11 @@ class TraceShelf:
 
     Args:
         folder: made for its owner alone, since traces hold what users typed.
-        meta: provenance that every trace carries.
     """
 
-    def __init__(self, folder: Path, max_traces: int, max_bytes: int, meta: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, folder: Path, max_traces: int, max_bytes: int) -> None:
         self.folder = folder.expanduser()
         self.max_traces, self.max_bytes = max_traces, max_bytes
-        self._meta = dict(meta or {})
         self._lock = threading.Lock()
         self._writing: set[str] = set()
         self._came: dict[str, int] = {}  # tokens of what is there, the higher the later
@@ -51,7 +49,7 @@ class TraceShelf:
         """A new trace's token and its writer."""
         token = secrets.token_urlsafe(16)
         self._writing.add(token)
-        return token, TraceWriter(self.folder / token, {**self._meta, **meta})
+        return token, TraceWriter(self.folder / token, meta)
 
     def finish(self, writer: TraceWriter) -> None:
         """Close a trace into its zip and make room for it. Raises OSError where that cannot be; then none is kept."""

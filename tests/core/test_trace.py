@@ -7,11 +7,13 @@ import zipfile
 
 import numpy as np
 import pytest
+from fakes import tone_card
 
 from studio.core import events as ev
 from studio.core.clips import read_wav, wav_bytes
 from studio.core.errors import BadFile
-from studio.core.trace import Trace, TraceWriter, collect, open_trace, provenance
+from studio.core.provenance import provenance
+from studio.core.trace import Trace, TraceWriter, collect, open_trace
 
 RATE_HZ, FRAME = 24000, 600
 
@@ -184,10 +186,16 @@ def test_a_folder_in_use_is_refused(tmp_path):
         TraceWriter(tmp_path / "u", {})
 
 
-def test_provenance_names_versions():
-    about = provenance(git_sha="a", checkpoint_sha256={"x": "y"}, seed=1, options={"m": 5}, threads=2, dtype="float32")
-    assert about["versions"]["numpy"] == np.__version__
+def test_a_trace_that_says_how_it_was_spoken_can_be_asked_for_again():
+    about = provenance(tone_card(), device="cpu", threads=2, temperature=0.4)
+    assert about["versions"]["numpy"] == np.__version__ and about["dtype"] == "float32"
     assert json.loads(json.dumps(about)) == about
+    request = collect(about, story()).request
+    ready = story()[0]
+    assert (request.voice, request.seed, request.temperature) == (f"{ready.voice}:{ready.speaker}", ready.seed, 0.4)
+    assert request.options == ready.options
+    with pytest.raises(BadFile, match="how it was spoken"):
+        _ = collect({}, story()).request
 
 
 GOOD = {

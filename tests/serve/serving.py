@@ -51,7 +51,7 @@ class Served:
             self.port = probe.getsockname()[1]
         self.engine = FakeEngine(script or Script(speed=20.0))
         self.settings = replace(ServeSettings(port=self.port, traces_folder=folder / "traces"), **settings)
-        self.app = create_app(self.engine, self.settings, {"git_sha": "test"})
+        self.app = create_app(self.engine, self.settings)
         self._server = make_server(self.app, self.settings)
         self._thread = threading.Thread(target=self._server.run, daemon=True)
         self._thread.start()

@@ -11,6 +11,7 @@ from serve.mos_serving import ServedTests
 from serve.serving import Served, Serving, Talk, eventually, kinds
 from websockets.sync.client import connect
 
+from studio.core.errors import BadOption
 from studio.serve import protocol as wire
 from studio.serve.stream import Stream
 
@@ -58,7 +59,12 @@ def test_a_hostile_message_harms_no_utterance(serving: Serving, hostile: str) ->
 
 
 def test_an_error_that_quotes_half_a_character_can_be_sent(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the checks let through: the engine's own message quotes the option's name."""
+    """Whatever the checks let through, an engine's own message may quote the option's name as it came."""
+
+    def quoting(self: FakeUtterance, options: dict[str, Any], temperature: float | None = None) -> None:
+        raise BadOption(f"there is no option {next(iter(options))}")
+
+    monkeypatch.setattr(FakeUtterance, "set_options", quoting)
     monkeypatch.setattr(wire, "_is_name", lambda value: True)
     with serving().talk() as talk:
         talk.open()

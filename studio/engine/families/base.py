@@ -163,6 +163,11 @@ class FamilyInfo:
     load: Callable[[Card, Path, "torch.device", int], Family]
 
 
+def family_names() -> list[str]:
+    """Every registered family, ours and those of other packages."""
+    return sorted({one.name for one in entry_points(group=ENTRY_POINTS)})
+
+
 def family_info(name: str) -> FamilyInfo:
     """The family of a name. Raises BadVoice when nobody registered it."""
     found = {e.name: e for e in entry_points(group=ENTRY_POINTS)}

@@ -27,7 +27,7 @@ class Player extends AudioWorkletProcessor {
     this.play = play;
     this.read = this.write = 0;
     this.playing = this.final = this.over = this.stopping = false;
-    this.begun = false;
+    this.begun = this.wasCut = false;
     this.gain = 1;
     this.hold = this.holdLeft = 0;
     this.gaps = gaps;
@@ -48,7 +48,7 @@ class Player extends AudioWorkletProcessor {
     } else if (m.play !== this.play) return;
     else if (m.type === "pcm") this.put(m);
     else if (m.type === "final") this.final = true;
-    else if (m.type === "cut") this.write = Math.max(this.read, Math.min(this.write, m.sample));
+    else if (m.type === "cut") this.cut(m.sample);
     else if (m.type === "stop") {
       if (this.playing && !m.atOnce) this.stopping = true;
       else this.finish("stopped", currentFrame);
@@ -66,6 +66,19 @@ class Player extends AudioWorkletProcessor {
     if (this.write === this.read) this.since = currentFrame;
     for (let k = 0; k < pcm.length; k++) this.ring[(this.write + k) & this.mask] = pcm[k] / 32768;
     this.write += pcm.length;
+  }
+
+  /**
+   * What the server took back goes. Where some of it was heard before the news came, the voice goes back to the cut:
+   * what comes in its place is heard whole, and counted as the server counts it.
+   */
+  cut(sample) {
+    this.write = Math.min(this.write, sample);
+    if (this.over || sample >= this.read) return;
+    this.read = sample;
+    this.wasCut = this.begun;
+    if (this.playing) this.rest(currentFrame);
+    else this.turn(currentFrame);
   }
 
   post(message) {
@@ -104,11 +117,12 @@ class Player extends AudioWorkletProcessor {
     // A little is held back so that the second frame is there when the first has gone, but never for longer than it lasts.
     const held = this.begun ? this.rebuffer : this.prebuffer;
     if (ready < held && !this.final && frame - this.since < held) return false;
-    const gap = this.begun ? frame - this.gapFrom : 0;
+    const gap = this.begun && !this.wasCut ? frame - this.gapFrom : 0;
     if (this.begun) {
       this.gain = 0;
-      if (this.resumeAt < 0) this.underruns++;
+      if (this.resumeAt < 0 && !this.wasCut) this.underruns++;
     }
+    this.wasCut = false;
     this.begun = this.playing = true;
     this.resumeAt = -1;
     this.turn(frame, gap);

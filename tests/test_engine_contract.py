@@ -1,0 +1,255 @@
+"""What every engine promises (studio.core.ports), over the fake one of the tests and the real one."""
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from fakes import FakeEngine, Script
+from tinyvoice import write_tiny_voice
+
+from studio.core import events as ev
+from studio.core.errors import BadOption, BadVoice, Busy, Closed, Full
+from studio.core.ports import MAX_SEED, MAX_TEMPERATURE, Engine, SpeakRequest, Utterance
+from studio.core.trace import collect
+from studio.engine.loop import open_engine
+from studio.text.normalise import best
+
+PLACES = 3
+TEXT = "several words are here to be spoken by it "
+
+
+@pytest.fixture(scope="module", params=["fake", "real"])
+def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    if request.param == "fake":
+        made: Engine = FakeEngine(Script(speed=200.0), places=PLACES)
+    else:
+        root = tmp_path_factory.mktemp("voices")
+        write_tiny_voice(root)
+        made = open_engine(root, best(), device="cpu", threads=1, places=PLACES)
+    yield made
+    assert made.places_free() == PLACES, "every place was given back"
+    made.close()
+
+
+def said(engine: Engine, text: str = TEXT, **request: Any) -> list[ev.Event]:
+    """Every event of a text."""
+    utterance = engine.open(SpeakRequest(**request))
+    utterance.push_text(text)
+    utterance.end()
+    return [*utterance.events()]
+
+
+def of(kind: type, events: list[ev.Event]) -> list[Any]:
+    return [one for one in events if isinstance(one, kind)]
+
+
+def until(stream: Iterator[ev.Event], kind: type, count: int = 1) -> list[ev.Event]:
+    """Events up to the count-th of a kind."""
+    got: list[ev.Event] = []
+    while count:
+        got.append(next(stream))
+        assert not ev.is_last(got[-1]), got[-1]
+        count -= isinstance(got[-1], kind)
+    return got
+
+
+def over(utterance: Utterance) -> list[ev.Event]:
+    """Cancel, and what is still to come."""
+    utterance.cancel()
+    return [*utterance.events()]
+
+
+def test_ready_first_one_last_event_and_times_in_order(engine: Engine) -> None:
+    events = said(engine, seed=4)
+    card, ready = engine.cards()[0], events[0]
+    assert isinstance(ready, ev.Ready) and (ready.voice, ready.seed) == (card.name, 4)
+    assert ready.options == {spec.name: spec.default for spec in card.options}
+    assert (ready.rate_hz, ready.frame_samples) == (card.sample_rate_hz, card.frame_samples)
+    assert [ev.is_last(one) for one in events] == [False] * (len(events) - 1) + [True]
+    times_ms = [one.t_ms for one in events]
+    assert times_ms == sorted(times_ms) and times_ms[0] >= 0
+
+
+def test_samples_frames_segments_and_words_fit_together(engine: Engine) -> None:
+    events = said(engine)
+    at = 0
+    for audio in of(ev.Audio, events):
+        assert audio.sample == at and audio.pcm.dtype == np.int16
+        at += len(audio.pcm)
+    frames = sum(len(one.levels) for one in of(ev.Frames, events))
+    assert frames * events[0].frame_samples == at == events[-1].samples > 0
+    words = [one.i for one in of(ev.Committed, events)]
+    assert words == [*range(len(TEXT.split()))]
+    assert [i for one in of(ev.Segment, events) for i in one.words] == words
+    starts, ends = of(ev.WordStart, events), of(ev.WordEnd, events)
+    assert [one.i for one in starts] == [one.i for one in ends] == words
+    assert all(a.sample <= b.sample for a, b in zip(starts, ends, strict=True))
+    assert all(a.sample <= b.sample for a, b in zip(ends, starts[1:], strict=False))
+    assert [one.segment for one in of(ev.Eos, events)] == [one.index for one in of(ev.Segment, events)]
+
+
+def test_a_word_says_where_it_stands_in_the_text_as_sent(engine: Engine) -> None:
+    events = said(engine, "Good  morning,\n dear ")
+    sent = "".join(one.text for one in of(ev.Text, events))
+    assert [sent[one.char_start : one.char_end] for one in of(ev.Committed, events)] == ["Good", "morning,", "dear"]
+
+
+def test_what_cannot_be_said_is_told_and_the_rest_is_spoken(engine: Engine) -> None:
+    events = said(engine, "good 你好 morning \ud800")
+    assert [one.word for one in of(ev.Committed, events)] == ["good", "morning"]
+    told = of(ev.Unsupported, events)
+    assert (told[0].char_start, told[0].char_end) == (5, 7) and all(one.why for one in told)
+    assert "".join(one.text for one in of(ev.Text, events)).encode("utf-8")
+
+
+@pytest.mark.parametrize("text", ["", "  ", "...", "🙂"])
+def test_nothing_to_say_ends_without_a_sample(engine: Engine, text: str) -> None:
+    last = said(engine, text)[-1]
+    assert isinstance(last, ev.Ended) and last.samples == 0
+
+
+def test_a_trace_can_be_spoken_again(engine: Engine) -> None:
+    utterance = engine.open(SpeakRequest(seed=11, temperature=0.3, options={"m": 2}))
+    utterance.push_text(TEXT)
+    utterance.end()
+    about = utterance.provenance
+    assert {"git_sha", "versions", "device", "threads", "dtype", "vocoder", "checkpoint_sha256"} <= about.keys()
+    assert about["device"] != "auto" and about["temperature"] == 0.3
+    trace = collect(about, utterance.events())
+    again = engine.open(trace.request)
+    again.push_text("".join(one.text for one in of(ev.Text, trace.events)))
+    again.end()
+    assert np.array_equal(collect(again.provenance, again.events()).pcm, trace.pcm)
+
+
+@pytest.mark.parametrize(
+    ("request_", "error"),
+    [
+        ({"voice": "nobody"}, BadVoice),
+        ({"voice": ":nobody"}, BadVoice),
+        ({"seed": -1}, BadOption),
+        ({"seed": MAX_SEED + 1}, BadOption),
+        ({"temperature": MAX_TEMPERATURE + 0.1}, BadOption),
+        ({"temperature": float("nan")}, BadOption),
+        ({"options": {"window": 3}}, BadOption),
+        ({"options": {"m": 0}}, BadOption),
+        ({"options": {"m": True}}, BadOption),
+        ({"options": {"m": 2, "n": 3}}, BadOption),
+        ({"options": {"scheme": "S3"}}, BadOption),
+    ],
+)
+def test_what_is_not_allowed_is_refused_with_a_hint(engine: Engine, request_: dict[str, Any], error: type) -> None:
+    if request_.get("voice", "").startswith(":"):
+        request_ = {"voice": engine.cards()[0].name + request_["voice"]}
+    with pytest.raises(error) as refused:
+        engine.open(SpeakRequest(**request_))
+    assert refused.value.do
+
+
+def test_the_next_one_hears_busy_and_a_place_is_free_with_the_last_event(engine: Engine) -> None:
+    taken = [engine.open(SpeakRequest()) for _ in range(PLACES)]
+    assert engine.places_free() == 0
+    with pytest.raises(Busy):
+        engine.open(SpeakRequest())
+    for free, utterance in enumerate(taken, 1):
+        assert isinstance(over(utterance)[-1], ev.Ended)
+        assert engine.places_free() == free
+
+
+def test_after_the_end_no_text_is_taken(engine: Engine) -> None:
+    utterance = engine.open(SpeakRequest())
+    utterance.push_text(TEXT)
+    utterance.end()
+    utterance.push_text("")
+    for late in (lambda: utterance.push_text("more "), utterance.flush, utterance.end):
+        with pytest.raises(Closed):
+            late()
+    events = over(utterance)
+    assert isinstance(events[-1], ev.Ended)
+    with pytest.raises(Closed):
+        utterance.set_options({"m": 2})
+
+
+def test_too_much_text_is_refused_and_what_was_there_stays(engine: Engine) -> None:
+    utterance = engine.open(SpeakRequest())
+    utterance.push_text("good ")
+    with pytest.raises(Full):
+        utterance.push_text("x" * 1_000_001)
+    utterance.push_text("morning")
+    utterance.end()
+    assert [one.word for one in of(ev.Committed, [*utterance.events()])] == ["good", "morning"]
+
+
+def test_credit_is_never_exceeded(engine: Engine) -> None:
+    utterance = engine.open(SpeakRequest(credit_samples=1_200))
+    stream = utterance.events()
+    utterance.push_text(TEXT)
+    utterance.end()
+    got = until(stream, ev.Audio, 2)
+    time.sleep(0.15)  # longer than what was made lasts: a player has run dry
+    utterance.grant(600)  # it only ever grows
+    utterance.grant(6_000)
+    got += until(stream, ev.Audio, 8)
+    credit = [one for one in of(ev.Wait, got) if one.reason == "credit"]
+    assert [one.sample for one in credit] == [1_200] and credit[0].duration_ms > 0
+    rest = over(utterance)
+    assert not of(ev.Audio, rest) and rest[-1].samples == 6_000
+
+
+def test_flush_speaks_what_is_there_and_the_text_goes_on(engine: Engine) -> None:
+    utterance = engine.open(SpeakRequest(options={"m": 5}))
+    stream = utterance.events()
+    utterance.push_text("good morning ")
+    utterance.flush()
+    got = until(stream, ev.WordEnd, 2)
+    assert [one.words for one in of(ev.Flushed, got)] == [2]
+    utterance.push_text("everyone")
+    utterance.end()
+    assert [one.word for one in of(ev.Committed, [*stream])] == ["everyone"]
+
+
+def test_options_take_force_at_the_next_segment(engine: Engine) -> None:
+    utterance = engine.open(SpeakRequest(options={"m": 2}, credit_samples=0))
+    stream = utterance.events()
+    utterance.push_text("a b c d e f g h ")
+    with pytest.raises(BadOption):
+        utterance.set_options({"m": 1, "n": 2})
+    with pytest.raises(BadOption):
+        utterance.set_options({}, temperature=-1.0)
+    utterance.set_options({"m": 4, "n": 2})
+    utterance.grant(10**9)
+    utterance.end()
+    rest = [*stream]
+    changed = of(ev.Options, rest)
+    assert len(changed) == 1 and changed[0].options == rest[0].options | {"m": 4, "n": 2}
+    after = of(ev.Segment, rest[rest.index(changed[0]) :])
+    assert [len(one.words) for one in after[:2]] == [2, 2] and len(after[0].seen) == 4
+
+
+def test_cancel_says_which_words_were_heard(engine: Engine) -> None:
+    utterance = engine.open(SpeakRequest(options={"m": 1}))
+    stream = utterance.events()
+    utterance.push_text("one two three four five six seven eight ")
+    ends = [one.sample for one in of(ev.WordEnd, until(stream, ev.WordEnd, 3))]
+    utterance.cancel(ends[1])
+    utterance.cancel(0)  # a second one is nothing
+    rest = [*stream]
+    cancelled = of(ev.Cancelled, rest)
+    assert len(cancelled) == 1 and [*cancelled[0].heard] == [0, 1] and cancelled[0].sample == ends[1]
+    assert isinstance(rest[-1], ev.Ended)
+
+
+def test_what_callers_note_stands_in_the_stream_in_order(engine: Engine) -> None:
+    utterance = engine.open(SpeakRequest())
+    utterance.note(ev.Edited(first=0, last=0, text="x"))
+    utterance.played(5)
+    events = over(utterance)
+    assert [one.type for one in events][:3] == ["ready", "edited", "played"]
+    utterance.note(ev.Edited(first=0, last=0, text="late"))  # after the last event nothing is added
+
+
+def test_the_same_seed_gives_the_same_samples(engine: Engine) -> None:
+    pcm = [np.concatenate([one.pcm for one in of(ev.Audio, said(engine, seed=seed))]) for seed in (5, 5)]
+    assert np.array_equal(*pcm)
