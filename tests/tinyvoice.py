@@ -7,8 +7,11 @@ from safetensors.torch import save_file
 
 from studio.core.cards import Card, sha256_of, write_card
 from studio.engine import dmel
-from studio.engine.families.speakstream.net import Config, SpeakStream
-from studio.engine.families.speakstream.rule import OPTION_SPECS
+from studio.engine.families.base import family_info
+from studio.engine.families.s5.net import S5
+from studio.engine.families.s5.net import Config as S5Config
+from studio.engine.families.speakstream.net import Config as SpeakStreamConfig
+from studio.engine.families.speakstream.net import SpeakStream
 from studio.engine.vocoders.registry import build_vocoder
 
 VOCODERS: dict[str, dict[str, int]] = {
@@ -23,17 +26,8 @@ VOCODERS: dict[str, dict[str, int]] = {
 }
 
 
-def write_tiny_voice(
-    root: Path,
-    vocoder: str = "sourcefilter",
-    eos_bias: float = -1.5,
-    speakers: tuple[str, str] = ("one", "two"),
-    number_format: str = "float32",
-) -> Path:
-    """Make the voice ``tiny`` in a folder of voices; ``eos_bias`` decides how soon segments end."""
-    torch.manual_seed(7)
-    config = Config(2, 64, 2, 128, 2, longest_word_frames=12, context_frames=60, kept_frames=30)
-    net = SpeakStream(config)
+def _speakstream(eos_bias: float) -> SpeakStream:
+    net = SpeakStream(SpeakStreamConfig(2, 64, 2, 128, 2, longest_word_frames=12, context_frames=60, kept_frames=30))
     with torch.no_grad():
         for parameter in net.decoder.parameters():
             if parameter.ndim == 2:
@@ -42,19 +36,50 @@ def write_tiny_voice(
         net.eos_out.weight.normal_(std=0.4)
         net.eos_out.bias.fill_(eos_bias)
         net.silence.fill_(3)
+    return net
+
+
+def _s5(eos_bias: float) -> S5:
+    net = S5(S5Config(2, 2, 64, 2, 128, 2, longest_word_frames=12, context_frames=60, kept_frames=30))
+    with torch.no_grad():
+        for part in (net.encoder, net.decoder, net.cross):
+            for parameter in part.parameters():
+                if parameter.ndim == 2:
+                    parameter.normal_(std=0.15)
+        net.levels_out.weight.normal_(std=0.3)
+        net.stop_out.weight.normal_(std=0.4)
+        net.stop_out.bias.fill_(eos_bias)
+        net.silence.fill_(3)
+    return net
+
+
+NETS = {"speakstream": _speakstream, "s5": _s5}
+
+
+def write_tiny_voice(
+    root: Path,
+    vocoder: str = "sourcefilter",
+    eos_bias: float = -1.5,
+    speakers: tuple[str, str] = ("one", "two"),
+    number_format: str = "float32",
+    family: str = "speakstream",
+) -> Path:
+    """Make the voice ``tiny`` in a folder of voices; ``eos_bias`` decides how soon segments end."""
+    torch.manual_seed(7)
+    net = NETS[family](eos_bias)
     voice = build_vocoder(vocoder, VOCODERS[vocoder])
     folder = root / "tiny"
     folder.mkdir(parents=True, exist_ok=True)
-    files = {"speakstream.safetensors": net.state_dict(), f"{vocoder}.safetensors": voice.state_dict()}
+    files = {f"{family}.safetensors": net.state_dict(), f"{vocoder}.safetensors": voice.state_dict()}
     for file, tensors in files.items():
         save_file({k: v.contiguous() for k, v in tensors.items()}, folder / file)
     base = dmel.TIME_BASE
     card = Card(
         name="tiny",
-        family="speakstream",
+        family=family,
         vocoder=vocoder,
         title="Random weights",
-        config=config.to_dict(),
+        config=net.config.to_dict(),
         vocoders={vocoder: voice.plain_config()},
         alphabet=dmel.ALPHABET,
         sample_rate_hz=base.rate_hz,
@@ -64,10 +89,10 @@ def write_tiny_voice(
         temperature=0.7,
         look_ahead_words=2,
         delay_frames=0,
-        options=OPTION_SPECS,
+        options=family_info(family).options,
         licence="Apache-2.0",
         learned_from="nothing",
-        parameters={"speakstream": sum(p.numel() for p in net.parameters()), vocoder: voice.parameter_count()},
+        parameters={family: sum(p.numel() for p in net.parameters()), vocoder: voice.parameter_count()},
         sha256={file: sha256_of(folder / file) for file in files},
         number_format=number_format,
     )
