@@ -13,7 +13,7 @@ from studio.engine.families.base import FamilyInfo, Module
 from studio.engine.families.s5.modules import DecodeModule, S5Slots, S5Step, WordModule
 from studio.engine.families.s5.net import S5, Config
 from studio.engine.families.s5.row import Limits, S5Row
-from studio.engine.families.s5.rule import OPTION_SPECS
+from studio.engine.families.s5.rule import OPTION_SPECS, Options
 from studio.engine.nets.products import NumberFormat, check_format
 from studio.engine.slots import KeyValueSlots
 from studio.engine.weights import load_weights
@@ -70,4 +70,4 @@ class S5Family:
         )
 
 
-INFO = FamilyInfo("s5", "S5-TTS (paper 001)", OPTION_SPECS, S5Family.load)
+INFO = FamilyInfo("s5", "S5-TTS (paper 001)", OPTION_SPECS, Options().look_ahead_words, S5Family.load)

@@ -10,9 +10,9 @@ from safetensors.torch import load_file, save_file
 from studio.core.cards import Card, sha256_of, write_card
 from studio.core.errors import BadFile
 from studio.engine import dmel
-from studio.engine.families.speakstream.net import Config, SpeakStream
-from studio.engine.families.speakstream.rule import OPTION_SPECS, Options
+from studio.engine.families.base import FamilyInfo, family_info
 from studio.engine.vocoders.registry import build_vocoder
+from studio.train.families import fitting_of
 from studio.train.recipe import Recipe
 from studio.train.teachers.choose import open_teacher
 
@@ -26,23 +26,28 @@ def pack_voice(recipe: Recipe, state: Path, vocoders: Path, out: Path) -> Path:
         BadFile: weights are missing, or the whole would be larger than 40 MB.
     """
     assert recipe.fit is not None
+    info = family_info(recipe.fit.family)
     folder = out / recipe.name
     folder.mkdir(parents=True, exist_ok=True)
-    weights = state / "speakstream.safetensors"
+    weights = state / f"{info.name}.safetensors"
     if not weights.is_file():
         raise BadFile(f"there is no {weights}", "run `studio train fit` first")
-    config = Config(**recipe.fit.config)
-    net = SpeakStream(config)
+    net = fitting_of(recipe).fitter.net
     net.load_state_dict(load_file(weights))
-    files = {"speakstream.safetensors": net.state_dict()}
+    kept = net.state_dict()
+    if recipe.fit.halved:
+        kept = {k: v.bfloat16() if v.is_floating_point() else v for k, v in kept.items()}
+    files = {weights.name: kept}
     configs: dict[str, dict[str, Any]] = {}
-    parameters = {"speakstream": sum(p.numel() for p in net.parameters())}
+    parameters = {info.name: sum(p.numel() for p in net.parameters())}
     for path in sorted(vocoders.glob("*.safetensors")):
         configs[path.stem] = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))["config"]
         vocoder = build_vocoder(path.stem, configs[path.stem])
         vocoder.load_state_dict(load_file(path))
         files[path.name] = vocoder.state_dict()
         parameters[path.stem] = vocoder.parameter_count()
+    if not configs:
+        raise BadFile(f"there are no vocoders in {vocoders}", "run `studio train vocoder` first")
     for name, tensors in files.items():
         save_file({k: v.detach().contiguous() for k, v in tensors.items()}, folder / name)
     size = sum((folder / name).stat().st_size for name in files)
@@ -53,13 +58,15 @@ def pack_voice(recipe: Recipe, state: Path, vocoders: Path, out: Path) -> Path:
     curves = state / "metrics.jsonl"
     if curves.is_file():
         shutil.copyfile(curves, folder / "curves.jsonl")
-    write_card(folder, _card(recipe, config, configs, parameters, {name: sha256_of(folder / name) for name in files}))
+    sha256 = {name: sha256_of(folder / name) for name in files}
+    write_card(folder, _card(recipe, info, net.config.to_dict(), configs, parameters, sha256))
     return folder
 
 
 def _card(
     recipe: Recipe,
-    config: Config,
+    info: FamilyInfo,
+    config: dict[str, Any],
     vocoders: dict[str, dict[str, Any]],
     parameters: dict[str, int],
     sha256: dict[str, str],
@@ -69,10 +76,10 @@ def _card(
     teachers = "; ".join(f"{s}: {who}" for s in recipe.corpus.speakers if (who := teacher.about(s)))
     return Card(
         name=recipe.name,
-        family="speakstream",
+        family=info.name,
         vocoder="sourcefilter" if "sourcefilter" in vocoders else next(iter(vocoders)),
         title=recipe.title,
-        config=config.to_dict(),
+        config=config,
         vocoders=vocoders,
         alphabet=dmel.ALPHABET,
         sample_rate_hz=base.rate_hz,
@@ -80,9 +87,9 @@ def _card(
         phase=base.phase,
         speakers=tuple(recipe.corpus.speakers),
         temperature=recipe.temperature,
-        look_ahead_words=Options().look_ahead_words,
+        look_ahead_words=info.look_ahead_words,
         delay_frames=0,
-        options=OPTION_SPECS,
+        options=info.options,
         licence="Apache-2.0",
         learned_from=f"sentences of LJSpeech (public domain) spoken by free synthetic speakers: {teachers}",
         parameters=parameters,
