@@ -26,7 +26,7 @@ PLANTED = [
     ("studio/bench/mos/log.py", "import torch", "benches of listening tests know no engine"),
     (
         "studio/train/corpus.py",
-        "import studio.train.speakstream.pack",
+        "import studio.train.pack",
         "what families share in training knows no family",
     ),
 ]

@@ -8,7 +8,10 @@ from safetensors.torch import save_file
 from studio.core.cards import Card, sha256_of, write_card
 from studio.engine import dmel
 from studio.engine.families.base import family_info
-from studio.engine.families.speakstream.net import Config, SpeakStream
+from studio.engine.families.s5.net import S5
+from studio.engine.families.s5.net import Config as S5Config
+from studio.engine.families.speakstream.net import Config as SpeakStreamConfig
+from studio.engine.families.speakstream.net import SpeakStream
 from studio.engine.vocoders.registry import build_vocoder
 
 VOCODERS: dict[str, dict[str, int]] = {
@@ -24,7 +27,7 @@ VOCODERS: dict[str, dict[str, int]] = {
 
 
 def _speakstream(eos_bias: float) -> SpeakStream:
-    net = SpeakStream(Config(2, 64, 2, 128, 2, longest_word_frames=12, context_frames=60, kept_frames=30))
+    net = SpeakStream(SpeakStreamConfig(2, 64, 2, 128, 2, longest_word_frames=12, context_frames=60, kept_frames=30))
     with torch.no_grad():
         for parameter in net.decoder.parameters():
             if parameter.ndim == 2:
@@ -36,7 +39,22 @@ def _speakstream(eos_bias: float) -> SpeakStream:
     return net
 
 
-NETS = {"speakstream": _speakstream}  # the laws ask for a tiny net of every registered family
+def _s5(eos_bias: float) -> S5:
+    net = S5(S5Config(2, 2, 64, 2, 128, 2, longest_word_frames=12, context_frames=60, kept_frames=30))
+    with torch.no_grad():
+        for part in (net.encoder, net.decoder, net.cross):
+            for parameter in part.parameters():
+                if parameter.ndim == 2:
+                    parameter.normal_(std=0.15)
+        net.levels_out.weight.normal_(std=0.3)
+        net.stop_out.weight.normal_(std=0.4)
+        net.stop_out.bias.fill_(eos_bias)
+        net.silence.fill_(3)
+    return net
+
+
+# the laws ask for a tiny net of every registered family
+NETS = {"speakstream": _speakstream, "s5": _s5}
 
 
 def write_tiny_voice(

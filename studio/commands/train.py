@@ -124,12 +124,13 @@ def fit(
     threads: Annotated[int | None, typer.Option(help="Of arithmetic on a CPU.")] = None,
     start: Annotated[Path | None, typer.Option(help="Weights to begin from, such as a shipped voice's.")] = None,
 ) -> None:
-    """Fit the language model of a voice."""
+    """Fit the net of a voice, of the family that its recipe names."""
     from studio.engine.voices import pick_device
+    from studio.train.families import fitting_of
+    from studio.train.fitting import run
     from studio.train.recipe import read_recipe
-    from studio.train.speakstream.fit import fit as fit_speakstream
 
-    typer.echo(fit_speakstream(read_recipe(recipe), features, state, pick_device(device), threads, start))
+    typer.echo(run(fitting_of(read_recipe(recipe)), features, state, pick_device(device), threads, start))
 
 
 @train.command()
@@ -152,14 +153,14 @@ def vocoder(
 
 @train.command()
 def pack(
-    state: Annotated[Path, typer.Option(help="The language model's state folder.")],
+    state: Annotated[Path, typer.Option(help="The fit's state folder.")],
     vocoders: Annotated[Path, typer.Option(help="Folder of <name>.safetensors and <name>.json.")],
     recipe: Recipe = RECIPE,
     out: Annotated[Path, typer.Option(help="Folder of voices to write into.")] = VOICES,
 ) -> None:
     """Put weights, curves and a card together: a voice."""
+    from studio.train.pack import pack_voice
     from studio.train.recipe import read_recipe
-    from studio.train.speakstream.pack import pack_voice
 
     typer.echo(pack_voice(read_recipe(recipe), state, vocoders, out))
 

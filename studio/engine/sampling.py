@@ -1,9 +1,13 @@
 """Sampling without a generator: the noise is a function of (seed, frame, channel), so a seed repeats an utterance."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
 from studio.engine.hashing import MASK32, hash32
+
+_AHEAD_FRAMES = 64  # noise is made for so many frames at once
 
 
 def uniform(seeds: Tensor, frames: Tensor, channels: int) -> Tensor:
@@ -31,3 +35,44 @@ def sample_levels(logits: Tensor, temperature: Tensor, noise: Tensor) -> Tensor:
     if (temperature > 0).all():
         return drawn.to(torch.uint8)
     return torch.where((temperature > 0)[:, None], drawn, logits.argmax(-1)).to(torch.uint8)
+
+
+class FrameNoise:
+    """The noise of each slot's next frame, made many frames ahead.
+
+    Attributes:
+        seed, frame: of each slot, on the host: which noise comes next.
+    """
+
+    def __init__(self, slots: int, channels: int, device: torch.device) -> None:
+        self.seed, self.frame = [0] * slots, [0] * slots
+        self._noise = torch.zeros(slots, _AHEAD_FRAMES, channels, device=device)
+        self._from: list[int | None] = [None] * slots
+
+    def reset(self, slot: int) -> None:
+        """Forget what was made ahead for a slot's former owner."""
+        self._from[slot] = None
+
+    def place(self, slot: int, seed: int, frame: int) -> None:
+        """Which noise comes next in a slot."""
+        if self.seed[slot] != seed:
+            self._from[slot] = None
+        self.seed[slot], self.frame[slot] = seed, frame
+
+    def next(self, slots: Sequence[int]) -> Tensor:
+        """The noise of the next frame of each slot, float32 [B, channels]."""
+        found = []
+        for slot in slots:
+            first, frame = self._from[slot], self.frame[slot]
+            if first is None or not first <= frame < first + _AHEAD_FRAMES:
+                frames = torch.arange(frame, frame + _AHEAD_FRAMES, device=self._noise.device)
+                seeds = torch.full_like(frames, self.seed[slot])
+                self._noise[slot] = uniform(seeds, frames, self._noise.shape[-1])
+                self._from[slot] = first = frame
+            found.append(self._noise[slot, frame - first])
+        return torch.stack(found)
+
+    def drawn(self, slots: Sequence[int]) -> None:
+        """A frame was drawn in each of these slots."""
+        for slot in slots:
+            self.frame[slot] += 1

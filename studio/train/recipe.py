@@ -3,7 +3,7 @@
 import tomllib
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from studio.core.cards import sha256_of
 from studio.core.errors import BadFile, BadOption
@@ -46,12 +46,12 @@ class WindowDraw:
     flush_share: float  # of segments at which a flush shrinks the window
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FitRecipe:
-    """The language model's training."""
+    """What every family's training has; ``family`` says which one it is."""
 
+    family: ClassVar[str]
     config: dict[str, Any]
-    windows: WindowDraw
     steps: int
     peak_rate: float
     warmup_share: float
@@ -61,9 +61,43 @@ class FitRecipe:
     join_share: float
     crop_share: float  # of joined sequences that begin in mid-text
     noise_share: float  # of input frames whose bins are moved by one level
+    own_share: float = 0.0  # of input frames, on every second step, that the net draws itself
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpeakStreamFit(FitRecipe):
+    """SpeakStream's training."""
+
+    family: ClassVar[str] = "speakstream"
+    windows: WindowDraw
     phone_weight: float
     eos_weight: float
-    own_share: float = 0.0  # of input frames, on every second step, that the net draws itself
+
+
+@dataclass(frozen=True, kw_only=True)
+class S5Fit(FitRecipe):
+    """S5-TTS's training (paper 001, "Training objective").
+
+    Attributes:
+        look_ahead: the k of a sequence is one of these.
+        cross_weight, aux_weight: of the CTC losses of the cross-attention and of the auxiliary attention.
+        stop_weight: of the stop token, which is no codec token here.
+        alignment: whose words the decoder mask goes by: "mas" as in the paper, "corpus" for the corpus' word ends.
+    """
+
+    family: ClassVar[str] = "s5"
+    look_ahead: list[int]
+    cross_weight: float
+    aux_weight: float
+    stop_weight: float
+    alignment: str = "mas"
+
+    def __post_init__(self) -> None:
+        if self.alignment not in ("mas", "corpus"):
+            raise BadOption(f"[fit] alignment cannot be {self.alignment!r}", "it is mas or corpus")
+
+
+FITS: dict[str, type[FitRecipe]] = {one.family: one for one in (SpeakStreamFit, S5Fit)}
 
 
 @dataclass(frozen=True)
@@ -88,8 +122,12 @@ def read_recipe(path: Path) -> Recipe:
     corpus = _strict(CorpusRecipe, data.pop("corpus", {}), "corpus")
     fit = data.pop("fit", None)
     if fit is not None:
-        windows = _strict(WindowDraw, fit.pop("windows", {}), "fit.windows")
-        fit = _strict(FitRecipe, {**fit, "windows": windows}, "fit")
+        family = fit.pop("family", SpeakStreamFit.family)
+        if family not in FITS:
+            raise BadOption(f"[fit] family {family!r} cannot be trained", f"it is one of {', '.join(FITS)}")
+        if "windows" in fit:
+            fit["windows"] = _strict(WindowDraw, fit["windows"], "fit.windows")
+        fit = _strict(FITS[family], fit, "fit")
     return _strict(Recipe, {**data, "corpus": corpus, "fit": fit}, "recipe")
 
 

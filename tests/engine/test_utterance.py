@@ -265,12 +265,12 @@ def test_who_asks_for_places_does_not_wait_for_who_opens(engine):
         voice.open = whole
 
 
-@pytest.mark.parametrize("part", ["speakstream", "sourcefilter"])
+@pytest.mark.parametrize("part", ["speakstream", "s5", "sourcefilter"])
 def test_what_is_no_number_ends_the_utterance_as_failed(tmp_path, part):
-    folder = write_tiny_voice(tmp_path)
+    folder = write_tiny_voice(tmp_path, family="s5" if part == "s5" else "speakstream")
     file = folder / f"{part}.safetensors"
     weights = load_file(file)
-    name = "levels_out.weight" if part == "speakstream" else "enter.weight"
+    name = "enter.weight" if part == "sourcefilter" else "levels_out.weight"
     # Numbers all of them, as the card's loader wants, but their products are none.
     save_file({**weights, name: torch.full_like(weights[name], 3e38)}, file)
     card = read_card(folder)

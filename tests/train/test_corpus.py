@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +13,10 @@ from needs import needs
 from studio.core.clips import read_wav
 from studio.core.errors import BadFile, BadOption
 from studio.train.corpus import shards, speak
+from studio.train.families import fitting_of
 from studio.train.features import read_features, write_features
+from studio.train.fitting import run
 from studio.train.recipe import check_held_out, read_recipe
-from studio.train.speakstream.fit import fit
 from studio.train.teachers.port import Taught, spoken_words
 from studio.train.teachers.programs import Programs, align_phones
 
@@ -55,14 +57,16 @@ def test_from_text_to_weights_and_again(folder, small):
     assert speak.speak_corpus(small, folder / "sentences.txt", TEXTS, spoken, workers=1) == 4
     assert (spoken / "slt-000" / "labels.jsonl").stat().st_mtime_ns == untouched
     assert write_features(spoken, encoded, workers=2) == 4
-    weights = fit(small, encoded, state, torch.device("cpu"), threads=1)
+    weights = run(fitting_of(small), encoded, state, torch.device("cpu"), threads=1)
     lines = [json.loads(line) for line in (state / "metrics.jsonl").read_text().splitlines()]
     assert "validation" in lines[-1] and weights.is_file()
     done = lines[-1]["step"]
     before = weights.read_bytes()
-    assert fit(small, encoded, state, torch.device("cpu"), threads=1).read_bytes() == before  # nothing left to do
+    assert (
+        run(fitting_of(small), encoded, state, torch.device("cpu"), threads=1).read_bytes() == before
+    )  # nothing left to do
     longer = small.fit.__class__(**{**vars(small.fit), "steps": 9})
-    fit(small.__class__(**{**vars(small), "fit": longer}), encoded, state, torch.device("cpu"), threads=1)
+    run(fitting_of(replace(small, fit=longer)), encoded, state, torch.device("cpu"), threads=1)
     last = json.loads((state / "metrics.jsonl").read_text().splitlines()[-1])["step"]
     assert (done, last) == (6, 9)
 

@@ -14,6 +14,7 @@ from studio.core.clips import to_float
 from studio.core.errors import BadFile, BadOption
 from studio.engine import dmel
 from studio.measure.loudness import active_level_db, first_audible_sample
+from studio.text.phonemes import phonemise
 from studio.train.teachers import kokoro, phonemes
 from studio.train.teachers.choose import open_teacher, teacher_of
 
@@ -40,7 +41,7 @@ def _frames(pcm: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("text", TEXTS)
 def test_the_net_keeps_its_contract(net, text):
     """Whole frames for every token, exactly as much sound, a silent start; sound runs ahead of the durations."""
-    symbols = " ".join(phonemes.phonemise(phonemes.cased(text, phonemes.spoken(text))))
+    symbols = " ".join(phonemise(phonemes.cased(text, phonemes.spoken(text))))
     assert set(symbols) <= set(net.vocabulary)
     made = net.make("af_heart", [0, *(net.vocabulary[s] for s in symbols), 0])
     assert made.sound.dtype == np.float32 and made.frames.dtype == np.int64

@@ -14,9 +14,10 @@ from studio.engine import dmel
 from studio.measure.loudness import active_level_db
 from studio.train.corpus import hear, shards, speak
 from studio.train.corpus.texts import HeldOut, Text, deal, write_texts
+from studio.train.families import fitting_of
 from studio.train.features import PHONES, read_features, write_features
+from studio.train.fitting import run
 from studio.train.recipe import Recipe, check_held_out, read_recipe
-from studio.train.speakstream.fit import fit
 from studio.train.teachers import choose, kokoro
 
 ASSETS = Path(__file__).parents[2] / "assets"
@@ -83,7 +84,7 @@ def test_from_texts_to_weights(folder, natural, faked):
             assert PHONES[sentence.phones[sentence.word_ends[0] - 1]] not in ("pau", "other")
             assert label["kind"] in KINDS and abs(pcm).max() <= 0.95 * 32768
         assert len(silence) and silence.mean() < sentences[0].levels.mean()
-    weights = fit(natural, encoded, folder / "state", torch.device("cpu"), threads=1)
+    weights = run(fitting_of(natural), encoded, folder / "state", torch.device("cpu"), threads=1)
     assert weights.is_file()
 
 

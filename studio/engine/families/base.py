@@ -155,11 +155,18 @@ class Family(Protocol):
 
 @dataclass(frozen=True)
 class FamilyInfo:
-    """A family as the registry knows it; ``load`` takes (card, folder, device, places)."""
+    """A family as the registry knows it.
+
+    Attributes:
+        options: with their defaults.
+        look_ahead_words: committed words that a word waits for, with these defaults.
+        load: takes (card, folder, device, places).
+    """
 
     name: str
     paper: str
     options: tuple[OptionSpec, ...]
+    look_ahead_words: int
     load: Callable[[Card, Path, "torch.device", int], Family]
 
 

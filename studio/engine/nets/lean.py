@@ -7,7 +7,7 @@ differently (pairs side by side), so that a slot is read by what wrote it.
 """
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -19,6 +19,9 @@ from studio.engine.slots import KeyValueSlots
 
 _CHUNK = 2048  # positions of one table of angles
 _TABLES = 64  # of them kept: far more than streams of different ages need
+
+# What stands between a layer's self-attention and its feed-forward: (layer, [N, D]) -> [N, D].
+Between = Callable[[int, Tensor], Tensor]
 
 
 class Angles:
@@ -84,7 +87,7 @@ class LeanDecoder:
         """A head's weight [O, D] with the last norm in it, for hidden states as ``extend`` answers them."""
         return (weight * (decoder.norm.weight * self.config.width**0.5)).contiguous()
 
-    def extend(self, x: Tensor, slots: KeyValueSlots, rows: Sequence[int]) -> Tensor:
+    def extend(self, x: Tensor, slots: KeyValueSlots, rows: Sequence[int], between: Between | None = None) -> Tensor:
         """Run T new tokens of each row over what its slot holds, and keep their keys and values.
 
         Either one row of any number of tokens, or one token of several rows. Attention runs row by row over exactly
@@ -93,6 +96,7 @@ class LeanDecoder:
         Args:
             x: [B, T, D]; row b continues slot ``rows[b]`` at its length.
             slots: where keys and values live; lengths grow when every layer has run.
+            between: a decoder's cross-attention, where it has one; N = tokens of one row, or rows of one token.
 
         Returns:
             The last token's hidden state divided by its length, [B, D].
@@ -104,14 +108,21 @@ class LeanDecoder:
             turns = self._angles.at(at[0], tokens)
         else:
             turns = torch.cat([self._angles.at(position, 1) for position in at])
-        h = self._run(x.reshape(count * tokens, -1), turns[:, None, None], slots, rows, at, tokens)
+        h = self._run(x.reshape(count * tokens, -1), turns[:, None, None], slots, rows, at, tokens, between)
         for row in rows:
             slots.length[row] += tokens
         last = h[-count:]
         return last / torch.linalg.vector_norm(last, dim=1, keepdim=True)
 
     def _run(
-        self, h: Tensor, turns: Tensor, slots: KeyValueSlots, rows: Sequence[int], at: list[int], tokens: int
+        self,
+        h: Tensor,
+        turns: Tensor,
+        slots: KeyValueSlots,
+        rows: Sequence[int],
+        at: list[int],
+        tokens: int,
+        between: Between | None,
     ) -> Tensor:
         """All layers over [N, D], N = tokens of one row or rows of one token; ``turns`` [N, 1, 1, d / 2]."""
         c, mask = self.config, None
@@ -130,14 +141,16 @@ class LeanDecoder:
                 mask = _mask(tokens, at[0] + tokens - int(slots.start[rows[0]]), h.device) if mask is None else mask
                 q, k, v = qk[:, 0].transpose(0, 1), qk[:, 1].transpose(0, 1), qkv[:, 2].transpose(0, 1)
                 slots.write(number, rows[0], at[0], k, v)
-                mixed = _attend(q, slots.held(number, rows[0], at[0] + tokens), mask).transpose(0, 1).flatten(1)
+                mixed = attend(q, slots.held(number, rows[0], at[0] + tokens), mask).transpose(0, 1).flatten(1)
             else:
                 mixed = torch.empty_like(h)
                 for b, row in enumerate(rows):
                     slots.write(number, row, at[b], qk[b, 1, :, None], qkv[b, 2, :, None])
                     held = slots.held(number, row, at[b] + 1)
-                    mixed[b] = _attend(qk[b, 0, :, None], held, None).flatten()
+                    mixed[b] = attend(qk[b, 0, :, None], held, None).flatten()
             h = h + one(layer.out, mixed)
+            if between is not None:
+                h = between(number, h)
             fed = F.relu(one(layer.up, h / torch.linalg.vector_norm(h, dim=1, keepdim=True)))
             h = h + one(layer.down, fed * fed)
         return h
@@ -148,7 +161,7 @@ def _mask(tokens: int, held: int, device: torch.device) -> Tensor:
     return torch.ones(tokens, held, dtype=torch.bool, device=device).triu(held - tokens + 1)
 
 
-def _attend(q: Tensor, held: list[tuple[Tensor, Tensor]], mask: Tensor | None) -> Tensor:
+def attend(q: Tensor, held: list[tuple[Tensor, Tensor]], mask: Tensor | None) -> Tensor:
     """Attention of T tokens [H, T, d], scaled already, over what is held in pieces of [H, S, d] -> [H, T, d]."""
     found = [torch.bmm(q, keys.transpose(1, 2)) for keys, _ in held]
     scores = found[0] if len(found) == 1 else torch.cat(found, dim=2)

@@ -69,10 +69,17 @@ class Block(nn.Module):
         q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
         return rotate(self.norm_query(q), cos, sin), rotate(self.norm_key(k), cos, sin), v
 
+    def mix(self, x: Tensor, mixed: Tensor) -> Tensor:
+        """Add the attention's answer [B, H, T, D / H] to [B, T, D]."""
+        return x + self.out(mixed.transpose(1, 2).flatten(2))
+
+    def feed(self, x: Tensor) -> Tensor:
+        """Add the feed-forward to [B, T, D]."""
+        return x + self.down(F.relu(self.up(self.norm_feed(x))).square())
+
     def finish(self, x: Tensor, mixed: Tensor) -> Tensor:
         """Add the attention's answer [B, H, T, D / H] and the feed-forward to [B, T, D]."""
-        x = x + self.out(mixed.transpose(1, 2).flatten(2))
-        return x + self.down(F.relu(self.up(self.norm_feed(x))).square())
+        return self.feed(self.mix(x, mixed))
 
 
 class Decoder(nn.Module):

@@ -16,6 +16,7 @@ import numpy as np
 
 from studio.core.typography import MARKS
 from studio.measure.loudness import active_level_db
+from studio.text.phonemes import phonemise
 from studio.train.corpus import shards
 from studio.train.corpus.texts import WORDS
 from studio.train.teachers import phonemes
@@ -67,7 +68,7 @@ class KindHeard:
 def phonemes_of(text: str) -> str:
     """The phonemes of a text, without marks, stress and spaces."""
     words = phonemes.spoken(text)
-    return "".join(s for group in phonemes.phonemise(phonemes.cased(text, words)) for s in group if s not in _UNSPOKEN)
+    return "".join(s for group in phonemise(phonemes.cased(text, words)) for s in group if s not in _UNSPOKEN)
 
 
 def written_phonemes(label: dict[str, Any]) -> str:

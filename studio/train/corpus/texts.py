@@ -10,6 +10,7 @@ from random import Random
 
 from studio.core.errors import BadFile, NeedsPackage
 from studio.core.typography import MARKS, is_abbreviation
+from studio.text.phonemes import in_dictionary
 from studio.train.teachers import phonemes
 
 PROSE, USAGE, WORDS = "prose", "usage", "words"
@@ -68,7 +69,7 @@ def frequent_words() -> list[str]:
     except ImportError as error:
         raise NeedsPackage("word frequencies need wordfreq, which is not installed", phonemes.GROUP) from error
     words = (w for w in top_n_list("en", 2 * _FREQUENT) if re.fullmatch("[a-z]{2,}|a|i", w))
-    return [w for w in words if phonemes.in_dictionary(w)][:_FREQUENT]
+    return [w for w in words if in_dictionary(w)][:_FREQUENT]
 
 
 class HeldOut:

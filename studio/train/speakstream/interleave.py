@@ -3,7 +3,6 @@
 The same rule that decides what to feed while someone types cuts the training sequences, so the two cannot differ.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,29 +41,6 @@ class Interleaved:
 
     def __len__(self) -> int:
         return len(self.kind)
-
-
-def join(sentences: Sequence[Sentence], silence: np.ndarray, rng: np.random.Generator) -> Sentence:
-    """Several sentences of one speaker as one, with a pause of 150-300 ms between them."""
-    if len(sentences) == 1:
-        return sentences[0]
-    words: list[str] = []
-    ends: list[int] = []
-    levels: list[np.ndarray] = []
-    phones: list[np.ndarray] = []
-    at = 0
-    for i, s in enumerate(sentences):
-        if i:
-            pause = np.resize(silence, (int(rng.integers(6, 13)), dmel.CHANNELS))
-            levels.append(pause)
-            phones.append(np.zeros(len(pause), np.uint8))
-            at += len(pause)
-        words += s.words
-        ends += [at + e for e in s.word_ends]
-        levels.append(s.levels)
-        phones.append(s.phones)
-        at += len(s.levels)
-    return Sentence(sentences[0].speaker, words, ends, np.concatenate(levels), np.concatenate(phones))
 
 
 def draw_options(draw: WindowDraw, rng: np.random.Generator) -> Options:

@@ -23,6 +23,7 @@ from studio.core.time import TimeBase
 from studio.core.typography import MARKS
 from studio.engine import dmel
 from studio.measure.loudness import AUDIBLE_DB, BLOCK_MS, active_level_db, block_levels_db
+from studio.text.phonemes import phonemise
 from studio.train.teachers import phonemes
 from studio.train.teachers.port import Taught
 
@@ -161,7 +162,7 @@ def _session(weights: bytes) -> Any:
 def teach(net: Net, speaker: str, text: str) -> Taught | None:
     """Speak a text; None where its words and its groups of phonemes are not one to one, or it is too long."""
     words = phonemes.spoken(text)
-    groups = phonemes.phonemise(phonemes.cased(text, words)) if words else []
+    groups = phonemise(phonemes.cased(text, words)) if words else []
     symbols = " ".join(groups)
     if not words or len(groups) != len(words) or len(symbols) > MAX_TOKENS:
         return None

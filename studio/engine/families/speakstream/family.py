@@ -13,7 +13,7 @@ from studio.engine.families.base import FamilyInfo, Module
 from studio.engine.families.speakstream.modules import DecodeModule, PrefillModule, SpeakStreamSlots, SpeakStreamStep
 from studio.engine.families.speakstream.net import Config, SpeakStream
 from studio.engine.families.speakstream.row import Limits, SpeakStreamRow
-from studio.engine.families.speakstream.rule import OPTION_SPECS
+from studio.engine.families.speakstream.rule import OPTION_SPECS, Options
 from studio.engine.nets.products import NumberFormat, check_format
 from studio.engine.slots import KeyValueSlots
 from studio.engine.weights import load_weights
@@ -65,4 +65,6 @@ class SpeakStreamFamily:
         )
 
 
-INFO = FamilyInfo("speakstream", "SpeakStream (paper 000)", OPTION_SPECS, SpeakStreamFamily.load)
+INFO = FamilyInfo(
+    "speakstream", "SpeakStream (paper 000)", OPTION_SPECS, Options().look_ahead_words, SpeakStreamFamily.load
+)

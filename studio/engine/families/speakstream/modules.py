@@ -5,19 +5,18 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from studio.engine import dmel
 from studio.engine.families.speakstream.net import SpeakStream
 from studio.engine.families.speakstream.row import Drawn, Prefill
+from studio.engine.nets.frames import FrameTable
 from studio.engine.nets.lean import LeanDecoder
 from studio.engine.nets.products import NumberFormat, Product
-from studio.engine.sampling import sample_levels, uniform
+from studio.engine.sampling import FrameNoise, sample_levels
 from studio.engine.slots import KeyValueSlots
 
 MOST_ROWS = 16
-_AHEAD_FRAMES = 64  # noise is made for so many frames at once
 
 
 class SpeakStreamSlots:
@@ -26,7 +25,7 @@ class SpeakStreamSlots:
     Attributes:
         last: uint8 [slots, 80], the frame drawn last, not yet fed back.
         speaker, temperature: [slots].
-        seed, frame: of each slot, on the host: which noise comes next.
+        noise: which noise comes next.
     """
 
     def __init__(self, keys_and_values: KeyValueSlots, count: int, device: torch.device) -> None:
@@ -34,33 +33,18 @@ class SpeakStreamSlots:
         self.last = torch.zeros(count, dmel.CHANNELS, dtype=torch.uint8, device=device)
         self.speaker = torch.zeros(count, dtype=torch.int64, device=device)
         self.temperature = torch.ones(count, device=device)
-        self.seed, self.frame = [0] * count, [0] * count
-        self._noise = torch.zeros(count, _AHEAD_FRAMES, dmel.CHANNELS, device=device)
-        self._noise_from: list[int | None] = [None] * count
+        self.noise = FrameNoise(count, dmel.CHANNELS, device)
 
     def reset(self, slot: int) -> None:
         """Give a slot to a new owner; the rest is set by its first prefill."""
         self.memory.reset(slot)
-        self._noise_from[slot] = None
+        self.noise.reset(slot)
 
     def place(self, slot: int, given: Prefill) -> None:
         """Take over what a prefill says about its row."""
         self.memory.start[slot], self.memory.length[slot] = given.start, given.at
         self.speaker[slot], self.temperature[slot] = given.speaker, given.temperature
-        self.seed[slot], self.frame[slot] = given.seed, given.frame
-
-    def noise(self, numbers: Sequence[int]) -> Tensor:
-        """The noise of each slot's next frame, float32 [B, 80]."""
-        found = []
-        for slot in numbers:
-            first, frame = self._noise_from[slot], self.frame[slot]
-            if first is None or not first <= frame < first + _AHEAD_FRAMES:
-                frames = torch.arange(frame, frame + _AHEAD_FRAMES, device=self.last.device)
-                seeds = torch.full_like(frames, self.seed[slot])
-                self._noise[slot] = uniform(seeds, frames, dmel.CHANNELS)
-                self._noise_from[slot] = first = frame
-            found.append(self._noise[slot, frame - first])
-        return torch.stack(found)
+        self.noise.place(slot, given.seed, given.frame)
 
 
 class SpeakStreamStep:
@@ -70,10 +54,7 @@ class SpeakStreamStep:
     def __init__(self, net: SpeakStream, number_format: NumberFormat = "float32") -> None:
         self.net = net
         self.decoder = LeanDecoder(net.decoder, number_format)
-        width, parts = net.config.width, net.frame.weight.view(net.config.width, dmel.CHANNELS, -1)
-        # What each level of each channel adds to a frame's embedding, [80 * 19, D].
-        self._levels = torch.einsum("dcl,sl->csd", parts, net.level.weight).reshape(-1, width).contiguous()
-        self._first = torch.arange(dmel.CHANNELS, device=parts.device) * dmel.SYMBOLS
+        self._frames = FrameTable(net.level, net.frame)
         self._speakers = net.speaker.weight + net.frame.bias
         heads = torch.cat((net.levels_out.weight, net.eos_out.weight))
         bias = torch.cat((net.levels_out.bias, net.eos_out.bias))
@@ -81,7 +62,7 @@ class SpeakStreamStep:
 
     def embed_frames(self, levels: Tensor, speaker: Tensor) -> Tensor:
         """Frames uint8 [N, 80] of speakers [N] -> [N, D], as ``SpeakStream.embed_frames`` within rounding."""
-        return F.embedding_bag(levels + self._first, self._levels, mode="sum") + self._speakers[speaker]
+        return self._frames(levels) + self._speakers[speaker]
 
     def draw(self, slots: SpeakStreamSlots, numbers: list[int], x: Tensor) -> list[Drawn]:
         """Run tokens [B, T, D] of slots and draw each row's next frame; one copy to the host for all rows."""
@@ -90,10 +71,9 @@ class SpeakStreamStep:
         out = self.head(hidden)
         logits, eos = out[:, :-1].view(count, dmel.CHANNELS, dmel.LEVELS), out[:, -1:]
         index = torch.tensor(numbers, device=x.device)
-        levels = sample_levels(logits, slots.temperature[index], slots.noise(numbers))
+        levels = sample_levels(logits, slots.temperature[index], slots.noise.next(numbers))
         slots.last[index] = levels
-        for slot in numbers:
-            slots.frame[slot] += 1
+        slots.noise.drawn(numbers)
         told = torch.cat((eos, out.sum(1, keepdim=True), levels), dim=1).cpu().numpy()
         return [Drawn(row[2:].astype(np.uint8)[None], _sigmoid(row[0]), bool(np.isfinite(row[1]))) for row in told]
 

@@ -11,9 +11,9 @@ from torch import Tensor
 from studio.core.cards import Card, sha256_of, write_card
 from studio.core.errors import BadFile
 from studio.engine import dmel
-from studio.engine.families.speakstream.net import Config, SpeakStream
-from studio.engine.families.speakstream.rule import OPTION_SPECS, Options
+from studio.engine.families.base import FamilyInfo, family_info
 from studio.engine.vocoders.registry import build_vocoder
+from studio.train.families import fitting_of
 from studio.train.recipe import Recipe
 from studio.train.teachers.choose import open_teacher
 
@@ -27,23 +27,25 @@ def pack_voice(recipe: Recipe, state: Path, vocoders: Path, out: Path) -> Path:
         BadFile: weights are missing, or the whole would be larger than 40 MB.
     """
     assert recipe.fit is not None
+    info = family_info(recipe.fit.family)
     folder = out / recipe.name
     folder.mkdir(parents=True, exist_ok=True)
-    weights = state / "speakstream.safetensors"
+    weights = state / f"{info.name}.safetensors"
     if not weights.is_file():
         raise BadFile(f"there is no {weights}", "run `studio train fit` first")
-    config = Config(**recipe.fit.config)
-    net = SpeakStream(config)
+    net = fitting_of(recipe).fitter.net
     net.load_state_dict(load_file(weights))
-    files = {"speakstream.safetensors": net.state_dict()}
+    files = {weights.name: net.state_dict()}
     configs: dict[str, dict[str, Any]] = {}
-    parameters = {"speakstream": sum(p.numel() for p in net.parameters())}
+    parameters = {info.name: sum(p.numel() for p in net.parameters())}
     for path in sorted(vocoders.glob("*.safetensors")):
         configs[path.stem] = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))["config"]
         vocoder = build_vocoder(path.stem, configs[path.stem])
         vocoder.load_state_dict(load_file(path))
         files[path.name] = vocoder.state_dict()
         parameters[path.stem] = vocoder.parameter_count()
+    if not configs:
+        raise BadFile(f"there are no vocoders in {vocoders}", "run `studio train vocoder` first")
     for name, tensors in files.items():
         save_file({k: _half(v.detach()).contiguous() for k, v in tensors.items()}, folder / name)
     size = sum((folder / name).stat().st_size for name in files)
@@ -54,7 +56,8 @@ def pack_voice(recipe: Recipe, state: Path, vocoders: Path, out: Path) -> Path:
     curves = state / "metrics.jsonl"
     if curves.is_file():
         shutil.copyfile(curves, folder / "curves.jsonl")
-    write_card(folder, _card(recipe, config, configs, parameters, {name: sha256_of(folder / name) for name in files}))
+    sha256 = {name: sha256_of(folder / name) for name in files}
+    write_card(folder, _card(recipe, info, net.config.to_dict(), configs, parameters, sha256))
     return folder
 
 
@@ -65,7 +68,8 @@ def _half(tensor: Tensor) -> Tensor:
 
 def _card(
     recipe: Recipe,
-    config: Config,
+    info: FamilyInfo,
+    config: dict[str, Any],
     vocoders: dict[str, dict[str, Any]],
     parameters: dict[str, int],
     sha256: dict[str, str],
@@ -79,10 +83,10 @@ def _card(
         texts += ", examples of WordNet (free licence), sentences of a grammar written for this project"
     return Card(
         name=recipe.name,
-        family="speakstream",
+        family=info.name,
         vocoder="sourcefilter" if "sourcefilter" in vocoders else next(iter(vocoders)),
         title=recipe.title,
-        config=config.to_dict(),
+        config=config,
         vocoders=vocoders,
         alphabet=dmel.ALPHABET,
         sample_rate_hz=base.rate_hz,
@@ -90,9 +94,9 @@ def _card(
         phase=base.phase,
         speakers=tuple(named),
         temperature=recipe.temperature,
-        look_ahead_words=Options().look_ahead_words,
+        look_ahead_words=info.look_ahead_words,
         delay_frames=0,
-        options=OPTION_SPECS,
+        options=info.options,
         licence="Apache-2.0",
         learned_from=f"{texts}, spoken by free synthetic speakers: {teachers}",
         parameters=parameters,

@@ -1,0 +1,360 @@
+"""One utterance of S5-TTS (paper 001, "Streaming decoding and word-boundary handling"): plain Python, no net."""
+
+import math
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from studio.core.events import Eos, Event, Frames, Segment, WordEnd, WordSource, WordStart
+from studio.core.time import TimeBase
+from studio.engine.families.base import NotFinite, Turn, Want
+from studio.engine.families.s5.rule import END, LookAheadRule, Options, Plan, counts_through, is_complete, spell
+
+STOP_AT = 0.5  # p_stop that ends a step whose words are the last ones
+_SPARE_WORDS = 8  # a step begins only where so many words of the longest kind would fit
+_LETTERS = 512  # of the words that the encoder sees: at most three phonemes each fit into its memory
+
+Pronounce = Callable[[Sequence[str]], list[str]]
+
+
+@dataclass(frozen=True)
+class WordStep:
+    """What a step begins with: the encoder's input, and what the decoder is fed for the step's first frame.
+
+    Attributes:
+        symbols, words: phonemes seen and the word of each (from the first one seen); the text's end is a word.
+        place: of the first symbol, in symbols since the text began.
+        k: the look-ahead.
+        start, at: decoder tokens before ``start`` are forgotten; these tokens stand at ``at`` and after it, over
+            the token there: the frame before was fed with one word less in view, and is fed again.
+        begins: nothing came before, so that the decoder's first token goes ahead.
+        frames: uint8 [n, 80], the frames fed: the silence that nobody hears, or the frame before.
+        frame: index of the frame to draw.
+    """
+
+    symbols: Sequence[int]
+    words: Sequence[int]
+    place: int
+    k: int
+    start: int
+    at: int
+    begins: bool
+    frames: np.ndarray = field(repr=False)
+    speaker: int
+    temperature: float
+    seed: int
+    frame: int
+
+    @property
+    def tokens(self) -> int:
+        """How many tokens the decoder is fed."""
+        return self.begins + len(self.frames)
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A frame uint8 [1, 80], how sure the net was that the text had ended before it, and where it attended.
+
+    Attributes:
+        shares: float [T], the cross-attention's shares of the encoder's steps, mean of all heads.
+        is_finite: whether what it was drawn from were numbers.
+    """
+
+    levels: np.ndarray
+    p_stop: float
+    shares: np.ndarray
+    is_finite: bool
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much a row remembers, in frames and in tokens; see ``net.Config``."""
+
+    context_frames: int
+    kept_frames: int
+    longest_word_frames: int
+    capacity_tokens: int
+
+
+@dataclass
+class _Step:
+    """The words being spoken, or some that were.
+
+    Attributes:
+        through: encoder steps up to the end of each word that is spoken (the sums of W_j).
+        word, word_frame: the word that the attention is in, and where that word began.
+    """
+
+    index: int
+    plan: Plan
+    first_frame: int
+    limit_frames: int
+    tokens: int
+    through: list[int]
+    word: int
+    word_frame: int
+    frames: int = 0
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Where a row stood between two steps."""
+
+    spoken: int
+    steps: int
+    frames: int
+    start: int
+    length: int
+    first_word: int
+    place: int
+    last: np.ndarray | None
+    past: tuple[_Step, ...]
+
+
+class S5Row:
+    """Words in, one frame a turn out; see ``studio.engine.families.base.Row``."""
+
+    def __init__(
+        self,
+        slots: tuple[int, ...],
+        limits: Limits,
+        time_base: TimeBase,
+        silence: np.ndarray,
+        pronounce: Pronounce,
+        *,
+        speaker: int,
+        options: Mapping[str, Any],
+        temperature: float,
+        seed: int,
+    ) -> None:
+        self.slots = slots
+        self._limits, self._time_base, self._silence, self._pronounce = limits, time_base, silence, pronounce
+        self._speaker, self._seed, self._temperature = speaker, seed, temperature
+        self._options = Options(**options)
+        self._rule = LookAheadRule()
+        self._words: list[str] = []
+        self._flushed = 0
+        self._ended = False
+        self._plan: Plan | None = None  # of the step that is wanted
+        self._through: list[int] = []  # and its sums of W_j
+        self._wanted: Want | None = None
+        self._step: _Step | None = None
+        self._past: deque[_Step] = deque()
+        self._frames = self._steps = 0
+        self._start = self._length = 0  # tokens in the slot: the oldest held, and how many were ever fed
+        self._first_word = self._place = 0  # the first word that the encoder still sees, and its place
+        self._last: np.ndarray | None = None  # the frame drawn last
+
+    def commit(self, words: Sequence[str]) -> None:
+        """Append spoken words."""
+        self._words += words
+
+    def flush(self) -> None:
+        """Take what is committed for all there is."""
+        self._flushed = len(self._words)
+
+    def end(self) -> None:
+        """No more words will come."""
+        self._ended = True
+
+    def check(self, options: Mapping[str, Any]) -> None:
+        """Raises BadOption unless the look-ahead is one that the net knows."""
+        Options(**options)
+
+    def set_options(self, options: Mapping[str, Any], temperature: float | None) -> None:
+        """Options from the next step on."""
+        self._options = Options(**options)
+        if temperature is not None:
+            self._temperature = temperature
+
+    @property
+    def over(self) -> bool:
+        """Whether everything was spoken and nothing can follow."""
+        return self._ended and self._step is None and self.unspoken == 0 and self._wanted is None
+
+    @property
+    def unspoken(self) -> int:
+        """Committed words that no step has taken yet."""
+        return len(self._words) - self._rule.spoken
+
+    def want(self) -> Want | None:
+        """A step's beginning where its words are there, or a frame more."""
+        if self._wanted is None:
+            if self._step is not None:
+                self._wanted = Want("decode", None)
+            else:
+                plan = self._rule.next(len(self._words), self._options, ended=self._ended, flushed=self._flushed)
+                if plan is not None:
+                    self._plan, self._wanted = plan, Want("word", self._word_step(plan))
+        return self._wanted
+
+    def took(self, outputs: Drawn) -> Turn:
+        """A step's first frame, its next, or its end. Raises NotFinite."""
+        wanted, self._wanted = self._wanted, None
+        assert wanted is not None, "nothing was wanted"
+        if not (outputs.is_finite and math.isfinite(outputs.p_stop) and np.isfinite(outputs.shares).all()):
+            raise NotFinite("the net answered something that is no number", "the voice's weights may be damaged")
+        if isinstance(wanted.inputs, WordStep):
+            return self._begun(wanted.inputs, outputs)
+        return self._gone_on(outputs)
+
+    def broken_off(self) -> list[Event]:
+        """The frame drawn last, of which it will not be known whether the word ended there."""
+        if self._step is None or self._last is None:
+            return []
+        return [Frames(first_frame=self._frames - 1, p_eos=[math.nan], levels=self._last)]
+
+    def mark(self) -> Mark | None:
+        """Where the row stands between two steps; None within one."""
+        if self._step is not None or self._wanted is not None:
+            return None
+        return Mark(
+            self._rule.spoken,
+            self._steps,
+            self._frames,
+            self._start,
+            self._length,
+            self._first_word,
+            self._place,
+            self._last,
+            tuple(self._past),
+        )
+
+    def back(self, mark: Mark) -> None:
+        """Return to a mark, whose tokens the slot must still hold."""
+        assert self._length - mark.start <= self._limits.capacity_tokens, "the slot has written over what was marked"
+        self._rule.spoken = mark.spoken
+        self._steps, self._frames, self._last = mark.steps, mark.frames, mark.last
+        self._start, self._length, self._past = mark.start, mark.length, deque(mark.past)
+        self._first_word, self._place = mark.first_word, mark.place
+        self._step = self._plan = self._wanted = None
+
+    def rewrite(self, i: int, words: Sequence[str]) -> None:
+        """Replace the committed words from ``i`` on, which must not have been spoken.
+
+        What was only seen as look-ahead may change: the encoder reads it anew for every word.
+        """
+        assert i >= self._rule.spoken, "the word was spoken already: go back first"
+        self._words[i:] = words
+        self._flushed = min(self._flushed, len(self._words))
+
+    def _word_step(self, plan: Plan) -> WordStep:
+        first = self._steps == 0
+        fed = self._silence if first else self._last
+        assert fed is not None, "a frame was drawn"
+        self._make_room(plan)
+        spelled = self._spelled(plan.stop)
+        through = counts_through(spelled)
+        self._through = [through[i - self._first_word] for i in plan.speak]
+        ends = [[END]] if plan.close else []
+        return WordStep(
+            symbols=[*chain.from_iterable([*spelled, *ends])],
+            words=[i for i, word in enumerate([*spelled, *ends]) for _ in word],
+            place=self._place,
+            k=self._options.k,
+            start=self._start,
+            at=0 if first else self._length - 1,
+            begins=first,
+            frames=fed,
+            speaker=self._speaker,
+            temperature=self._temperature,
+            seed=self._seed,
+            frame=self._frames,
+        )
+
+    def _spelled(self, stop: int) -> list[list[int]]:
+        """Phonemes of the words that are seen, by what these words alone say about each other."""
+        return [spell(phonemes) for phonemes in self._pronounce(self._words[self._first_word : stop])]
+
+    def _begun(self, fed: WordStep, drawn: Drawn) -> Turn:
+        plan, self._plan = self._plan, None
+        assert plan is not None, "a step has a plan"
+        self._length = fed.at + fed.tokens
+        limit = self._limits.longest_word_frames * len(plan.speak)
+        first, at = plan.speak.start, self._frames
+        # The frame fed again is a token of the step before.
+        tokens = fed.tokens if fed.begins else 0
+        step = _Step(self._steps, plan, at, limit, tokens, self._through, word=first, word_frame=at)
+        self._step = step
+        self._steps += 1
+        sample = self._time_base.samples(at)
+        before: list[Event] = [
+            Segment(index=step.index, words=[*plan.speak], seen=[*range(first, plan.stop)], sample=sample, frame=at),
+            WordStart(i=first, sample=sample, source="attention"),
+        ]
+        return Turn(self._accepted(step, drawn), before)
+
+    def _gone_on(self, drawn: Drawn) -> Turn:
+        step = self._step
+        assert step is not None and self._last is not None, "a frame was fed back"
+        self._length += 1
+        step.tokens += 1
+        if step.plan.close:
+            p, ended = drawn.p_stop, drawn.p_stop >= STOP_AT
+        else:
+            p, ended = float(drawn.shares[step.through[0] :].sum()), is_complete([*drawn.shares], step.through[0])
+        made = Frames(first_frame=self._frames - 1, p_eos=[p], levels=self._last)
+        forced = not ended and step.frames >= step.limit_frames
+        if not ended and not forced:
+            passed = self._passed(step, int(drawn.shares.argmax())) if step.plan.close else []
+            return Turn(self._accepted(step, drawn), [made, *passed])
+        # What was drawn is dropped: the next word's first frame is drawn with one word more in view.
+        self._step = None
+        self._past.append(step)
+        over = Eos(segment=step.index, frame=self._frames, p=p, forced=forced)
+        return Turn(drawn.levels[:0], [made], [*self._word_ends(step), over])
+
+    def _accepted(self, step: _Step, drawn: Drawn) -> np.ndarray:
+        self._last = drawn.levels
+        self._frames += 1
+        step.frames += 1
+        return drawn.levels
+
+    def _passed(self, step: _Step, attended: int) -> list[Event]:
+        """Ends and starts of words where the attention goes on, with flags off, from word to word."""
+        events: list[Event] = []
+        sample = self._time_base.samples(self._frames)
+        while step.word < step.plan.speak[-1] and attended >= step.through[step.word - step.plan.speak.start]:
+            events.append(WordEnd(i=step.word, sample=sample, source="attention"))
+            step.word, step.word_frame = step.word + 1, self._frames
+            events.append(WordStart(i=step.word, sample=sample, source="attention"))
+        return events
+
+    def _word_ends(self, step: _Step) -> list[Event]:
+        """The end of the word that was being spoken; words that the attention never reached share what is left."""
+        words = [*range(step.word, step.plan.speak.stop)]
+        sizes = np.cumsum([0] + [len(self._words[i]) + 1 for i in words])
+        spans = sizes / sizes[-1] * (self._frames - step.word_frame)
+        ends = np.rint(spans).astype(int) + step.word_frame
+        events: list[Event] = []
+        for n, i in enumerate(words):
+            last: WordSource = "attention" if n + 1 == len(words) else "estimate"
+            if n:
+                events.append(WordStart(i=i, sample=self._time_base.samples(int(ends[n])), source="estimate"))
+            events.append(WordEnd(i=i, sample=self._time_base.samples(int(ends[n + 1])), source=last))
+        return events
+
+    def _make_room(self, plan: Plan) -> None:
+        """Past the stated context, forget the oldest words, their phonemes and their frames."""
+        limits = self._limits
+        frames = sum(step.frames for step in self._past)
+        spare = limits.longest_word_frames * _SPARE_WORDS
+
+        def too_full(limit_frames: int) -> bool:
+            letters = sum(len(word) + 2 for word in self._words[self._first_word : plan.stop])
+            held = self._length - self._start + spare
+            return frames > limit_frames or held > limits.capacity_tokens or letters > _LETTERS
+
+        limit = limits.context_frames
+        while len(self._past) > 1 and too_full(limit):  # the last one's last frame is fed again
+            limit = limits.kept_frames
+            oldest = self._past.popleft()
+            count = oldest.plan.speak.stop - self._first_word
+            self._place += sum(map(len, self._spelled(oldest.plan.stop)[:count]))
+            self._first_word = oldest.plan.speak.stop
+            self._start += oldest.tokens
+            frames -= oldest.frames

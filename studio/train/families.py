@@ -1,0 +1,19 @@
+"""Which families can be trained: a recipe's [fit] names one."""
+
+from collections.abc import Callable
+
+from studio.train.fitting import Fitting
+from studio.train.recipe import Recipe, S5Fit, SpeakStreamFit
+from studio.train.s5.fit import S5Fitting
+from studio.train.speakstream.fit import SpeakStreamFitting
+
+_FITTINGS: dict[str, Callable[[Recipe], Fitting]] = {
+    SpeakStreamFit.family: SpeakStreamFitting,
+    S5Fit.family: S5Fitting,
+}
+
+
+def fitting_of(recipe: Recipe) -> Fitting:
+    """The training that a recipe describes, from chance."""
+    assert recipe.fit is not None, "the recipe has a [fit]"
+    return _FITTINGS[recipe.fit.family](recipe)

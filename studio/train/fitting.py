@@ -1,0 +1,254 @@
+"""What every family's training shares: a restartable loop, a half-precision copy for the arithmetic, the optimisers."""
+
+import copy
+import json
+import math
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from studio.core.errors import BadFile
+from studio.train.recipe import FitRecipe, Recipe
+from studio.train.spoken import SpokenText
+
+_SAVE_EVERY_S = 180.0
+_CHECK_EVERY_S = 420.0
+
+
+class Fitter(nn.Module, ABC):
+    """A family's net beside what only training needs.
+
+    Attributes:
+        net: what is kept.
+        beginnings: names of weights that ``begin_from`` may lack, by their first letters: layers that begin as the
+            identity.
+    """
+
+    net: Any  # an nn.Module with its config and a buffer ``silence`` uint8 [speakers, S, 80]
+    beginnings: tuple[str, ...] = ()
+
+    @abstractmethod
+    def forward(self, batch: Any) -> dict[str, Tensor]:
+        """Losses of a batch, and other figures to be logged; ``frame`` is in nats per channel."""
+
+    @abstractmethod
+    def total(self, losses: dict[str, Tensor]) -> Tensor:
+        """What is minimised."""
+
+    @abstractmethod
+    def own_frames(self, batch: Any, share: float, temperature: float) -> Any:
+        """The batch with a share of the frames fed back drawn by the net itself."""
+
+    @abstractmethod
+    def matrices(self) -> list[nn.Parameter]:
+        """Matrices of hidden layers, which Muon takes."""
+
+
+class Fitting(ABC):
+    """One family's training by a recipe."""
+
+    def __init__(self, recipe: Recipe, fitter: Fitter) -> None:
+        assert recipe.fit is not None
+        self.recipe, self.settings, self.fitter = recipe, recipe.fit, fitter
+
+    @abstractmethod
+    def batches(self, text: SpokenText, number: int) -> Iterator[Any]:
+        """One pass over every sentence; the same for the same number."""
+
+    @abstractmethod
+    def validate(self, text: SpokenText, device: torch.device) -> dict[str, dict[str, float]]:
+        """Losses on unseen sentences, by setting."""
+
+
+@dataclass
+class Progressed:
+    """Where a run is: steps done, the pass and how many of its batches are done."""
+
+    step: int = 0
+    number: int = 0
+    batch: int = 0
+
+
+def rate_at(done: float, recipe: FitRecipe) -> float:
+    """Share of the peak rate at a share of all steps: warm-up, flat, linear fall."""
+    if done < recipe.warmup_share:
+        return max(done / recipe.warmup_share, 0.02)
+    return min(1.0, max(0.0, (1.0 - done) / recipe.decay_share))
+
+
+class HalfCopy:
+    """A bfloat16 copy of a net that does the arithmetic while float32 masters do the learning.
+
+    On a CPU this is a fifth faster than autocast, which casts every weight and activation again.
+    """
+
+    def __init__(self, master: Fitter) -> None:
+        self.master = master
+        self.half = copy.deepcopy(master).bfloat16()
+        self._pairs = list(zip(master.parameters(), self.half.parameters(), strict=True))
+
+    def losses(self, batch: Any, own_share: float, temperature: float) -> dict[str, Tensor]:
+        """Losses of a batch by the master's present weights, a share of whose frames the net drew itself."""
+        with torch.no_grad():
+            for master, half in self._pairs:
+                half.copy_(master)
+                half.grad = None
+        if own_share:
+            batch = self.half.own_frames(batch, own_share, temperature)
+        return self.half(batch)
+
+    def hand_over_gradients(self) -> None:
+        """Give the master what a backward pass left."""
+        for master, half in self._pairs:
+            master.grad = None if half.grad is None else half.grad.float()
+
+
+def optimisers(fitter: Fitter, recipe: FitRecipe) -> list[torch.optim.Optimizer]:
+    """Muon for the layers' matrices, AdamW for tables, heads and norms."""
+    matrices = fitter.matrices()
+    chosen = {id(p) for p in matrices}
+    others = [p for p in fitter.parameters() if id(p) not in chosen]
+    return [
+        torch.optim.Muon(matrices, lr=recipe.peak_rate, weight_decay=0.02, adjust_lr_fn="match_rms_adamw"),
+        torch.optim.AdamW(others, lr=recipe.peak_rate, betas=(0.9, 0.98), weight_decay=0.01),
+    ]
+
+
+def run(
+    fitting: Fitting,
+    features: Path,
+    state: Path,
+    device: torch.device,
+    threads: int | None = None,
+    start: Path | None = None,
+) -> Path:
+    """Train until the recipe's steps are done, from wherever ``state`` says; answers the weights' path.
+
+    ``start`` are weights to begin from instead of chance, such as a shipped voice's; layers that they lack are added
+    on top, and begin as the identity. Metrics go to
+    ``state/metrics.jsonl`` (one line a few steps, one a validation).
+    """
+    recipe, settings = fitting.recipe, fitting.settings
+    if threads:
+        torch.set_num_threads(threads)
+    state.mkdir(parents=True, exist_ok=True)
+    fitter = fitting.fitter.to(device)
+    optims = optimisers(fitter, settings)
+    at = _resume(state, fitter, optims, device)
+    if start is not None and at.step == 0:
+        _begin_from(fitter, start)
+    text = SpokenText(features, recipe.corpus.speakers, recipe.corpus.validation_shards)
+    _set_silence(fitter.net, text)
+    steps = settings.steps
+    copied = HalfCopy(fitter)
+    saved = checked = time.monotonic()
+    log = (state / "metrics.jsonl").open("a", encoding="utf-8", buffering=1)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns) as progress:
+        bar = progress.add_task(f"fitting {text.hours:.1f} h", total=steps, completed=at.step)
+        while at.step < steps:
+            for i, batch in enumerate(fitting.batches(text, at.number)):
+                if i < at.batch:
+                    continue
+                share = rate_at(at.step / steps, settings)
+                own_share = settings.own_share * (at.step % 2)
+                losses = train_step(copied, optims, batch.to(device), fitting, share, own_share)
+                at.step, at.batch = at.step + 1, i + 1
+                progress.update(bar, completed=at.step, description=f"frame {losses['frame']:.3f}")
+                if at.step % 10 == 0:
+                    log.write(json.dumps({"step": at.step, "rate": share, "hours": text.hours, **losses}) + "\n")
+                now = time.monotonic()
+                if now - checked > _CHECK_EVERY_S or at.step == steps:
+                    checked = now
+                    found = fitting.validate(text, device)
+                    log.write(json.dumps({"step": at.step, "validation": found}) + "\n")
+                if now - saved > _SAVE_EVERY_S or at.step == steps:
+                    saved = now
+                    _save(state, settings.family, fitter, optims, at)
+                if at.step >= steps:
+                    break
+            else:
+                at.number, at.batch = at.number + 1, 0
+                text = SpokenText(features, recipe.corpus.speakers, recipe.corpus.validation_shards)
+    log.close()
+    return state / f"{settings.family}.safetensors"
+
+
+def train_step(
+    copied: HalfCopy,
+    optims: list[torch.optim.Optimizer],
+    batch: Any,
+    fitting: Fitting,
+    rate_share: float,
+    own_share: float,
+) -> dict[str, float]:
+    """One step at a share of the peak rate; answers the losses."""
+    losses = copied.losses(batch, own_share, fitting.recipe.temperature)
+    copied.half.total(losses).backward()
+    copied.hand_over_gradients()
+    nn.utils.clip_grad_norm_(copied.master.parameters(), 1.0)
+    for optim in optims:
+        for group in optim.param_groups:
+            group["lr"] = fitting.settings.peak_rate * rate_share
+        optim.step()
+    return {k: round(float(v.detach()), 4) for k, v in losses.items()}
+
+
+@torch.no_grad()
+def mean_losses(fitter: Fitter, batches: Iterator[Any], device: torch.device) -> dict[str, float]:
+    """Losses of batches, each weighed by the frames that it predicts (``batch.predicted``)."""
+    sums: dict[str, float] = {}
+    count = 0
+    for batch in batches:
+        losses = fitter(batch.to(device))
+        count += batch.predicted
+        for k, v in losses.items():
+            sums[k] = sums.get(k, 0.0) + float(v) * batch.predicted
+    return {k: round(v / max(count, 1), 4) for k, v in sums.items()}
+
+
+def _begin_from(fitter: Fitter, path: Path) -> None:
+    weights = load_file(path)
+    misfits = fitter.net.load_state_dict(weights, strict=False)
+    lacking = [k for k in misfits.missing_keys if not k.startswith(fitter.beginnings)]
+    if lacking or misfits.unexpected_keys:
+        raise BadFile(
+            f"{path} does not fit this net: {', '.join([*lacking, *misfits.unexpected_keys][:3])}",
+            "give weights of the same widths and speakers, with as many layers or fewer",
+        )
+
+
+def _set_silence(net: Any, text: SpokenText) -> None:
+    silence = net.get_buffer("silence")
+    for i, speaker in enumerate(text.speakers):
+        silence[i] = torch.from_numpy(text.silence[speaker]).to(silence)
+
+
+def _save(state: Path, family: str, fitter: Fitter, optims: list[torch.optim.Optimizer], at: Progressed) -> None:
+    part = state / ".checkpoint.part"
+    torch.save({"fitter": fitter.state_dict(), "optims": [o.state_dict() for o in optims], "at": vars(at)}, part)
+    part.rename(state / "checkpoint.pt")
+    weights = {k: v.detach().cpu().contiguous() for k, v in fitter.net.state_dict().items()}
+    part = state / ".weights.part"
+    save_file(weights, part)
+    part.rename(state / f"{family}.safetensors")
+
+
+def _resume(state: Path, fitter: Fitter, optims: list[torch.optim.Optimizer], device: torch.device) -> Progressed:
+    path = state / "checkpoint.pt"
+    if not path.is_file():
+        return Progressed()
+    saved = torch.load(path, map_location=device, weights_only=True)
+    fitter.load_state_dict(saved["fitter"])
+    for optim, values in zip(optims, saved["optims"], strict=True):
+        optim.load_state_dict(values)
+    assert math.isfinite(sum(float(p.detach().sum()) for p in fitter.parameters())), "a saved state is finite"
+    return Progressed(**saved["at"])

@@ -1,0 +1,156 @@
+"""Fit S5-TTS (paper 001, "Training objective"): frames, and where the net attends while it makes them.
+
+L = CE(frames) + CTC(cross-attention) + CTC(auxiliary attention); the monotonic path through the auxiliary attention
+says which word each decoder step is of, and so what the decoder mask hides.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from studio.engine import dmel
+from studio.engine.families.s5.alignment import log_diagonal_prior, monotonic_alignment
+from studio.engine.families.s5.net import S5, Config, seen_steps
+from studio.engine.families.s5.rule import LARGEST_LOOK_AHEAD
+from studio.train.fitting import Fitter, Fitting, mean_losses
+from studio.train.recipe import Recipe, S5Fit
+from studio.train.s5.batches import Batch, training_batches, validation_batches
+from studio.train.spoken import SpokenText
+
+_BLANK = -1.0  # log share of CTC's blank, before all shares are made to sum to one (Badlani et al. 2022)
+_LEAST = 1e-6  # of a share whose logarithm is taken
+
+
+def path_loss(log_shares: Tensor, frames: Tensor, symbols: Tensor) -> Tensor:
+    """CTCLoss over the one path omega = 1, 2 .. T: every symbol once, in order, whatever its length.
+
+    Args:
+        log_shares: [B, F, T].
+        frames, symbols: int64 [B], how many of F and T are there; frames >= symbols.
+
+    Returns:
+        The loss for each symbol, mean of the batch.
+    """
+    count, _, most = log_shares.shape
+    with_blank = F.pad(log_shares.float(), (1, 0), value=_BLANK).log_softmax(-1)
+    path = torch.arange(1, most + 1, device=log_shares.device).expand(count, -1)
+    return F.ctc_loss(with_blank.transpose(0, 1), path, frames, symbols, zero_infinity=True)
+
+
+class S5Fitter(Fitter):
+    """The net with its losses; nothing but the net is trained."""
+
+    beginnings = ("encoder.blocks.", "decoder.blocks.", "cross.")
+
+    def __init__(self, config: Config, settings: S5Fit) -> None:
+        super().__init__()
+        self.net = S5(config)
+        self._by_corpus = settings.alignment == "corpus"
+        self._weights = {"stop": settings.stop_weight, "cross": settings.cross_weight, "aux": settings.aux_weight}
+
+    def forward(self, batch: Batch) -> dict[str, Tensor]:
+        """Losses ``frame`` (nats per channel), ``stop``, ``cross``, ``aux``; and two shares of frames: ``aligned``,
+        for which the monotonic path names the corpus' word, and ``attended``, for which the cross-attention does.
+        """
+        log_aux = self._auxiliary(batch)
+        path = self._path(batch, log_aux)
+        by_path = batch.words.gather(1, path)
+        hidden, shares = self._run(batch, by_path)
+        rows = torch.arange(len(hidden), device=hidden.device)
+        levels = self.net.levels_out(_at(hidden, batch.step_of)[batch.predicts]).float().view(-1, dmel.LEVELS)
+        stops = self.net.stop_out(hidden).squeeze(-1).float()
+        stop = torch.zeros_like(stops).index_put_((rows, batch.last), torch.ones((), device=stops.device))
+        there = torch.arange(stops.shape[1], device=stops.device) <= batch.last[:, None]
+        attending = _at(shares, batch.step_of)
+        count = batch.real.sum(1)
+        log_cross = attending.clamp_min(_LEAST).log().masked_fill(~batch.real.unsqueeze(1), -1e4)
+        attended = batch.words.gather(1, attending.argmax(-1))
+        return {
+            "frame": F.cross_entropy(levels, batch.frames[batch.predicts].flatten().long()),
+            "stop": F.binary_cross_entropy_with_logits(stops[there], stop[there]),
+            "cross": path_loss(log_cross, batch.frame_count, count),
+            "aux": path_loss(log_aux, batch.frame_count, count),
+            "aligned": (by_path == batch.spoken)[batch.predicts].float().mean(),
+            "attended": (attended == batch.spoken)[batch.predicts].float().mean(),
+        }
+
+    def total(self, losses: dict[str, Tensor]) -> Tensor:
+        """What is minimised."""
+        return losses["frame"] + sum(weight * losses[name] for name, weight in self._weights.items())
+
+    def matrices(self) -> list[nn.Parameter]:
+        """The matrices of encoder, decoder and cross-attention."""
+        stacks = (self.net.encoder, self.net.decoder, self.net.cross)
+        return [p for stack in stacks for p in stack.parameters() if p.ndim == 2]
+
+    @torch.no_grad()
+    def own_frames(self, batch: Batch, share: float, temperature: float) -> Batch:
+        """The batch with a share of the frames fed back drawn by the net itself, each of the true past."""
+        by_path = batch.words.gather(1, self._path(batch, self._auxiliary(batch)))
+        hidden, _ = self._run(batch, by_path)
+        chances = (self.net.heads(_at(hidden, batch.step_of))[0].float() / temperature).softmax(-1)
+        noise = torch.rand(*chances.shape[:3], 1, device=chances.device)
+        drawn = (chances.cumsum(-1) < noise).sum(-1).clamp(max=dmel.LEVELS - 1).to(torch.uint8)
+        chosen = batch.predicts & (torch.rand(batch.predicts.shape, device=noise.device) < share)
+        row, frame = chosen.nonzero(as_tuple=True)
+        fed = batch.fed.clone()
+        fed[row, batch.step_of[row, frame] + 1] = drawn[row, frame]  # fed at the step after the one that predicts it
+        return replace(batch, fed=fed)
+
+    def _auxiliary(self, batch: Batch) -> Tensor:
+        """log e with what is likely before anything is learned, [B, F, T]."""
+        frames, symbols = self.net.embed_frames(batch.frames), self.net.embed_symbols(batch.symbols)
+        prior = torch.full(batch.spoken.shape + batch.symbols.shape[1:], 0.0)
+        for row, (f, t) in enumerate(zip(batch.frame_count.tolist(), batch.real.sum(1).tolist(), strict=True)):
+            prior[row, :f, :t] = log_diagonal_prior(f, t)
+        return self.net.aligner(frames, symbols, batch.real) + prior.to(frames.device)
+
+    def _path(self, batch: Batch, log_aux: Tensor) -> Tensor:
+        """phi: the phoneme of each frame, int64 [B, F]."""
+        host = log_aux.detach().float().cpu().numpy()
+        found = monotonic_alignment(host, batch.frame_count.cpu().numpy(), batch.real.sum(1).cpu().numpy())
+        return torch.from_numpy(found).to(log_aux.device)
+
+    def _run(self, batch: Batch, by_path: Tensor) -> tuple[Tensor, Tensor]:
+        """Hidden states [B, S, D] and the cross-attention's shares [B, S, T]; ``by_path`` [B, F], words of frames."""
+        net, config = self.net, self.net.config
+        everything = batch.real.unsqueeze(1)
+        reading = torch.where(batch.real, batch.words, 0)
+        seen = seen_steps(reading, batch.words, batch.k) if config.encoder_mask else everything
+        places = batch.place[:, None] + torch.arange(batch.symbols.shape[1], device=batch.place.device)
+        memory = net.encode(net.embed_symbols(batch.symbols), places, seen & everything)
+        of_frames = batch.spoken if self._by_corpus else by_path
+        asking = of_frames.gather(1, batch.frame_of)
+        end = batch.words.masked_fill(~batch.real, 0).amax(1)  # the text's end is the word of the stop token
+        asking = asking.scatter(1, batch.last[:, None], end[:, None])
+        seen = seen_steps(asking, batch.words, batch.k) if config.decoder_mask else everything
+        x = torch.where(batch.is_bos.unsqueeze(2), net.bos, net.embed_frames(batch.fed))
+        x = x + net.embed_row(batch.speaker, batch.k).unsqueeze(1)
+        return net.decode(x, memory, (seen & everything).expand(-1, x.shape[1], -1))
+
+
+def _at(values: Tensor, steps: Tensor) -> Tensor:
+    """Values [B, S, C] at steps [B, F] -> [B, F, C]."""
+    return values.gather(1, steps.unsqueeze(2).expand(-1, -1, values.shape[2]))
+
+
+class S5Fitting(Fitting):
+    """S5-TTS's training by a recipe."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        assert isinstance(recipe.fit, S5Fit)
+        self._settings = recipe.fit
+        torch.manual_seed(recipe.seed)
+        super().__init__(recipe, S5Fitter(Config(**recipe.fit.config), recipe.fit))
+
+    def batches(self, text: SpokenText, number: int) -> Iterator[Batch]:
+        """One pass over every sentence; the same for the same number."""
+        return training_batches(text, self._settings, self.recipe.seed, number)
+
+    def validate(self, text: SpokenText, device: torch.device) -> dict[str, dict[str, float]]:
+        """Losses on unseen sentences at every look-ahead that is trained."""
+        tried = sorted({k for k in self._settings.look_ahead if k <= LARGEST_LOOK_AHEAD})
+        return {f"k{k}": mean_losses(self.fitter, validation_batches(text, k, 8000), device) for k in tried}

@@ -1,0 +1,87 @@
+"""The sentences of a features folder, as every family learns from them: by speaker, joined, a little noisy."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from studio.core.errors import BadFile
+from studio.engine import dmel
+from studio.train.features import Sentence, read_features, typical_silence
+from studio.train.recipe import FitRecipe
+
+
+class SpokenText:
+    """All sentences of a features folder, by speaker."""
+
+    def __init__(self, folder: Path, speakers: list[str], validation_shards: int) -> None:
+        self.speakers = speakers
+        self.training: dict[str, list[Sentence]] = {s: [] for s in speakers}
+        self.validation: dict[str, list[Sentence]] = {s: [] for s in speakers}
+        self.silence: dict[str, np.ndarray] = {}
+        self.shards = 0
+        for speaker in speakers:
+            paths = sorted(folder.glob(f"{speaker}-*.safetensors"))
+            self.shards += len(paths)
+            silences = []
+            for i, path in enumerate(paths):
+                sentences, silence = read_features(path)
+                silences.append(silence)
+                side = self.validation if i < validation_shards else self.training
+                side[speaker] += sentences
+            if not silences:
+                raise BadFile(f"{folder} has no features of {speaker}", "make them first with `studio train features`")
+            self.silence[speaker] = typical_silence(silences)
+
+    @property
+    def hours(self) -> float:
+        """Speech to learn from."""
+        frames = sum(len(s.levels) for side in self.training.values() for s in side)
+        return frames * dmel.TIME_BASE.frame_ms / 3.6e6
+
+
+def grouped(text: SpokenText, recipe: FitRecipe, rng: np.random.Generator) -> list[list[Sentence]]:
+    """Every sentence once, in random order; some in groups of one speaker, to be joined."""
+    plans: list[list[Sentence]] = []
+    for speaker in text.speakers:
+        sentences = [text.training[speaker][i] for i in rng.permutation(len(text.training[speaker]))]
+        while sentences:
+            group = [sentences.pop()]
+            if rng.random() < recipe.join_share:
+                wanted = rng.uniform(0.3, 1.0) * recipe.max_frames
+                while sentences and sum(len(s.levels) + 12 for s in [*group, sentences[-1]]) <= wanted:
+                    group.append(sentences.pop())
+            plans.append(group)
+    return plans
+
+
+def join(sentences: Sequence[Sentence], silence: np.ndarray, rng: np.random.Generator) -> Sentence:
+    """Several sentences of one speaker as one, with a pause of 150-300 ms between them."""
+    if len(sentences) == 1:
+        return sentences[0]
+    words: list[str] = []
+    ends: list[int] = []
+    levels: list[np.ndarray] = []
+    phones: list[np.ndarray] = []
+    at = 0
+    for i, s in enumerate(sentences):
+        if i:
+            pause = np.resize(silence, (int(rng.integers(6, 13)), dmel.CHANNELS))
+            levels.append(pause)
+            phones.append(np.zeros(len(pause), np.uint8))
+            at += len(pause)
+        words += s.words
+        ends += [at + e for e in s.word_ends]
+        levels.append(s.levels)
+        phones.append(s.phones)
+        at += len(s.levels)
+    return Sentence(sentences[0].speaker, words, ends, np.concatenate(levels), np.concatenate(phones))
+
+
+def noisy(levels: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray:
+    """Move the bins of some frames by at most one level, so that the voice learns to walk on its own mistakes."""
+    if share == 0.0:
+        return levels.copy()
+    moved = rng.integers(-1, 2, size=levels.shape, dtype=np.int8)
+    moved[rng.random(len(levels)) >= share] = 0
+    return np.clip(levels.astype(np.int8) + moved, 0, dmel.LEVELS - 1).astype(np.uint8)
