@@ -1,0 +1,221 @@
+"""Training sequences of IST-LM, a prompt and then text and speech interleaved by the family's rule; their batches."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from studio.core.errors import BadFile
+from studio.engine import dmel
+from studio.engine.families.ist.bpe import Bpe
+from studio.engine.families.ist.layout import FRAME, Layout, Symbols
+from studio.engine.families.ist.rule import RATIOS, Ratio
+from studio.train.features import Sentence
+from studio.train.recipe import IstFit
+from studio.train.spoken import SpokenText, grouped, join, noisy
+
+_BUCKET = 384  # sequences sorted by length together
+_DRAWS = 20  # until a sentence of a prompt's length is found
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Tensors of one step; positions ``..._at`` are flat indices into [B * T].
+
+    Attributes:
+        symbols, places: int64 [B, T]; filler where something else stands.
+        start_at, start_ratio: int64 [N], stretches' starts and the ratio of each.
+        frame_at [M], frame_levels uint8 [M, 80] (end frames among them).
+        target_at [P], target_levels uint8 [P, 80], target_phones [P].
+        stop_at [Q], stop float32 [Q].
+    """
+
+    symbols: Tensor
+    places: Tensor
+    start_at: Tensor
+    start_ratio: Tensor
+    frame_at: Tensor
+    frame_levels: Tensor
+    target_at: Tensor
+    target_levels: Tensor
+    target_phones: Tensor
+    stop_at: Tensor
+    stop: Tensor
+
+    @property
+    def predicted(self) -> int:
+        """Frames to predict."""
+        return len(self.target_at)
+
+    def to(self, device: torch.device) -> "Batch":
+        """The same on another device."""
+        return Batch(**{k: v.to(device) for k, v in vars(self).items()})
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Spoken in one go: text tokens with the symbol that closes them, frames uint8 [F, 80], phones uint8 [F]."""
+
+    tokens: list[int]
+    levels: np.ndarray
+    phones: np.ndarray
+
+
+@dataclass(frozen=True)
+class Interleaved:
+    """Stretches laid out by one ratio, and the phone of every frame, end frames too."""
+
+    layout: Layout
+    phones: np.ndarray
+    ratio: int
+
+    def __len__(self) -> int:
+        return len(self.layout)
+
+
+class Encoded:
+    """Sentences as stretches: their tokens by an encoding."""
+
+    def __init__(self, bpe: Bpe) -> None:
+        self.bpe, self.symbols = bpe, Symbols.after(bpe.size)
+
+    def tokens(self, words: Sequence[str]) -> list[int]:
+        """Words encoded one by one, as they are when they are committed."""
+        return [token for word in words for token in self.bpe.encode(word)]
+
+    def whole(self, s: Sentence) -> Stretch:
+        """A sentence that the text's end closes."""
+        return Stretch([*self.tokens(s.words), self.symbols.end], s.levels, s.phones)
+
+    def flushed(self, s: Sentence, rng: np.random.Generator) -> list[Stretch]:
+        """A sentence cut where a flush came: the symbol of the flush closes its first part."""
+        if len(s.words) < 2:
+            return [self.whole(s)]
+        word = int(rng.integers(1, len(s.words)))
+        at = s.word_ends[word - 1]
+        return [
+            Stretch([*self.tokens(s.words[:word]), self.symbols.flush], s.levels[:at], s.phones[:at]),
+            Stretch([*self.tokens(s.words[word:]), self.symbols.end], s.levels[at:], s.phones[at:]),
+        ]
+
+
+def prompts(text: SpokenText, fewest: int, most: int) -> dict[str, Sentence]:
+    """The first sentence of each speaker that is a whole one and as long as a prompt should be. Raises BadFile."""
+    found = {}
+    for speaker in text.speakers:
+        fits = (s for s in text.training[speaker] if fewest <= len(s.levels) <= most and s.words[-1].endswith("."))
+        sentence = next(fits, None)
+        if sentence is None:
+            raise BadFile(f"no sentence of {speaker} has {fewest} to {most} frames", "change prompt_frames")
+        found[speaker] = sentence
+    return found
+
+
+def lay_out(stretches: Sequence[Stretch], ratio: str, symbols: Symbols) -> Interleaved:
+    """Stretches one after another, each by the same ratio."""
+    layout, phones = Layout(), list[np.ndarray]()
+    for one in stretches:
+        layout.stretch(symbols, one.tokens, one.levels, Ratio.parse(ratio))
+        phones += [one.phones, np.zeros(1, np.uint8)]
+    return Interleaved(layout, np.concatenate(phones), RATIOS.index(ratio))
+
+
+def training_batches(text: SpokenText, encoded: Encoded, recipe: IstFit, seed: int, number: int) -> Iterator[Batch]:
+    """One pass over every sentence in random order and company; the same for the same seed and number."""
+    rng = np.random.default_rng([seed, number])
+    plans = grouped(text, recipe, rng)
+    order = rng.permutation(len(plans))
+    for first in range(0, len(order), _BUCKET):
+        made = [_make(plans[i], text, encoded, recipe, rng) for i in order[first : first + _BUCKET]]
+        made.sort(key=len)
+        groups = list(_cut(made, recipe.batch_tokens))
+        for i in rng.permutation(len(groups)):
+            yield collate(groups[i], encoded.symbols, recipe.noise_share, rng)
+
+
+def validation_batches(
+    text: SpokenText, encoded: Encoded, recipe: IstFit, ratio: str, each: int = 24
+) -> Iterator[Batch]:
+    """The first unseen sentences of every speaker after the voice's own prompt, without noise."""
+    first = prompts(text, *recipe.prompt_frames)
+    made = [
+        lay_out([encoded.whole(first[speaker]), encoded.whole(s)], ratio, encoded.symbols)
+        for speaker in text.speakers
+        for s in text.validation[speaker][:each]
+    ]
+    made.sort(key=len)
+    for group in _cut(made, recipe.batch_tokens):
+        yield collate(group, encoded.symbols, 0.0, np.random.default_rng(0))
+
+
+def _make(
+    group: list[Sentence], text: SpokenText, encoded: Encoded, recipe: IstFit, rng: np.random.Generator
+) -> Interleaved:
+    """A prompt of the same speaker, then the sentences as stretches, some joined to one, one perhaps cut by a flush."""
+    speaker = group[0].speaker
+    stretches = [encoded.whole(one) for one in _drawn_prompt(text.training[speaker], recipe, rng)]
+    parts = [[group[0]]]
+    for sentence in group[1:]:
+        if rng.random() < recipe.next_share:
+            parts.append([])
+        parts[-1].append(sentence)
+    for part in parts:
+        sentence = join(part, text.silence[speaker], rng)
+        is_cut = rng.random() < recipe.flush_share
+        stretches += encoded.flushed(sentence, rng) if is_cut else [encoded.whole(sentence)]
+    names = recipe.ratios or RATIOS
+    return lay_out(stretches, names[int(rng.integers(len(names)))], encoded.symbols)
+
+
+def _drawn_prompt(sentences: Sequence[Sentence], recipe: IstFit, rng: np.random.Generator) -> list[Sentence]:
+    """A sentence of a prompt's length, or none where chance finds none soon."""
+    fewest, most = recipe.prompt_frames
+    drawn = (sentences[int(rng.integers(len(sentences)))] for _ in range(_DRAWS))
+    return [next((s for s in drawn if fewest <= len(s.levels) <= most), None) or sentences[0]]
+
+
+def _cut(made: list[Interleaved], batch_tokens: int) -> Iterator[list[Interleaved]]:
+    group: list[Interleaved] = []
+    for sequence in made:
+        if group and (len(group) + 1) * max(len(sequence), len(group[-1])) > batch_tokens:
+            yield group
+            group = []
+        group.append(sequence)
+    if group:
+        yield group
+
+
+def collate(group: Sequence[Interleaved], symbols: Symbols, noise_share: float, rng: np.random.Generator) -> Batch:
+    """Pad sequences to the longest and gather what stands where."""
+    length = max(len(s) for s in group)
+    ids = np.full((len(group), length), symbols.filler, np.int64)
+    places = np.zeros((len(group), length), np.int64)
+    names = [k for k in Batch.__dataclass_fields__ if k not in ("symbols", "places")]
+    parts: dict[str, list[np.ndarray]] = {k: [] for k in names}
+    for row, s in enumerate(group):
+        at = row * length + np.arange(len(s))
+        mine, levels = np.array(s.layout.symbols), s.layout.stacked()
+        is_frame = mine == FRAME
+        ids[row, : len(s)][~is_frame] = mine[~is_frame]
+        places[row, : len(s)] = s.layout.places
+        starts = at[mine == symbols.start]
+        parts["start_at"].append(starts)
+        parts["start_ratio"].append(np.full(len(starts), s.ratio))
+        parts["frame_at"].append(at[is_frame])
+        ended = levels[:, 0] == dmel.EOS
+        parts["frame_levels"].append(np.where(ended[:, None], levels, noisy(levels, noise_share, rng)))
+        which = np.cumsum(is_frame) - 1  # the frame that stands at a position
+        is_end = is_frame & ended[np.maximum(which, 0)]
+        comes = np.append(is_frame & ~is_end, False)[1:]  # a frame is to be predicted here
+        ends = np.append(is_end, False)[1:]
+        parts["target_at"].append(at[comes])
+        parts["target_levels"].append(levels[which[1:][comes[:-1]]])
+        parts["target_phones"].append(s.phones[which[1:][comes[:-1]]].astype(np.int64))
+        closes = (mine == symbols.end) | (mine == symbols.flush)
+        is_closed = np.cumsum(closes) > np.cumsum(is_end)
+        parts["stop_at"].append(at[is_closed])
+        parts["stop"].append(ends[is_closed].astype(np.float32))
+    tensors = {k: torch.from_numpy(np.concatenate(v)) for k, v in parts.items()}
+    return Batch(symbols=torch.from_numpy(ids), places=torch.from_numpy(places), **tensors)

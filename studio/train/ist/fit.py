@@ -1,0 +1,137 @@
+"""Fit IST-LM: next-frame cross-entropy on interleaved sequences (paper 003, section 3, equation 2).
+
+Only losses of speech are computed. Beside them a training-only head names the next frame's phone, as for SpeakStream
+(docs/adr/0004).
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from studio.core.errors import BadFile, BadOption
+from studio.engine import dmel
+from studio.engine.families.ist.bpe import FILE as BPE_FILE
+from studio.engine.families.ist.bpe import Bpe
+from studio.engine.families.ist.net import Config, Ist
+from studio.engine.families.ist.rule import Options
+from studio.train.features import PHONES
+from studio.train.fitting import Fitter, Fitting, mean_losses
+from studio.train.ist.batches import Batch, Encoded, prompts, training_batches, validation_batches
+from studio.train.recipe import IstFit, Recipe
+from studio.train.spoken import SpokenText
+
+CHECKED_RATIOS = ("1:3", "3:9", "12:24", "whole")
+
+
+class IstFitter(Fitter):
+    """The net and its training-only phone head.
+
+    Args:
+        phone_weight, eos_weight: of these losses beside the frames'.
+    """
+
+    beginnings = ("decoder.blocks.",)
+
+    def __init__(self, config: Config, phone_weight: float = 1.0, eos_weight: float = 1.0) -> None:
+        super().__init__()
+        self.net = Ist(config)
+        self._weights = {"phone": phone_weight, "stop": eos_weight}
+        self.phone_out = nn.Linear(config.width, len(PHONES))
+
+    def hidden(self, batch: Batch) -> Tensor:
+        """What the decoder makes of a batch: [B * T, D]."""
+        net = self.net
+        rows, length = batch.symbols.shape
+        places = batch.places.flatten()
+        x = net.embed_symbols(batch.symbols.flatten(), places)
+        frames = net.embed_frames(batch.frame_levels, places[batch.frame_at])
+        x = x.index_copy(0, batch.frame_at, frames.to(x.dtype))
+        x = x.index_add(0, batch.start_at, net.ratio(batch.start_ratio).to(x.dtype))
+        return net.decoder(x.view(rows, length, -1)).flatten(0, 1)
+
+    def forward(self, batch: Batch) -> dict[str, Tensor]:
+        """Losses of a batch: ``frame`` in nats per channel, ``stop``, ``phone``; and ``phone_hits``."""
+        net = self.net
+        hidden = self.hidden(batch)
+        here = hidden[batch.target_at]
+        levels = net.levels_out(here).float().view(-1, dmel.LEVELS)
+        phones = self.phone_out(here).float()
+        stops = net.eos_out(hidden[batch.stop_at]).squeeze(-1).float()
+        return {
+            "frame": F.cross_entropy(levels, batch.target_levels.flatten().long()),
+            "stop": F.binary_cross_entropy_with_logits(stops, batch.stop),
+            "phone": F.cross_entropy(phones, batch.target_phones),
+            "phone_hits": (phones.argmax(-1) == batch.target_phones).float().mean(),
+        }
+
+    def total(self, losses: dict[str, Tensor]) -> Tensor:
+        """What is minimised."""
+        return losses["frame"] + sum(weight * losses[name] for name, weight in self._weights.items())
+
+    def matrices(self) -> list[nn.Parameter]:
+        """The decoder's matrices."""
+        return [p for p in self.net.decoder.parameters() if p.ndim == 2]
+
+    @torch.no_grad()
+    def own_frames(self, batch: Batch, share: float, temperature: float) -> Batch:
+        """The batch with a share of the frames fed back drawn by the net itself (docs/adr/0006)."""
+        here = self.hidden(batch)[batch.target_at]
+        shares = (self.net.levels_out(here).float().view(-1, dmel.CHANNELS, dmel.LEVELS) / temperature).softmax(-1)
+        noise = torch.rand(*shares.shape[:2], 1, device=shares.device)
+        drawn = (shares.cumsum(-1) < noise).sum(-1).clamp(max=dmel.LEVELS - 1).to(torch.uint8)
+        row = torch.full((batch.symbols.numel() + 1,), -1, device=drawn.device)
+        row[batch.frame_at] = torch.arange(len(batch.frame_at), device=drawn.device)
+        fed = row[batch.target_at + 1]  # a frame is fed at the position after the one that predicts it
+        chosen = torch.rand(len(fed), device=fed.device) < share
+        levels = batch.frame_levels.clone()
+        levels[fed[chosen]] = drawn[chosen]
+        return replace(batch, frame_levels=levels)
+
+
+class IstFitting(Fitting):
+    """IST-LM's training by a recipe; the state folder holds its encoding, ``bpe.json``."""
+
+    beside = (BPE_FILE,)
+
+    def __init__(self, recipe: Recipe) -> None:
+        assert isinstance(recipe.fit, IstFit)
+        self._settings = recipe.fit
+        for ratio in recipe.fit.ratios:
+            Options(ratio)
+        config = Config(**recipe.fit.config)
+        if config.speakers != len(recipe.corpus.speakers):
+            raise BadOption(
+                f"[fit.config] has {config.speakers} speakers and [corpus] {len(recipe.corpus.speakers)}",
+                "write the same number: each has a prompt",
+            )
+        torch.manual_seed(recipe.seed)
+        super().__init__(recipe, IstFitter(config, recipe.fit.phone_weight, recipe.fit.eos_weight))
+
+    def prepare(self, text: SpokenText, state: Path) -> None:
+        """Read the encoding and give the net a prompt of each speaker. Raises BadFile, BadVoice."""
+        path = state / BPE_FILE
+        if not path.is_file():
+            raise BadFile(f"there is no {path}", f"make it with `studio train bpe --out {path}`")
+        self._encoded = Encoded(Bpe.read(path))
+        if self._encoded.bpe.size != self.fitter.net.config.text_tokens:
+            raise BadFile(
+                f"{path} has {self._encoded.bpe.size} tokens and [fit.config] {self.fitter.net.config.text_tokens}",
+                "write text_tokens into the recipe, or make the encoding with --size",
+            )
+        for i, sentence in enumerate(prompts(text, *self._settings.prompt_frames).values()):
+            self.fitter.net.set_prompt(i, self._encoded.tokens(sentence.words), torch.from_numpy(sentence.levels))
+
+    def batches(self, text: SpokenText, number: int) -> Iterator[Batch]:
+        """One pass over every sentence; the same for the same number."""
+        return training_batches(text, self._encoded, self._settings, self.recipe.seed, number)
+
+    def validate(self, text: SpokenText, device: torch.device) -> dict[str, dict[str, float]]:
+        """Losses on unseen sentences by four ratios."""
+        return {
+            ratio: mean_losses(self.fitter, validation_batches(text, self._encoded, self._settings, ratio), device)
+            for ratio in CHECKED_RATIOS
+        }
