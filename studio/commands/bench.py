@@ -109,7 +109,9 @@ def mos_kill(
 @bench.command("mos-coverage")
 def mos_coverage(
     runs: Annotated[int, typer.Option(min=1, help="Simulated tests of each cell.")] = 400,
-    tests: Annotated[list[str] | None, typer.Option("--test", help="preference, elo, mos; all unless given.")] = None,
+    tests: Annotated[
+        list[str] | None, typer.Option("--test", help="preference, elo, mos, ordinal; all unless given.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Of the crowd.")] = 0,
     as_json: Json = False,
     save: Save = False,
