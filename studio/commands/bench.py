@@ -109,9 +109,7 @@ def mos_kill(
 @bench.command("mos-coverage")
 def mos_coverage(
     runs: Annotated[int, typer.Option(min=1, help="Simulated tests of each cell.")] = 400,
-    tests: Annotated[
-        list[str] | None, typer.Option("--test", help="preference, elo, mos, ordinal; all unless given.")
-    ] = None,
+    tests: Annotated[list[str] | None, typer.Option("--test", help="preference, elo, mos; all unless given.")] = None,
     seed: Annotated[int, typer.Option(help="Of the crowd.")] = 0,
     as_json: Json = False,
     save: Save = False,
@@ -125,6 +123,20 @@ def mos_coverage(
         raise BadOption(f"there is no test {min(unknown)!r}", f"choose {', '.join(CoverageSetting.tests)}")
     setting = CoverageSetting(runs=runs, seed=seed, tests=wanted, quiet=as_json)
     show("mos-coverage", bench_mos_coverage(setting), as_json, save)
+
+
+@bench.command("mos-ordinal")
+def mos_ordinal(
+    runs: Annotated[int, typer.Option(min=1, help="Simulated tests of each cell.")] = 400,
+    seed: Annotated[int, typer.Option(help="Of the crowd.")] = 0,
+    as_json: Json = False,
+    save: Save = False,
+) -> None:
+    """How often the ordinal model's expected scores hold the truth: few raters, few scripts, scores near the ceiling."""
+    from studio.bench.mos.coverage import CoverageSetting, bench_mos_coverage
+
+    setting = CoverageSetting(runs=runs, seed=seed, tests=("ordinal",), quiet=as_json)
+    show("mos-ordinal", bench_mos_coverage(setting), as_json, save)
 
 
 @bench.command("mos-looks")

@@ -36,7 +36,7 @@ class CoverageSetting:
     runs: int = 400
     everybody: int = 40_000
     seed: int = 0
-    tests: tuple[str, ...] = ("preference", "elo", "mos", "ordinal")
+    tests: tuple[str, ...] = ("preference", "elo", "mos")
     quiet: bool = False
 
 

@@ -12,7 +12,7 @@ from studio.mos.stats.means import by_system
 @pytest.fixture(scope="module")
 def found():
     """Every cell a few times."""
-    return bench_mos_coverage(CoverageSetting(30, 4000, tests=("preference", "elo", "mos"), quiet=True))
+    return bench_mos_coverage(CoverageSetting(runs=30, everybody=4000, quiet=True))
 
 
 def part(found, name, over, method="by rater and script"):
@@ -38,7 +38,7 @@ def test_mos_of_few_raters_near_the_ceiling_holds_and_has_a_width(found):
 
 
 def test_the_ordinal_model_holds_what_it_was_not_drawn_from():
-    """Two tests of each kind; the whole is `studio bench mos-coverage --test ordinal`."""
+    """Two tests of each kind; the whole is `studio bench mos-ordinal`."""
     found = bench_mos_coverage(CoverageSetting(2, 4000, tests=("ordinal",), quiet=True))
     for name in ("MOS 3 x 6 near the ceiling", "MOS 5 x 6 near the ceiling", "MOS 20 x 30"):
         row = part(found, name, "means", "ordinal model")
