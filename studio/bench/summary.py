@@ -26,6 +26,7 @@ SHOWN: dict[str, tuple[str, Callable[[Mapping[str, Any]], None]]] = {
     "mos-load": ("Listening tests under load", load.show),
     "mos-kill": ("Listening tests and kill -9", kill.show),
     "mos-coverage": ("Intervals of listening tests: how often they hold the truth", coverage.show),
+    "mos-ordinal": ("The ordinal model: how often it holds the truth", coverage.show),
     "mos-looks": ("A stopping rule that may be watched", looks.show),
     "mos-plan": ("Planned numbers of raters, tried", plan.show),
     "fuzz": ("Hostile requests, messages and floods", fuzz.show),

@@ -126,6 +126,20 @@ def mos_coverage(
     show("mos-coverage", bench_mos_coverage(setting), as_json, save)
 
 
+@bench.command("mos-ordinal")
+def mos_ordinal(
+    runs: Annotated[int, typer.Option(min=1, help="Simulated tests of each cell.")] = 400,
+    seed: Annotated[int, typer.Option(help="Of the crowd.")] = 0,
+    as_json: Json = False,
+    save: Save = False,
+) -> None:
+    """How often the ordinal model's expected scores hold the truth: few raters, few scripts, scores near the ceiling."""
+    from studio.bench.mos.coverage import CoverageSetting, bench_mos_coverage
+
+    setting = CoverageSetting(runs=runs, seed=seed, tests=("ordinal",), quiet=as_json)
+    show("mos-ordinal", bench_mos_coverage(setting), as_json, save)
+
+
 @bench.command("mos-looks")
 def mos_looks(
     runs: Annotated[int, typer.Option(min=1, help="Tests of two systems that are alike, of each kind.")] = 2000,

@@ -6,12 +6,13 @@ interval by rater and script is about other raters *and* other scripts.
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from studio.bench.mos.crowd import Crowd
+from studio.core.errors import BadOption
 from studio.measure.report import console, print_table
 from studio.mos.stats.bradley_terry.error import clustered_spread
 from studio.mos.stats.bradley_terry.fit import centred, fit
@@ -19,9 +20,11 @@ from studio.mos.stats.columns import F8, Ratings, Votes
 from studio.mos.stats.compare import all_pairs as all_differences
 from studio.mos.stats.interval import Clusters, Interval
 from studio.mos.stats.means import by_system
+from studio.mos.stats.ordinal.model import ordinal_model
 from studio.mos.stats.preference import preference
 
 METHODS: tuple[Clusters, ...] = ("two_way", "by_rater")
+_LABELS = {"two_way": "by rater and script", "by_rater": "by rater", "ordinal": "ordinal model"}
 _THEIR_SCRIPTS = 25  # of each of those who stand for the truth
 Step = Callable[[], None]
 
@@ -42,7 +45,7 @@ class Cell:
     """One simulated test.
 
     Attributes:
-        test: preference, elo or mos.
+        test: preference, elo, mos or ordinal (the scores of mos, by the ordinal model).
         part: the row of the summary that it belongs to.
         each: pairs of each rater (votes).
     """
@@ -75,6 +78,7 @@ def cells(tests: tuple[str, ...]) -> list[Cell]:
     for quality in (2.5, 3.3, 4.0):
         crowd = Crowd(systems=(quality, quality - 0.3))
         found.append(Cell("mos", "MOS 20 x 30", crowd, 20, 30))
+    found += [replace(cell, test="ordinal") for cell in found if cell.test == "mos"]
     return [cell for cell in found if cell.test in tests]
 
 
@@ -95,11 +99,14 @@ def bench_mos_coverage(setting: CoverageSetting) -> dict[str, Any]:
 def show(out: Mapping[str, Any]) -> None:
     """Print the summary, fresh or read back from bench/results."""
     rows = [
-        [f"{p['part']}: {p['over']}", p["method"], p["mean"], p["worst"], p["zero_width"], p["half_width"]]
+        [f"{p['part']}: {p['over']}", p["method"], p["mean"], p["worst"], p["none"], p["zero_width"], p["half_width"]]
         for p in out["parts"]
     ]
-    columns = ("", "interval", "mean", "worst cell", "no width", "half width")
-    note = "Share of intervals that hold the truth, nominal 0.95; no interval counts as a miss."
+    columns = ("", "interval", "mean", "worst cell", "none", "no width", "half width")
+    note = (
+        "Share of intervals that hold the truth, nominal 0.95; a test that has none counts as a miss. The ordinal "
+        "model has none where all scores are alike."
+    )
     print_table(f"Coverage, {out['runs']} tests a cell", columns, rows, note)
 
 
@@ -146,7 +153,21 @@ def _mos(cell: Cell, rng: np.random.Generator, setting: CoverageSetting, step: S
     yield from gaps.rows(setting.runs)
 
 
-_ROWS = {"preference": _preference, "elo": _elo, "mos": _mos}
+def _ordinal(cell: Cell, rng: np.random.Generator, setting: CoverageSetting, step: Step) -> Iterator[dict[str, Any]]:
+    everybody = cell.crowd.ratings(rng, setting.everybody, _THEIR_SCRIPTS, own_scripts=True)
+    truth = np.bincount(everybody.system, everybody.score) / np.bincount(everybody.system)
+    tally = _Tally(cell, "means", truth)
+    for _ in range(setting.runs):
+        ratings = cell.crowd.ratings(rng, cell.raters, cell.scripts)
+        try:
+            tally.mark_all("ordinal", list(ordinal_model(ratings).systems.values()))
+        except BadOption:  # all scores are alike
+            tally.mark("ordinal", *np.full((2, len(truth)), np.nan))
+        step()
+    yield from tally.rows(setting.runs)
+
+
+_ROWS = {"preference": _preference, "elo": _elo, "mos": _mos, "ordinal": _ordinal}
 
 
 class _Tally:
@@ -156,6 +177,7 @@ class _Tally:
         self.cell, self.over, self.truth = cell, over, truth
         self.held: dict[str, F8] = {}
         self.flat: dict[str, int] = {}
+        self.none: dict[str, int] = {}
         self.width: dict[str, float] = {}
 
     def mark_all(self, method: str, intervals: list[Interval]) -> None:
@@ -167,7 +189,9 @@ class _Tally:
         held = (low <= self.truth) & (self.truth <= high)
         self.held[method] = self.held.get(method, np.zeros(len(self.truth))) + held
         self.flat[method] = self.flat.get(method, 0) + int((high - low <= 0).sum())
-        self.width[method] = self.width.get(method, 0.0) + float(np.nanmean(high - low)) / 2
+        known = np.isfinite(high - low)
+        self.none[method] = self.none.get(method, 0) + int((~known).sum())
+        self.width[method] = self.width.get(method, 0.0) + float((high - low)[known].sum()) / 2
 
     def rows(self, runs: int) -> Iterator[dict[str, Any]]:
         cell = self.cell
@@ -179,8 +203,9 @@ class _Tally:
                 "method": method,
                 "each": (held / runs).tolist(),
                 "covered": float(held.mean() / runs),
+                "none": self.none[method] / (runs * len(self.truth)),
                 "zero_width": self.flat[method] / (runs * len(self.truth)),
-                "half_width": self.width[method] / runs,
+                "half_width": self.width[method] / max(1, runs * len(self.truth) - self.none[method]),
             }
 
 
@@ -194,10 +219,11 @@ def _parts(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
             {
                 "part": part,
                 "over": over,
-                "method": "by rater and script" if method == "two_way" else "by rater",
+                "method": _LABELS[method],
                 "cells": len(mine),
                 "mean": float(np.mean(covered)),
                 "worst": min(covered),
+                "none": max(r["none"] for r in mine),
                 "zero_width": max(r["zero_width"] for r in mine),
                 "half_width": float(np.mean([r["half_width"] for r in mine])),
             }

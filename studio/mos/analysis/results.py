@@ -13,6 +13,7 @@ from studio.mos.analysis.interim_looks import interim_looks
 from studio.mos.analysis.judgements import judgements
 from studio.mos.analysis.predicted import predicted
 from studio.mos.analysis.quality import gates, judge
+from studio.mos.analysis.second_opinion import second_opinions
 from studio.mos.campaign.config import CampaignConfig, from_json
 from studio.mos.kinds.base import Judged
 from studio.mos.rating import takes
@@ -109,6 +110,7 @@ def results(session: Session, campaign: Campaign, *, everyone: bool = False) -> 
     left_out = set[str]() if everyone else _left_out(session, campaign)
     answers = [a for a in judgements(session, run.id, everyone=True) if a.rater not in left_out]
     systems = session.exec(select(System).where(System.campaign_id == campaign.id).order_by(col(System.id))).all()
+    tables = run.kind.analyse(run.config, answers, seed=campaign.seed)
     return {
         **overview(session, campaign),
         "seed": campaign.seed,
@@ -127,7 +129,8 @@ def results(session: Session, campaign: Campaign, *, everyone: bool = False) -> 
         "loudness": _loudness(session, run.id),
         "consistency": consistency_tables(twice(session, run.id), left_out),
         "predicted": predicted(session, campaign),
-        "tables": run.kind.analyse(run.config, answers, seed=campaign.seed),
+        "tables": tables,
+        "second_opinion": second_opinions(run.config.questions, answers, tables),
     }
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from studio.mos.stats.interval import FEW_RATERS
+from studio.mos.stats.interval import few
 
 PM = "\N{PLUS-MINUS SIGN}"
 NONE = "\N{EN DASH}"
@@ -89,13 +89,7 @@ TWO_WAY = (
 def few_raters(intervals: Iterable[Mapping[str, Any]]) -> list[str]:
     """What has to be said beside intervals of few raters or scripts; nothing where there are enough of both."""
     counts = [(i["raters"], i["items"]) for i in intervals]
-    raters = min((r for r, _ in counts if r is not None), default=FEW_RATERS)
-    items = min((s for _, s in counts if s is not None), default=FEW_RATERS)
-    said: list[str] = []
-    if raters < FEW_RATERS:
-        said.append(f"Only {raters} rater{'s' * (raters != 1)}")
-    if items < FEW_RATERS:
-        said.append(f"{'only' if said else 'Only'} {items} script{'s' * (items != 1)}")
-    if not said:
-        return []
-    return [f"{' and '.join(said)}: under {FEW_RATERS} an interval rests on its assumptions more than on answers."]
+    raters = min((r for r, _ in counts if r is not None), default=None)
+    items = min((n for _, n in counts if n is not None), default=None)
+    said = few(raters, items)
+    return [] if said is None else [f"{said[:1].upper()}{said[1:]}."]

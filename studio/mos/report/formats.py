@@ -7,6 +7,7 @@ from typing import Any
 from studio.mos.report.cells import Table
 from studio.mos.report.page import html as html
 from studio.mos.report.predicted import predicted_tables
+from studio.mos.report.second_opinion import second_opinion_tables
 from studio.mos.report.tables import detail_tables, paper_tables, stop_rule
 
 _LATEX = {
@@ -31,20 +32,22 @@ _LATEX = {
 
 
 def latex(results: Mapping[str, Any]) -> str:
-    """The papers' tables, and what was predicted, as LaTeX floats that need no package."""
+    """The papers' tables, second opinions, and what was predicted, as LaTeX floats that need no package."""
     head = [f"% {_one_line(results['name'])}: {results['raters']} raters, {results['answers']} answers"]
-    return "\n\n".join([*head, *(_latex_table(t) for t in [*paper_tables(results), *predicted_tables(results)])]) + "\n"
+    tables = [*paper_tables(results), *second_opinion_tables(results), *predicted_tables(results)]
+    return "\n\n".join([*head, *(_latex_table(t) for t in tables)]) + "\n"
 
 
 def markdown(results: Mapping[str, Any]) -> str:
-    """The papers' tables, those beside them, and what was predicted, as Markdown."""
+    """The papers' tables, second opinions, those beside them, and what was predicted, as Markdown."""
     where = (
         f"{results['raters']} raters, {results['finished']} finished; {results['answers']} answers of "
         f"{results['wanted']}; {results['left_out']} raters left out by the gates."
     )
     parts = [f"# {markdown_text(results['title'])}", where]
     parts += [markdown_text(rule)] if (rule := stop_rule(results)) else []
-    parts += [_markdown_table(t) for t in [*paper_tables(results), *detail_tables(results), *predicted_tables(results)]]
+    tables = [*paper_tables(results), *second_opinion_tables(results)]
+    parts += [_markdown_table(t) for t in [*tables, *detail_tables(results), *predicted_tables(results)]]
     return "\n\n".join(parts) + "\n"
 
 

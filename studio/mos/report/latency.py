@@ -3,7 +3,17 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from studio.mos.report.cells import NONE, Table, between, between_percent, number, p_value, percent, with_interval
+from studio.mos.report.cells import (
+    NONE,
+    Table,
+    between,
+    between_percent,
+    few_raters,
+    number,
+    p_value,
+    percent,
+    with_interval,
+)
 from studio.mos.report.charts import Spot, scatter
 from studio.mos.report.choices import elo_interval, elo_score, ranked
 
@@ -85,12 +95,20 @@ def latency_tables(results: Mapping[str, Any]) -> list[Table]:
     if preference["n"]:
         rows = [[*_range(b), percent(b["mean"]["mean"]), *_share(b["mean"])] for b in preference["bins"]]
         columns = ["Sooner by, ms", "median", "votes for the sooner", "95% interval", "votes"]
-        notes = [_worth(preference, "Elo", found["per_ms"], 0), _TOGETHER]
+        notes = [
+            _worth(preference, "Elo", found["per_ms"], 0),
+            _TOGETHER,
+            *few_raters(b["mean"] for b in preference["bins"]),
+        ]
         tables.append(Table("Preference by latency", columns, rows, notes))
     for name, table in found["questions"].items():
         if table["n"]:
             rows = [[*_range(b), with_interval(b["mean"], 2), str(b["mean"]["n"])] for b in table["bins"]]
-            notes = [_worth(table, "steps", found["per_ms"], 2), _TOGETHER]
+            notes = [
+                _worth(table, "steps", found["per_ms"], 2),
+                _TOGETHER,
+                *few_raters(b["mean"] for b in table["bins"]),
+            ]
             tables.append(Table(f"{name} by latency", ["Latency, ms", "median", "mean", "ratings"], rows, notes))
     return tables
 

@@ -14,6 +14,7 @@ from studio.mos.report.choices import elo_interval, elo_score, ranked
 from studio.mos.report.design import design_rows
 from studio.mos.report.latency import latency_figures
 from studio.mos.report.predicted import predicted_tables
+from studio.mos.report.second_opinion import second_opinion_tables
 from studio.mos.report.tables import asked, detail_tables, paper_tables, stop_rule
 
 _CSS = Path(__file__).with_name("page.css")
@@ -59,6 +60,8 @@ def html(results: Mapping[str, Any]) -> str:
     if figures := latency_figures(results):
         body.append(_section("Latency while typing", *(_figure(drawn, caption) for drawn, caption in figures)))
     body += [_section("Tables", *(_table(t) for t in paper_tables(results)))]
+    second = second_opinion_tables(results)
+    body += [_section("A second opinion", *(_table(t) for t in second))] if second else []
     foreseen = predicted_tables(results)
     body += [_section("Predicted, not rated", *(_table(t) for t in foreseen))] if foreseen else []
     details = detail_tables(results)

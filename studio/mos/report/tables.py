@@ -184,6 +184,7 @@ def _differences(question: str, table: Mapping[str, Any], digits: int) -> Table:
         for d in table["differences"]
     ]
     notes = ["What a rater or a script does to both systems cancels; p corrected for all pairs (Holm 1979)."]
+    notes += few_raters(d["interval"] for d in table["differences"] if d["interval"]["items"])
     columns = ["Pair", "difference", "95% interval", "p", "p, Holm"]
     if any(d["left_out"] for d in table["differences"]):
         columns.append("common scripts")

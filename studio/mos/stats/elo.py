@@ -14,7 +14,7 @@ from studio.mos.stats.bradley_terry.strength import undecided
 from studio.mos.stats.bradley_terry.undefeated import Standing, lead, standings
 from studio.mos.stats.columns import BOTH_BAD, F8, TIE, Votes
 from studio.mos.stats.compare import holm
-from studio.mos.stats.interval import Clusters, finite
+from studio.mos.stats.interval import Clusters, few, finite, present
 
 Method = Literal["mle", "gamma", "dsm", "davidson", "posterior"]
 MANY_TIES = 0.1  # share of the votes from which on it is said what half wins do
@@ -133,6 +133,9 @@ def _notes(votes: Votes, fitted: Fit, alone: Mapping[int, Standing], unbounded: 
             f"{ties:.0%} of the votes are ties or 'both bad'; half a win each, they draw scores together, which "
             "Davidson's model does not"
         )
+    known = (None if codes is None or not len(codes) else present(codes) for codes in (votes.rater, votes.item))
+    if (short := few(*known)) is not None:
+        said.append(short)
     return said
 
 

@@ -128,6 +128,18 @@ def p_against(interval: Interval, null: float, scale: Scale | None) -> float | N
     return float(2 * t_cdf(interval.df, -gap / se))
 
 
+def few(raters: int | None, items: int | None) -> str | None:
+    """What has to be said of intervals of so few raters or scripts; None where there are enough, or nobody knows."""
+    short = [
+        f"{number} {what}{'s' * (number != 1)}"
+        for number, what in ((raters, "rater"), (items, "script"))
+        if number is not None and number < FEW_RATERS
+    ]
+    if not short:
+        return None
+    return f"only {' and '.join(short)}: under {FEW_RATERS} an interval rests on its assumptions more than on answers"
+
+
 def alike(se: float) -> bool:
     """Whether a standard error is none: all answers are the same."""
     return bool(se < _ALIKE)

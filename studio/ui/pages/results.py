@@ -15,6 +15,7 @@ from studio.mos.report import formats
 from studio.mos.report.cells import Table
 from studio.mos.report.page import gate_rows
 from studio.mos.report.predicted import predicted_tables
+from studio.mos.report.second_opinion import second_opinion_tables
 from studio.mos.report.tables import detail_tables, paper_tables, stop_rule
 from studio.ui.figures.choices import better, ladder, preferences
 from studio.ui.figures.latency import answers, voices
@@ -183,6 +184,8 @@ def _tables(results: dict[str, Any]) -> str:
     gates = results["gates"]
     parts = [_table(t) for t in paper_tables(results)]
     parts += [_table(Table("What the gates say of raters", columns, gate_rows(gates["all"]), [note]))]
+    second = "".join(_table(t) for t in second_opinion_tables(results))
+    beside = f'<section class="owner-card" id="owner-second-opinion">{second}</section>' if second else ""
     folded = [Table(f"Gates, joined on {d}", columns, gate_rows(g)) for d, g in gates["by_day"].items()]
     folded += detail_tables(results)
     parts += [
@@ -191,7 +194,7 @@ def _tables(results: dict[str, Any]) -> str:
     ]
     foreseen = "".join(_table(t) for t in predicted_tables(results))
     apart = f'<section class="owner-card" id="owner-predicted">{foreseen}</section>' if foreseen else ""
-    return f'<section class="owner-card">{"".join(parts)}</section>{apart}'
+    return f'<section class="owner-card">{"".join(parts)}</section>{beside}{apart}'
 
 
 def _table(table: Table) -> str:

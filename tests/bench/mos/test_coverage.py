@@ -37,6 +37,16 @@ def test_mos_of_few_raters_near_the_ceiling_holds_and_has_a_width(found):
     assert part(found, "MOS 20 x 30", "means")["mean"] >= 0.92
 
 
+def test_the_ordinal_model_holds_what_it_was_not_drawn_from():
+    """Two tests of each kind; the whole is `studio bench mos-ordinal`."""
+    found = bench_mos_coverage(CoverageSetting(2, 4000, tests=("ordinal",), quiet=True))
+    for name in ("MOS 3 x 6 near the ceiling", "MOS 5 x 6 near the ceiling", "MOS 20 x 30"):
+        row = part(found, name, "means", "ordinal model")
+        assert row["mean"] + row["none"] >= 0.9 and row["zero_width"] == 0
+        assert row["half_width"] < 1.6
+    assert "ordinal model" in as_text(show, found)
+
+
 def test_the_figures_can_be_shown_and_kept(found):
     assert plain(found)["parts"] == found["parts"]
     text = as_text(show, found)

@@ -15,7 +15,7 @@ from studio.mos.stats.columns import F8, I8
 from studio.mos.stats.ordinal.likelihood import Likelihood
 
 SD = 1.0  # where the prior on a deviation is highest: Gamma(shape 2, rate 1 / SD), in logits
-APART = 5.0  # standard deviation of the prior on locations, in logits
+APART = 3.0  # standard deviation of the prior on locations, in logits: odds of 20 to 1
 _LEAST, _MOST = np.log(1e-4), 4.0  # of ln deviations
 _STEP = 1e-4  # of the differences that give the curvature
 _FLAT = 0.05  # a slope that is none: of a likelihood, per parameter of the order of one

@@ -4,12 +4,12 @@ A rater r who hears script i by system s says at most the level c_k with the cha
 
     P(Y <= c_k) = logistic(theta_k - beta_s - u_r - v_i - w_rs - z_is)
 
-with thresholds theta, locations beta of the systems, and normal effects of raters (u), of scripts (v), of a rater's taste
-(w) and of a script's favour (z) (Agresti 2010, "Analysis of Ordinal Categorical Data", chapter 10; Christensen 2019,
-R's ``ordinal``). Scores are ordered words to it: nobody has to believe that the step from 1 to 2 is as long as that from 4
-to 5. Fitted by maximum likelihood in the Laplace approximation, with a weak prior that keeps deviations off nought where
-there are few raters or scripts (Chung et al. 2013, Psychometrika 78), and locations finite where a system got nothing but
-the best score.
+with thresholds theta, locations beta of the systems, and normal effects of raters (u), of scripts (v), of a rater's
+taste (w) and of a script's favour (z) (Agresti 2010, "Analysis of Ordinal Categorical Data", chapter 10; Christensen
+2019, R's ``ordinal``). Scores are ordered words to it: nobody has to believe that the step from 1 to 2 is as long as
+that from 4 to 5. Fitted by maximum likelihood in the Laplace approximation, with a weak prior that keeps deviations off
+nought where there are few raters or scripts (Chung et al. 2013, Psychometrika 78), and locations finite where a system
+got nothing but the best score.
 """
 
 from collections.abc import Sequence
@@ -38,8 +38,8 @@ class Ordinal:
     """What the model says.
 
     Attributes:
-        systems: the mean score that other raters are expected to give each system on other scripts; where a system has no
-            ratings it is left out.
+        systems: the mean score that other raters are expected to give each system on other scripts; systems without
+            ratings are left out.
         locations: of each system in logits, their mean being nought.
         differences: of locations in logits, for every pair; exp of one is a ratio of odds.
         levels: the scores that were given.
