@@ -1,7 +1,10 @@
 """What an engine is doing: places, queue, batches of each module, stalls; for metrics, the Engine page and benches."""
 
+import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 
@@ -69,3 +72,16 @@ class TellsLoad(Protocol):
     def load(self) -> EngineLoad:
         """This moment; may be asked from any thread, and takes no time."""
         ...
+
+
+def resident_bytes() -> int:
+    """Memory that this process takes now, or took at most where the system tells no more; 0 where it tells nothing."""
+    statm = Path("/proc/self/statm")
+    if statm.is_file():
+        return int(statm.read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return 0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else 1024 * peak
