@@ -21,8 +21,19 @@ SHOWN: dict[str, tuple[str, Callable[[Mapping[str, Any]], None]]] = {
     "vocoder": ("Vocoders alone", vocoder.show),
     "boundaries": ("Windows and boundaries", boundaries.show),
     "latency": ("First audio of the engine", latency.show),
-    "step": ("A step of the engine", step.show),
-    "load": ("The engine under load", speaking.show_all),
+    **{
+        f"{which}{name}": (title + of, show)
+        for which, of in (
+            ("", ""),
+            ("gpu-", ", on a GPU"),
+            ("paper-", ", random weights of the paper's size"),
+            ("paper-gpu-", ", random weights of the paper's size, on a GPU"),
+        )
+        for name, title, show in (
+            ("step", "A step of the engine", step.show),
+            ("load", "The engine under load", speaking.show_all),
+        )
+    },
     "heard": ("Typed live, heard in the browser", heard.show),
     "page": ("First audio of the page", page.show),
     "highlight": ("Words light as they are heard", highlight.show),

@@ -67,7 +67,7 @@ def step(
         show_steps(found)
         if "left_out" in (found["stock"] or {}):
             typer.echo(found["stock"]["left_out"], err=True)
-    show("step", found, as_json, save)
+    show(subject.result_name("step"), found, as_json, save)
 
 
 @bench.command("load")
@@ -75,7 +75,7 @@ def load_(
     wpm: Annotated[float, typer.Option(min=1, max=2000, help="Typing speed, words a minute.")] = 60.0,
     seconds: Annotated[float, typer.Option(min=1.0, help="Of each try with so many typists.")] = 20.0,
     most: Annotated[int, typer.Option(min=1, max=4096, help="Typists of the largest try.")] = 64,
-    queries: Annotated[bool, typer.Option("--queries", help="Also whole texts at a rate, as in paper 004.")] = False,
+    queries: Annotated[bool, typer.Option("--queries", help="Also whole texts at a rate (docs/speed.md).")] = False,
     rate: Annotated[list[float] | None, typer.Option(min=0.01, help="Queries a second: 10, 30, 60, 70, 100.")] = None,
     kind: Annotated[list[str] | None, typer.Option(help="short, medium, long or mixed texts; mixed.")] = None,
     arrivals: Annotated[list[str] | None, typer.Option(help="fixed or poisson; both.")] = None,
@@ -113,9 +113,10 @@ def load_(
         found["queries"] = load.bench_queries(setting)
         if not as_json:
             load.show(found | found["queries"])
-    show("load", found, as_json, save)
+    name = subject.result_name("load")
+    show(name, found, as_json, save)
     if save:
-        for path in plot_load(found):
+        for path in plot_load(found, name):
             typer.echo(f"written to {path}", err=True)
     if not as_json:
         typer.echo(typists.answer(found))

@@ -22,9 +22,7 @@ def test_the_engine_page_follows_what_is_spoken(visit: Callable[..., LivePage], 
     live.wait_said()
     page.wait_for_function(f"before => ({spoken_s})() > before", arg=before)
     page.wait_for_selector("#engine-load table.runs")
-    right = (
-        "() => Math.max(...[...document.querySelectorAll('.owner-card')].map((e) => e.getBoundingClientRect().right))"
-    )
+    edges = "[...document.querySelectorAll('.owner-card')].map((e) => e.getBoundingClientRect().right)"
     assert page.evaluate(f"Math.max(...{edges})") <= width
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     tab.close()

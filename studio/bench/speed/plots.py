@@ -9,7 +9,7 @@ from studio.core.errors import NeedsPackage
 from studio.measure.report import RESULTS
 
 
-def plot_load(found: Mapping[str, Any], folder: Path = RESULTS) -> list[Path]:
+def plot_load(found: Mapping[str, Any], name: str = "load", folder: Path = RESULTS) -> list[Path]:
     """Latency over rate, and batch sizes, of one run of ``studio bench load``. Raises NeedsPackage."""
     try:
         from matplotlib.figure import Figure
@@ -20,8 +20,8 @@ def plot_load(found: Mapping[str, Any], folder: Path = RESULTS) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
 
-    def save(figure: Any, name: str) -> None:
-        path = folder / f"{name}-{stamp}.svg"
+    def save(figure: Any, what: str) -> None:
+        path = folder / f"{name}-{what}-{stamp}.svg"
         figure.savefig(path, metadata={"Date": None})
         written.append(path)
 
@@ -31,7 +31,7 @@ def plot_load(found: Mapping[str, Any], folder: Path = RESULTS) -> list[Path]:
     axes.bar([str(count) for count in tried], [one["stalls"] for one in found["tries"]], color="#3b6ea5")
     fit = found["typists_without_stall"]
     axes.set(xlabel="live typists", ylabel="pauses heard", title=f"{title}: {fit} fit at {found['wpm']:g} wpm")
-    save(figure, "load-typists")
+    save(figure, "typists")
     if runs := found.get("queries", {}).get("runs"):
         figure = Figure(figsize=(7.0, 4.5), layout="constrained")
         axes = figure.subplots()
@@ -40,7 +40,7 @@ def plot_load(found: Mapping[str, Any], folder: Path = RESULTS) -> list[Path]:
         axes.set(xlabel="queries a second", ylabel="ms", yscale="log", title=title)
         axes.grid(alpha=0.3)
         axes.legend(fontsize="small")
-        save(figure, "load-queries")
+        save(figure, "queries")
     if modules := found["modules"]:
         figure = Figure(figsize=(7.0, 2.2 * len(modules)), layout="constrained")
         every = figure.subplots(len(modules), 1, squeeze=False)
@@ -49,7 +49,7 @@ def plot_load(found: Mapping[str, Any], folder: Path = RESULTS) -> list[Path]:
             axes.bar(sizes, [it["runs"] for it in one["histogram"].values()], color="#3b6ea5")
             axes.set(ylabel="runs", title=f"{one['module']}: {one['mean_rows']:.1f} rows a run")
         every[-1, 0].set_xlabel("rows")
-        save(figure, "load-batches")
+        save(figure, "batches")
     return written
 
 

@@ -82,6 +82,11 @@ class Subject:
             "threads": self.threads,
         }
 
+    def result_name(self, bench: str) -> str:
+        """What results of it are called: the shipped voice on a CPU has the plain name."""
+        on_gpu = "gpu" if pick_device(self.device).type == "cuda" else ""
+        return "-".join(filter(None, (self.size, on_gpu, bench)))
+
     def engine(self, places: int) -> LocalEngine:
         """An engine that speaks it, the voice loaded. Raises BadVoice, BadOption, NeedsPackage."""
         if not self.size:
