@@ -93,10 +93,8 @@ def test_typists_are_doubled_then_halved(
     out = subject.about() | typists.bench_typists(setting)
     assert tried == [1, 2, 4, 8, 16, 12, 10, 11] and out["typists_without_stall"] == 11
     assert typists.answer(out) == "11 live typists at 60 words a minute fit this machine."
-    assert [path.name.partition("-2")[0] for path in plot_load(out, folder=tmp_path)] == [
-        "load-typists",
-        "load-batches",
-    ]
+    plots = plot_load(out, folder=tmp_path)
+    assert [path.name.partition("-2")[0] for path in plots] == ["load-typists", "load-batches"]
     typists.show(out)
     assert "11 live typists" in capsys.readouterr().out
     tried.clear()

@@ -1,6 +1,7 @@
 """The Engine page: places, queue, batches and time of each module, stalls, memory, as they are now."""
 
 import gradio as gr
+from gradio.context import Context as Building
 
 from studio.core.load import EngineLoad, ModuleLoad, TellsLoad, resident_bytes
 from studio.ui.owner import QUIET, plain
@@ -13,7 +14,7 @@ def build(engine: TellsLoad) -> None:
     """Put the page into the surrounding Blocks."""
     with gr.Column(elem_classes="owner"):
         gr.HTML("<h1>Engine</h1>", apply_default_css=False)
-        shown = gr.HTML(_shown(engine.load()), apply_default_css=False, elem_id="engine-load")
+        shown = gr.HTML("", apply_default_css=False, elem_id="engine-load")
     seen = gr.State(None)
 
     def view(before: object) -> tuple[object, object]:
@@ -21,6 +22,8 @@ def build(engine: TellsLoad) -> None:
         now = _shown(engine.load())
         return (gr.skip(), gr.skip()) if now == before else (now, now)
 
+    assert Building.root_block is not None, "pages are built inside Blocks"
+    Building.root_block.load(view, [seen], [shown, seen], **QUIET)
     gr.Timer(_EVERY_S).tick(view, [seen], [shown, seen], **QUIET)
 
 
@@ -42,7 +45,7 @@ def _shown(load: EngineLoad) -> str:
             (f"{load.refused:,}", "heard that all places were taken"),
             (f"{load.failed:,}", "failed"),
             (f"{load.audio_s:,.1f} s", "spoken"),
-            (stalled, "pauses of the computer's"),
+            (stalled, "stalls that were the computer's"),
         ]
     )
     share = load.speaking / max(1, load.places)
