@@ -23,8 +23,10 @@ lint: .venv/dev.stamp ## check style, types and the walls between rooms
 	$(BIN)/lint-imports
 	$(BIN)/pyright
 
-bench: .venv/dev.stamp ## measure first audio, real-time factor and the page
+bench: .venv/dev.stamp ## measure first audio, a step, how many typists fit, and the page
 	$(BIN)/studio bench latency --save
+	$(BIN)/studio bench step --save
+	$(BIN)/studio bench load --save
 	$(BIN)/studio bench page --save
 	$(BIN)/studio bench highlight --save
 	$(BIN)/studio bench start --save
@@ -39,6 +41,8 @@ table: .venv/dev.stamp ## remake every figure of docs/results (some hours on two
 	$(BIN)/studio eval boundaries --save
 	$(BIN)/studio eval heard --save
 	$(BIN)/studio bench latency --save
+	$(BIN)/studio bench step --save
+	$(BIN)/studio bench load --queries --save
 	$(BIN)/studio bench page --save
 	$(BIN)/studio bench highlight --save
 	$(BIN)/studio bench start --save

@@ -22,6 +22,7 @@ if __name__ == "__main__":
 from studio.core import events as ev
 from studio.core.cards import Card, OptionSpec, parse_voice
 from studio.core.errors import BadOption, Busy, Closed, Full
+from studio.core.load import EngineLoad, ModuleLoad
 from studio.core.options import default_options, merge_options
 from studio.core.ports import MAX_SEED, MAX_TEMPERATURE, SpeakRequest
 from studio.core.provenance import provenance
@@ -142,6 +143,11 @@ class FakeUtterance:
         )
         self._events.put(ready)
         self._thread = threading.Thread(target=self._run, name=f"tone-{number}", daemon=True)
+
+    @property
+    def samples(self) -> int:
+        """Samples made."""
+        return self._sample
 
     # --- what a listener calls -------------------------------------------------------------------
 
@@ -368,6 +374,19 @@ class FakeEngine:
     def places_free(self) -> int:
         """Places that the next utterances can take."""
         return self.places - len(self.speaking)
+
+    def load(self) -> EngineLoad:
+        """As if its tones came from a module."""
+        frames = sum(one.samples for one in self.opened) // FRAME_SAMPLES
+        ran = {1: frames} if frames else {}
+        speak = ModuleLoad("tone", "speak", ran, {size: FRAME_MS / self.script.speed * n for size, n in ran.items()})
+        return EngineLoad(
+            places=self.places,
+            speaking=len(self.speaking),
+            opened=len(self.opened),
+            audio_s=frames * FRAME_MS / 1000.0,
+            modules=(speak,) if ran else (),
+        )
 
     def close(self) -> None:
         for utterance in list(self.speaking):

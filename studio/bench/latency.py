@@ -1,4 +1,7 @@
-"""First audio and real-time factor of a warm engine, without a network: the ladder from t0a to t5."""
+"""First audio and real-time factor, warm and cold: the ladder from t0a to t5, and t4 on a socket of this machine.
+
+t3 lies within t4: a server does not know when its kernel sends. t6 is the page's (``studio bench page``).
+"""
 
 import time
 from collections.abc import Mapping
@@ -9,9 +12,11 @@ from typing import Any
 from studio.bench.material import Desk, Setting, desk, read_texts
 from studio.core.ports import SpeakRequest
 from studio.core.trace import Trace, collect
-from studio.measure.latency import STEPS, ladder, summary
+from studio.measure.latency import STEPS, ladder, percentiles, summary
 from studio.measure.loudness import active_level_db
 from studio.measure.report import print_table
+
+_COLD = ("t1_t0_ms", "t2_t0_ms", "t5_t0_ms")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,6 +24,8 @@ class LatencySetting(Setting):
     """Texts of a file, pushed one word at a time; ``warm`` texts are spoken first and not counted.
 
     Attributes:
+        cold: engines opened anew for one text each.
+        served: texts spoken through the app's socket, 0 to leave that out.
         pause_ms: rest between two utterances.
     """
 
@@ -27,6 +34,8 @@ class LatencySetting(Setting):
     m: int = 5
     n: int = 1
     warm: int = 3
+    cold: int = 0
+    served: int = 0
     pause_ms: float = 50.0
 
 
@@ -49,9 +58,42 @@ def bench_latency(setting: LatencySetting) -> dict[str, Any]:
         levels_db = {one: _level_db([trace for speaker, trace in spoken if speaker == one]) for one in at.speakers}
         figures = summary([ladder(trace, levels_db[speaker]) for speaker, trace in spoken])
         out = at.about() | {"texts": setting.texts.name, "n": len(texts), "m": setting.m, "hop": setting.n} | figures
+        if setting.cold:
+            out["cold"] = _cold(at, setting, texts)
+        if setting.served:
+            out["t4_t0_ms"] = _served(at, setting, texts)
     if not setting.quiet:
         show(out)
     return out
+
+
+def _cold(at: Desk, setting: LatencySetting, texts: list[str]) -> dict[str, Any]:
+    """The first utterance of an engine that has just been opened, and how long it took to open."""
+    bar = at.progress.add_task("cold", total=setting.cold)
+    ladders, opened_ms = [], []
+    for place in range(setting.cold):
+        at.close()
+        began_s = time.perf_counter()
+        at.reopen()
+        opened_ms.append(1000.0 * (time.perf_counter() - began_s))
+        ladders.append(ladder(_speak(at, setting, at.speakers[0], texts[place % len(texts)])))
+        at.progress.advance(bar)
+    figures = summary(ladders)
+    return {"n": setting.cold, "open_ms": percentiles(opened_ms)} | {name: figures[name] for name in _COLD}
+
+
+def _served(at: Desk, setting: LatencySetting, texts: list[str]) -> dict[str, float]:
+    from studio.bench.served import first_packets_ms
+
+    at.close()  # two engines would take each other's cores
+    count = min(setting.served, len(texts))
+    bar = at.progress.add_task("through the socket", total=count + 1)
+    options = {"m": setting.m, "n": setting.n}
+
+    def done() -> None:
+        at.progress.advance(bar)
+
+    return percentiles(first_packets_ms(setting.voices, at.card.name, texts[:count], options, setting.device, done))
 
 
 def _speak(at: Desk, setting: LatencySetting, speaker: str, text: str) -> Trace:
@@ -72,11 +114,18 @@ def _level_db(traces: list[Trace]) -> float:
 
 def show(out: Mapping[str, Any]) -> None:
     """Print the figures, fresh or read back from bench/results."""
-    rows = [
-        [f"{step} - {start}", *(round(out[f"{step}_{start}_ms"][point], 1) for point in ("p50", "p95")), "ms"]
-        for step, start in STEPS
-    ]
-    rows.append(["chunk gap", *(round(out["chunk_gap_ms"][point], 1) for point in ("p50", "p95")), "ms"])
-    rows.append(["rtf (compute / audio)", out["rtf"], None, ""])
+    named = [(f"{step} - {start}", out[f"{step}_{start}_ms"]) for step, start in STEPS]
+    named.append(("chunk gap", out["chunk_gap_ms"]))
+    if "t4_t0_ms" in out:
+        named.append(("t4 - t0, on a socket of this machine", out["t4_t0_ms"]))
+    if cold := out.get("cold"):
+        named.append(("cold: open the engine", cold["open_ms"]))
+        named += [(f"cold: {name[:2]} - {name[3:5]}", cold[name]) for name in _COLD]
+    rows = [[name, *(_rounded(found.get(point)) for point in ("p50", "iqr", "p95")), "ms"] for name, found in named]
+    rows.append(["rtf (compute / audio)", out["rtf"], None, None, ""])
     title = f"First audio of {out['voice']}, warm, {out['n']} texts, m={out['m']}, n={out['hop']}"
-    print_table(title, ("", "p50", "p95", ""), rows)
+    print_table(title, ("", "p50", "IQR", "p95", ""), rows)
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 1)

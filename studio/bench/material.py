@@ -91,6 +91,12 @@ class Desk:
         """Free the engine."""
         if self._engine is not None:
             self._engine.close()
+            self._engine = None
+
+    def reopen(self) -> None:
+        """Open the engine, and load the voice, now."""
+        self.close()
+        _ = self.engine
 
     def vocoder(self, name: str = "") -> Vocoder[Any]:
         """One of the card's vocoders, its default one unless named. Raises BadVoice."""

@@ -8,6 +8,8 @@ from typing import Any
 from studio.bench import boundaries, heard, highlight, latency, long, page, quality, start, vocoder, wer
 from studio.bench.mos import coverage, kill, load, looks, plan
 from studio.bench.robustness import fuzz, soak
+from studio.bench.speed import load as speaking
+from studio.bench.speed import step
 from studio.core.errors import BadFile
 from studio.measure.report import RESULTS, as_text
 
@@ -19,6 +21,19 @@ SHOWN: dict[str, tuple[str, Callable[[Mapping[str, Any]], None]]] = {
     "vocoder": ("Vocoders alone", vocoder.show),
     "boundaries": ("Windows and boundaries", boundaries.show),
     "latency": ("First audio of the engine", latency.show),
+    **{
+        f"{which}{name}": (title + of, show)
+        for which, of in (
+            ("", ""),
+            ("gpu-", ", on a GPU"),
+            ("paper-", ", random weights of the paper's size"),
+            ("paper-gpu-", ", random weights of the paper's size, on a GPU"),
+        )
+        for name, title, show in (
+            ("step", "A step of the engine", step.show),
+            ("load", "The engine under load", speaking.show_all),
+        )
+    },
     "heard": ("Typed live, heard in the browser", heard.show),
     "page": ("First audio of the page", page.show),
     "highlight": ("Words light as they are heard", highlight.show),

@@ -5,10 +5,15 @@ from typing import Annotated
 
 import typer
 
-from studio.commands.common import Count, Device, Json, Save, Texts, VoiceName, Voices, show
+from studio.commands.common import Count, Device, Json, Save, Texts, Threads, Vocoder, VoiceName, Voices, show
 from studio.core.shipped import TEXTS, VOICES
 
-bench = typer.Typer(no_args_is_help=True, help="Measure how fast it speaks, and what the listening tests bear.")
+Size = Annotated[
+    str, typer.Option(help="paper or small: random weights of that size, for speed alone, in the voice's place.")
+]
+bench = typer.Typer(
+    no_args_is_help=True, help="Measure how fast it speaks, how much it bears, and the listening tests."
+)
 
 
 @bench.command()
@@ -16,17 +21,105 @@ def latency(
     texts: Texts = TEXTS / "latency.txt",
     count: Count = 50,
     m: Annotated[int, typer.Option("-m", help="Words seen per segment.")] = 5,
+    cold: Annotated[int, typer.Option(min=0, help="Engines opened anew for one text each.")] = 5,
+    served: Annotated[int, typer.Option(min=0, help="Texts through the app's socket; 0 leaves them out.")] = 20,
     voice: VoiceName = "",
     voices: Voices = VOICES,
     device: Device = "auto",
     as_json: Json = False,
     save: Save = False,
 ) -> None:
-    """First audio and real-time factor of a warm engine, by the ladder t0a .. t5."""
+    """First audio and real-time factor, warm and cold, by the ladder t0a .. t5, and t4 through the app's socket."""
     from studio.bench.latency import LatencySetting, bench_latency
 
-    setting = LatencySetting(voices=voices, voice=voice, device=device, quiet=as_json, texts=texts, count=count, m=m)
+    where = {"voices": voices, "voice": voice, "device": device}
+    parts = {"cold": cold, "served": served}
+    setting = LatencySetting(**where, **parts, quiet=as_json, texts=texts, count=count, m=m)
     show("latency", bench_latency(setting), as_json, save)
+
+
+@bench.command()
+def step(
+    rows: Annotated[list[int] | None, typer.Option(min=1, max=1024, help="Batch sizes: 1, 2, 4, 8.")] = None,
+    context: Annotated[list[int] | None, typer.Option(min=20, max=1900, help="Tokens held: 100, 500.")] = None,
+    steps: Annotated[int, typer.Option(min=2, help="Timed, of each.")] = 40,
+    stock: Annotated[
+        bool, typer.Option("--stock/--no-stock", help="Beside a stock generate loop of transformers.")
+    ] = True,
+    voice: VoiceName = "",
+    size: Size = "",
+    vocoder: Vocoder = "",
+    voices: Voices = VOICES,
+    device: Device = "auto",
+    threads: Threads = 1,
+    as_json: Json = False,
+    save: Save = False,
+) -> None:
+    """A step over batch and context, beside the least that this machine's memory allows."""
+    from studio.bench.speed.step import StepSetting, bench_step
+    from studio.bench.speed.step import show as show_steps
+    from studio.bench.speed.subject import Subject
+
+    subject = Subject(voices=voices, voice=voice, size=size, vocoder=vocoder, device=device, threads=threads)
+    many = {"rows": tuple(rows or StepSetting.rows), "contexts": tuple(context or StepSetting.contexts)}
+    found = subject.about() | bench_step(StepSetting(subject=subject, **many, steps=steps, stock=stock, quiet=as_json))
+    if not as_json:
+        show_steps(found)
+        if "left_out" in (found["stock"] or {}):
+            typer.echo(found["stock"]["left_out"], err=True)
+    show(subject.result_name("step"), found, as_json, save)
+
+
+@bench.command("load")
+def load_(
+    wpm: Annotated[float, typer.Option(min=1, max=2000, help="Typing speed, words a minute.")] = 60.0,
+    seconds: Annotated[float, typer.Option(min=1.0, help="Of each try with so many typists.")] = 20.0,
+    most: Annotated[int, typer.Option(min=1, max=4096, help="Typists of the largest try.")] = 64,
+    queries: Annotated[bool, typer.Option("--queries", help="Also whole texts at a rate (docs/speed.md).")] = False,
+    rate: Annotated[list[float] | None, typer.Option(min=0.01, help="Queries a second: 10, 30, 60, 70, 100.")] = None,
+    kind: Annotated[list[str] | None, typer.Option(help="short, medium, long or mixed texts; mixed.")] = None,
+    arrivals: Annotated[list[str] | None, typer.Option(help="fixed or poisson; both.")] = None,
+    query_seconds: Annotated[float, typer.Option(min=1.0, help="Of each rate.")] = 200.0,
+    places: Annotated[int, typer.Option(min=1, max=4096, help="Queries spoken at once.")] = 64,
+    texts: Texts = TEXTS / "latency.txt",
+    voice: VoiceName = "",
+    size: Size = "",
+    vocoder: Vocoder = "",
+    voices: Voices = VOICES,
+    device: Device = "auto",
+    threads: Threads = 1,
+    seed: Annotated[int, typer.Option(help="Of phases, texts and arrivals.")] = 0,
+    as_json: Json = False,
+    save: Save = False,
+) -> None:
+    """How many live typists fit this machine; with --queries also the latency of whole texts at a rate."""
+    from studio.bench.material import read_texts
+    from studio.bench.speed import load, typists
+    from studio.bench.speed.plots import plot_load
+    from studio.bench.speed.subject import Subject
+
+    subject = Subject(voices=voices, voice=voice, size=size, vocoder=vocoder, device=device, threads=threads)
+    lines = read_texts(texts)
+    common = {"subject": subject, "lines": lines, "seed": seed, "quiet": as_json}
+    found = subject.about() | typists.bench_typists(
+        typists.TypistsSetting(**common, wpm=wpm, seconds=seconds, most=most)
+    )
+    if not as_json:
+        typists.show(found)
+    if queries or rate or kind or arrivals:
+        chosen = {"rates": rate, "kinds": kind, "arrivals": arrivals}
+        given = {name: tuple(values) for name, values in chosen.items() if values}
+        setting = load.LoadSetting(**common, **given, seconds=query_seconds, places=places)
+        found["queries"] = load.bench_queries(setting)
+        if not as_json:
+            load.show(found | found["queries"])
+    name = subject.result_name("load")
+    show(name, found, as_json, save)
+    if save:
+        for path in plot_load(found, name):
+            typer.echo(f"written to {path}", err=True)
+    if not as_json:
+        typer.echo(typists.answer(found))
 
 
 @bench.command()

@@ -8,6 +8,7 @@ from typing import Any
 from studio.bench.robustness.target import Routes
 from studio.core.cards import Card
 from studio.core.errors import Busy
+from studio.core.load import EngineLoad
 from studio.core.ports import SpeakRequest, Utterance
 from studio.mos.service import open_listening
 from studio.serve.app import create_app
@@ -26,6 +27,9 @@ class _NoEngine:
 
     def places_free(self) -> int:
         return 0
+
+    def load(self) -> EngineLoad:
+        return EngineLoad(places=0, speaking=0)
 
     def close(self) -> None:
         pass

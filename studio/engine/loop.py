@@ -2,7 +2,7 @@
 
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,10 +12,12 @@ import torch
 from studio.core import events as ev
 from studio.core.cards import Card, parse_voice, read_cards
 from studio.core.errors import BadOption, BadVoice, Busy, StudioError
+from studio.core.load import EngineLoad
 from studio.core.options import default_options, merge_options
 from studio.core.ports import MAX_SEED, Normaliser, SpeakRequest
 from studio.core.provenance import provenance, sources
 from studio.core.time import Clock, MonotonicClock
+from studio.engine.meter import Meter
 from studio.engine.pool import Pool
 from studio.engine.utterance import LocalUtterance, check_temperature
 from studio.engine.voices import Voice, load_voice, pick_device
@@ -50,15 +52,17 @@ class LocalEngine:
         normalise: Normaliser,
         clock: Clock,
         threads: int = 1,
+        load: Callable[[Card, Path, torch.device, int], Voice] = load_voice,
     ) -> None:
-        self._threads = threads
+        self._threads, self._load_voice = threads, load
         sources()  # asks git: before anybody waits for it
         self._cards = {name: card for name, (card, _) in voices.items()}
         self._folders = {name: folder for name, (_, folder) in voices.items()}
         self._device, self._places, self._normalise, self._clock = device, places, normalise, clock
         self._loaded: dict[str, Voice] = {}
         self._loading = threading.Lock()
-        self._pool = Pool(clock)
+        self._meter = Meter()
+        self._pool = Pool(clock, self._meter)
         self._openings: deque[_Opening] = deque()
         self._active: list[LocalUtterance] = []
         self._lock = threading.Lock()  # of the two lists and of what follows; never held while anything is computed
@@ -75,7 +79,9 @@ class LocalEngine:
         """A loaded voice. Raises BadVoice."""
         with self._loading:
             if name not in self._loaded:
-                self._loaded[name] = load_voice(self._cards[name], self._folders[name], self._device, self._places)
+                self._loaded[name] = self._load_voice(
+                    self._cards[name], self._folders[name], self._device, self._places
+                )
             return self._loaded[name]
 
     def open(self, request: SpeakRequest) -> LocalUtterance:
@@ -99,6 +105,13 @@ class LocalEngine:
         with self._lock:
             return self._places - sum(not one.done for one in self._active) - len(self._openings)
 
+    def load(self) -> EngineLoad:
+        """What the engine is doing now, and what it did since it began."""
+        with self._lock:
+            load = self._meter.load(self._places, len(self._openings), self._active)
+        on_gpu = torch.cuda.memory_allocated(self._device) if self._device.type == "cuda" else 0
+        return replace(load, device_bytes=on_gpu)
+
     def close(self) -> None:
         """End every utterance and the thread."""
         with self._lock:
@@ -119,6 +132,9 @@ class LocalEngine:
             self._news.clear()  # before anything is read: what comes in from now on is not waited for
             self._open_waiting()
             with self._lock:
+                for one in self._active:
+                    if one.done:
+                        self._meter.left(one)
                 self._active = [one for one in self._active if not one.done]
                 active, closed = [*self._active], self._closed
             if closed:
@@ -150,11 +166,13 @@ class LocalEngine:
             except Exception as error:  # noqa: BLE001 - whoever waits is told, and the engine goes on
                 with self._lock:
                     self._openings.popleft()
+                self._meter.refused += isinstance(error, Busy)
                 opening.done.set_exception(error)
                 continue
             with self._lock:
                 self._openings.popleft()
                 self._active.append(utterance)
+            self._meter.opened += 1
             opening.done.set_result(utterance)
 
     def _begin(self, opening: _Opening) -> LocalUtterance:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from studio.core.errors import StudioError
 from studio.core.time import Clock
 from studio.engine.families.base import Module, Want
+from studio.engine.meter import Meter
 from studio.engine.utterance import LocalUtterance
 
 if TYPE_CHECKING:
@@ -23,8 +24,8 @@ _log = logging.getLogger(__name__)
 class Pool:
     """Gives every utterance that can go on its next frame."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    def __init__(self, clock: Clock, meter: Meter | None = None) -> None:
+        self._clock, self._meter = clock, meter or Meter()
 
     def turn(self, utterances: Sequence[LocalUtterance]) -> bool:
         """One turn for all; answers whether anything was done."""
@@ -45,17 +46,17 @@ class Pool:
         for name, module in voice.family.modules.items():
             here = [(one, want.inputs) for one, want in wants if want.module == name]
             for batch in _batches(here, module.most_rows):
-                for one, outputs, ms in self._run(module, voice.family.slots, batch):
+                for one, outputs, ms in self._run(name, module, voice.family.slots, batch):
                     _guarded(one, lambda one=one, outputs=outputs, ms=ms: one.took(outputs, ms))
         made = [(one, one.unvoiced) for one, _ in wants if not one.done and len(one.unvoiced)]
         for batch in _batches(made, voice.vocode.most_rows):
-            for one, samples, ms in self._run(voice.vocode, voice.vocode.slots, batch):
+            for one, samples, ms in self._run("vocode", voice.vocode, voice.vocode.slots, batch):
                 _guarded(one, lambda one=one, samples=samples, ms=ms: one.sounded(samples, ms))
         for one, _ in wants:
             _guarded(one, one.turned)
 
     def _run(
-        self, module: Module, slots: Any, batch: list[tuple[LocalUtterance, Any]]
+        self, name: str, module: Module, slots: Any, batch: list[tuple[LocalUtterance, Any]]
     ) -> Iterator[tuple[LocalUtterance, Any, float]]:
         """Run one batch; each row's result with its share of the time."""
         began_ms = self._clock.now_ms()
@@ -66,9 +67,11 @@ class Pool:
                 _fail(batch[0][0], error)
                 return
             for alone in batch:  # somebody else's mistake must not end this one
-                yield from self._run(module, slots, [alone])
+                yield from self._run(name, module, slots, [alone])
             return
-        share_ms = (self._clock.now_ms() - began_ms) / len(batch)
+        took_ms = self._clock.now_ms() - began_ms
+        self._meter.ran(batch[0][0].card.name, name, len(batch), took_ms)
+        share_ms = took_ms / len(batch)
         for (one, _), outputs in zip(batch, found, strict=True):
             yield one, outputs, share_ms
 

@@ -70,7 +70,8 @@ class LocalUtterance:
         self.provenance = provenance
         self.card: Card = voice.card
         self.voice, self.slots = voice, row.slots
-        self.done = False
+        self.done = self.failed = False
+        self.stalls, self.stalled_ms = 0, 0.0
         self._row, self._clock, self._wake = row, clock, wake
         self._lock = threading.RLock()
         self._words = WordStream(normalise)
@@ -223,6 +224,11 @@ class LocalUtterance:
             self._emit(event)
 
     @property
+    def samples(self) -> int:
+        """Samples made."""
+        return self._samples
+
+    @property
     def unvoiced(self) -> np.ndarray:
         """Frames of this turn that have no samples yet [k, ...]."""
         return np.zeros(0) if self._turn is None else self._turn.frames
@@ -243,10 +249,13 @@ class LocalUtterance:
     def fail(self, code: str, message: str) -> None:
         """End it badly."""
         if not self.done:
+            self.failed = True
             self._finish(ev.Failed(code=code, message=message))
 
     def _send_audio(self, pcm: np.ndarray) -> None:
         for wait in self._waits.made(len(pcm), self._samples, self._clock.now_ms()):
+            if wait.reason == "compute":
+                self.stalls, self.stalled_ms = self.stalls + 1, self.stalled_ms + wait.duration_ms
             self._emit(wait)
         self._emit(ev.Audio(sample=self._samples, pcm=pcm))
         self._samples += len(pcm)

@@ -91,10 +91,14 @@ def _arrivals(events: Sequence[ev.Event]) -> dict[int, float]:
 
 
 def percentiles(values: Sequence[float | None], points: Sequence[int] = (50, 95)) -> dict[str, float]:
-    """``{"p50": ..., "p95": ..., "n": ...}`` of the values that are there."""
+    """``{"p50": ..., "p95": ..., "iqr": ..., "n": ...}`` of the values that are there.
+
+    ``iqr`` is the range between the quartiles, which says how steady they are.
+    """
     there = [value for value in values if value is not None]
     out = {f"p{point}": float(np.percentile(there, point)) if there else float("nan") for point in points}
-    return out | {"n": len(there)}
+    low, high = np.percentile(there, (25, 75)) if there else (np.nan, np.nan)
+    return out | {"iqr": float(high - low), "n": len(there)}
 
 
 STEPS = (("t1", "t0"), ("t2", "t0"), ("t5", "t0"), ("t2", "t0a"), ("t5", "t0a"))

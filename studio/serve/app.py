@@ -7,6 +7,7 @@ from fastapi import FastAPI, WebSocket
 from fastapi.responses import FileResponse, Response
 
 import studio
+from studio.core.load import TellsLoad
 from studio.core.ports import Engine
 from studio.mos.service import Listening
 from studio.serve import protocol as wire
@@ -14,6 +15,7 @@ from studio.serve.door.bodies import BoundedBodies
 from studio.serve.door.guard import Guard
 from studio.serve.door.headers import SafeHeaders
 from studio.serve.door.key import Keyed
+from studio.serve.metrics import add_metrics
 from studio.serve.mos import add_listening
 from studio.serve.mos_live import add_live
 from studio.serve.refusals import PRIVATE, add_refusals
@@ -48,6 +50,8 @@ def create_app(
     app = guarded_app(settings)
     _add_socket(app, engine, shelf, settings)
     _add_facts(app, engine)
+    if isinstance(engine, TellsLoad):
+        add_metrics(app, engine)
     _add_traces(app, shelf)
     if listening is not None:
         door = add_listening(app, listening, shelf)

@@ -16,6 +16,7 @@ from gradio import themes
 from gradio.routes import App as GradioApp
 from starlette.routing import Mount
 
+from studio.core.load import TellsLoad
 from studio.core.ports import Engine
 from studio.mos.analysis.snapshots import Snapshots
 from studio.mos.service import Listening
@@ -26,7 +27,7 @@ from studio.ui.gradio_routes import OpenRoutes, open_routes
 from studio.ui.gradio_sessions import Sessions, bound
 from studio.ui.owner import Owner
 from studio.ui.page_policy import PagePolicy
-from studio.ui.pages import campaigns, live, rate, results
+from studio.ui.pages import campaigns, engine, live, rate, results
 
 TITLE = "Streaming-TTS Studio"
 _FIRST = "Live"
@@ -84,6 +85,8 @@ def pages(context: Context) -> list[Page]:
     if (owner := context.owner) is not None:
         found.append(Page("Listening tests", "campaigns", lambda: campaigns.build(owner)))
         found.append(Page("Results", "results", lambda: results.build(owner)))
+    if isinstance(told := context.engine, TellsLoad):
+        found.append(Page("Engine", "engine", lambda: engine.build(told)))
     return found
 
 
@@ -105,10 +108,10 @@ def _titles(blocks: gr.Blocks) -> str:
     return _TITLE_JS.replace("NAMES", json.dumps(names))
 
 
-def build(engine: Engine, settings: ServeSettings, listening: Listening | None = None) -> gr.Blocks:
+def build(speaker: Engine, settings: ServeSettings, listening: Listening | None = None) -> gr.Blocks:
     """The whole app; pages after the first have an address of their own."""
     owner = None if listening is None else Owner(listening, Snapshots(listening.store))
-    first, *others = every = pages(Context(engine, settings, owner))
+    first, *others = every = pages(Context(speaker, settings, owner))
     with gr.Blocks(title=TITLE, analytics_enabled=False, fill_width=True) as blocks:
         bound(blocks)
         _masthead(first, every)

@@ -24,11 +24,12 @@ from studio.settings import ServeSettings
 from studio.ui.app import mount
 
 NOTHING = "there is nothing here\n"
-PAGES = {"", "campaigns", "results", "rate"}
+PAGES = {"", "campaigns", "results", "engine", "rate"}
 # What anyone may fetch, and what wants a token of a rater's or the owner's. A new route fails until it is here.
 FOR_ANYONE = {
     ("GET", "/health"),
     ("GET", "/api/voices"),
+    ("GET", "/metrics"),
     ("GET", "/traces/{token}.trace"),  # the token is the key
     ("GET", "/traces/{token}.wav"),
     ("GET", "/mos/greet"),  # wants a signed link

@@ -184,7 +184,7 @@ def test_downloads_are_whole(enter: Callable[..., Any], tmp_path: Path, button: 
 
 def test_the_navigation_leaves_the_raters_page_out(site: Site, enter: Callable[..., Any]) -> None:
     page = enter("campaigns")
-    assert page.locator(".masthead nav a").all_text_contents() == ["Live", "Listening tests", "Results"]
+    assert page.locator(".masthead nav a").all_text_contents() == ["Live", "Listening tests", "Results", "Engine"]
     assert page.locator(".masthead nav a[aria-current]").text_content() == "Listening tests"
     assert not re.search(r'href="[^"]*/rate[?"]', site.get("campaigns"))
 

@@ -8,7 +8,7 @@ import pytest
 from ui.conftest import Server
 from ui.rate_page import RatePage
 
-PAGES = {"": "Live", "campaigns": "Listening tests", "results": "Results", "rate": "Listening test"}
+PAGES = {"": "Live", "campaigns": "Listening tests", "results": "Results", "engine": "Engine", "rate": "Listening test"}
 
 
 @pytest.fixture(scope="module")

@@ -27,15 +27,20 @@ class SpeakStreamFamily:
     slots_per_row = 1
 
     def __init__(
-        self, net: SpeakStream, places: int, device: torch.device, number_format: NumberFormat = "float32"
+        self,
+        net: SpeakStream,
+        places: int,
+        device: torch.device,
+        number_format: NumberFormat = "float32",
+        capacity_tokens: int = CAPACITY_TOKENS,
     ) -> None:
         self.net = net.eval()
         step = SpeakStreamStep(net, number_format)
         sizes, c = net.decoder.config, net.config
-        memory = KeyValueSlots(sizes.layers, places, sizes.heads, CAPACITY_TOKENS, sizes.head_width, device=device)
+        memory = KeyValueSlots(sizes.layers, places, sizes.heads, capacity_tokens, sizes.head_width, device=device)
         self.slots = SpeakStreamSlots(memory, places, device)
         self.modules: Mapping[str, Module] = {"prefill": PrefillModule(step), "decode": DecodeModule(step)}
-        self._limits = Limits(c.context_frames, c.kept_frames, c.longest_word_frames, CAPACITY_TOKENS)
+        self._limits = Limits(c.context_frames, c.kept_frames, c.longest_word_frames, capacity_tokens)
         self._silence = net.silence.cpu().numpy()
 
     @staticmethod

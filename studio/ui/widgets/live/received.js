@@ -1,5 +1,8 @@
 // What the page does about each message of the Worker's, and about some events of the server's.
 
+const SLOW =
+  "This server makes speech more slowly than it is heard. Every word is held back until it is whole, so there are pauses between words.";
+
 export const RECEIVED = {
   hello(page, m) {
     page.settings.offer(m.voices);
@@ -45,6 +48,10 @@ export const RECEIVED = {
   },
   cutoff: (page, m) => (page.hasRest = m.hasRest),
   cleared: (page) => page.cleared(),
+  slow(page, m) {
+    if (m.isSlow) page.status.offer("warn", SLOW, "slow");
+    else page.status.drop("slow");
+  },
   held: (page, m) => page.caption.setHeld(m.text),
   trace: (page, m) => page.play?.id === m.utterance && page.links(m),
   note: (page, m) => page.status.note(m.code),

@@ -37,6 +37,11 @@ export class Status {
     if (level === "info") this.timer = setTimeout(() => this.clear(), SHOWN_MS);
   }
 
+  /** Show a message where nothing of weight stands. */
+  offer(level, text, about) {
+    if (!this.line.textContent || this.line.dataset.level === "info") this.say(level, text, about);
+  }
+
   note(code) {
     this.say("info", NOTES[code], code);
   }

@@ -5,6 +5,8 @@ const FIRST_PREBUFFER_S = 0.03; // a frame and a little: a server at twice real 
 const REBUFFER_S = 0.06; // after a wait nobody counts the milliseconds, and a second gap at once would be heard
 const LONGEST_HOLD_S = 0.12;
 const MORE_S = 0.02;
+const SLOW_HOLD_S = 0.5; // where the computer cannot keep up: fewer and longer pauses
+const LONGEST_WITHHELD_S = 1.2; // well within the credit, or nothing more would come
 
 export class Feed {
   /** `on` has report(state), resumed(sample, gap), audible(state), done(state), stopped(state), begun(play), fault(message). */
@@ -17,6 +19,8 @@ export class Feed {
     this.prebufferS = FIRST_PREBUFFER_S;
     this.rebufferS = REBUFFER_S;
     this.read = 0;
+    this.isWhole = false;
+    this.withheld = [];
   }
 
   connect(port, rateHz) {
@@ -36,26 +40,52 @@ export class Feed {
     this.play++;
     this.read = 0;
     this.replaying = null;
-    this.queue = [];
+    this.queue = this.withheld = [];
     this.post({ type: "begin", gaps, prebuffer: this.samples(this.prebufferS), rebuffer: this.samples(this.rebufferS) });
     this.on.begun(this.play);
   }
 
   packet(p, mark) {
+    if (!this.isWhole) return this.pass(p, mark);
+    this.withheld.push([p, mark]);
+    const first = this.withheld[0][0].first;
+    if (p.first + p.pcm.length - first > this.samples(LONGEST_WITHHELD_S)) this.release();
+    return undefined;
+  }
+
+  /** Whether words are held back until they are complete, so that pauses fall between them. */
+  keepWhole(isWhole) {
+    this.isWhole = isWhole;
+    if (!isWhole) this.release();
+    this.prebufferS = isWhole ? SLOW_HOLD_S : FIRST_PREBUFFER_S;
+    this.rebufferS = isWhole ? SLOW_HOLD_S : REBUFFER_S;
+    this.post({ type: "rebuffer", samples: this.samples(this.rebufferS) });
+  }
+
+  /** What was held back may be heard up to a sample. */
+  release(until = Infinity) {
+    while (this.withheld.length && this.withheld[0][0].first < until) this.pass(...this.withheld.shift());
+  }
+
+  pass(p, mark) {
     this.post({ type: "pcm", first: p.first, buffer: p.buffer, offset: p.offset, mark }, [p.buffer]);
   }
 
   final() {
+    this.release();
     this.post({ type: "final" });
   }
 
   cut(sample) {
+    this.release(sample); // the player drops what goes beyond
+    this.withheld = [];
     this.post({ type: "cut", sample });
   }
 
   /** Fade out and stop; `atOnce` where the context stands still and no fade could be heard. */
   stop(atOnce) {
     this.replaying = null;
+    this.withheld = [];
     this.post({ type: "stop", atOnce });
   }
 
@@ -94,6 +124,7 @@ export class Feed {
 
   /** An underrun that was nobody's wait for text: hold a little more back before the next start. */
   holdMore() {
+    if (this.isWhole) return;
     this.prebufferS = Math.min(LONGEST_HOLD_S, this.prebufferS + MORE_S);
     this.rebufferS = Math.min(LONGEST_HOLD_S, this.rebufferS + MORE_S);
     this.post({ type: "rebuffer", samples: this.samples(this.rebufferS) });

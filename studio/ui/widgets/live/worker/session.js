@@ -14,6 +14,9 @@ const CREDIT_MS = 2000;
 const IDLE_END_MS = 30000; // a place is given back when nothing was typed for so long
 const FIGURES_MS = 100;
 const EXPLAIN_MS = 150; // the server's word for a wait may come after the sound
+const TOO_SLOW = 1.05; // time in which speech is made, over the time it lasts
+const FAST_ENOUGH = 0.85;
+const JUDGED_MS = 1000; // of sound, before a server is called slow
 
 export class Session {
   constructor(url, post) {
@@ -29,6 +32,7 @@ export class Session {
     this.rateHz = 24000;
     this.endsNext = false; // the text that waits to be opened is complete
     this.latencyMs = this.replayFrom = 0;
+    this.isSlow = false; // the server cannot keep up with a listener
     this.feed = new Feed(this);
     this.socket = new Socket(url, this);
     setInterval(() => this.beat(), FIGURES_MS);
@@ -59,6 +63,7 @@ export class Session {
     u.event(m);
     this.outbox.add(m);
     if (m.type === "revised") this.feed.cut(m.from_sample);
+    if (m.type === "word_end") this.feed.release(m.sample);
     if (m.type === "ended" || m.type === "failed") this.serverEnded(m);
     return undefined;
   }
@@ -71,6 +76,14 @@ export class Session {
     const columns = u.spectrum.push(p.pcm);
     if (columns.length) this.outbox.add({ type: "columns", data: columns });
     this.feed.packet(p, mark);
+    if (!this.isSlow && u.pace.audioMs > JUDGED_MS && u.slowness > TOO_SLOW) this.slow(true);
+  }
+
+  /** Keep words whole while speech is made slower than it is heard, and say so. */
+  slow(isSlow) {
+    this.isSlow = isSlow;
+    this.feed.keepWhole(isSlow);
+    this.post({ type: "slow", isSlow });
   }
 
   refused(m) {
@@ -301,6 +314,7 @@ export class Session {
     u.asked = mode === "old" ? this.live.asked : structuredClone(this.settings);
     this.turn("open"); // first: a page that is still idle would take the new sound for heard out
     this.feed.begin();
+    if (this.isSlow) this.post({ type: "slow", isSlow: true }); // as before
     this.say({ type: "open", source, credit_ms: CREDIT_MS, ...u.asked });
     return u;
   }
@@ -327,6 +341,7 @@ export class Session {
     this.outbox.flush();
     const u = this.current;
     if (u) u.bufferedMs = 0;
+    if (this.isSlow && u?.slowness < FAST_ENOUGH) this.slow(false);
     if (this.phase !== "replay" && u) this.last = u;
     this.figures();
     this.current = null;

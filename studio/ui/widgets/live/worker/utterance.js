@@ -8,6 +8,7 @@ const LEVEL_WINDOW_S = 0.005;
 const AUDIBLE_DB = -56; // 30 dB under the nominal active speech level of -26 dBFS
 const ONE_MOMENT_MS = 30;
 const NEAR_S = 0.03;
+const PACED_MS = 400; // of sound, before its pace is told
 const STALL_REASONS = ["compute", "network"];
 
 export class Utterance {
@@ -100,13 +101,18 @@ export class Utterance {
     return cut ? cut.from : (this.words.at(-1)?.to ?? 0);
   }
 
+  /** Time in which speech came while the voice waited for nobody, over the time that it lasts; NaN while too little has come. */
+  get slowness() {
+    return this.pace.audioMs > PACED_MS ? this.pace.wallMs / this.pace.audioMs : NaN;
+  }
+
   /** The figures shown on the page, milliseconds but for `rtf`. */
   figures() {
     const f = this.first;
     const credit = this.serverWaits.filter((w) => w.reason === "credit");
     const ready = f.keyMs > 0 && f.audibleMs > 0;
     const audioMs = (this.samples * 1000) / this.rateHz;
-    let rtf = this.pace.audioMs > 400 ? this.pace.wallMs / this.pace.audioMs : null;
+    let rtf = Number.isNaN(this.slowness) ? null : this.slowness;
     if (this.computeMs !== null && audioMs > 0) rtf = this.computeMs / audioMs;
     return {
       id: this.id,

@@ -1,0 +1,212 @@
+"""Paper 004's experiment: queries at a rate, each a whole text with unlimited credit; how late its first sound comes.
+
+Times are the engine's own, counted from the moment a query was due, so that a query that had to wait for its turn to be
+sent counts too. Events are read when an utterance is over: reading them all the while would be the reader's load.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from rich.progress import Progress
+
+from studio.bench.speed.histogram import batches, show_batches
+from studio.bench.speed.material import MEANS_S, Arrivals, seconds_per_char, texts_of
+from studio.bench.speed.subject import Subject
+from studio.bench.speed.typists import show as show_typists
+from studio.core import events as ev
+from studio.core.errors import BadOption, Busy
+from studio.core.ports import SpeakRequest
+from studio.engine.loop import LocalEngine
+from studio.engine.utterance import LocalUtterance
+from studio.measure.latency import percentiles
+from studio.measure.report import print_table
+
+CHUNK_MS = 372.0  # paper 004's first chunk: 32 frames of its mels
+_OPENERS = 32
+_POINTS = (50, 95, 99)
+_LONGEST_S = 120.0  # after the last query
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadSetting:
+    """What to measure.
+
+    Attributes:
+        rates: queries a second, a run each.
+        kinds: of texts, see ``material.MEANS_S``.
+        arrivals: ``fixed`` and ``poisson``.
+        seconds: of one run's arrivals (200 in the paper).
+        places: utterances at once; whoever comes then is refused.
+        lines: texts that queries are made of.
+    """
+
+    subject: Subject
+    lines: Sequence[str]
+    rates: Sequence[float] = (10, 30, 60, 70, 100)
+    kinds: Sequence[str] = ("mixed",)
+    arrivals: Sequence[str] = ("fixed", "poisson")
+    seconds: float = 200.0
+    places: int = 64
+    seed: int = 0
+    quiet: bool = False
+
+
+@dataclass(frozen=True)
+class _Query:
+    """What one query met, ms since it was due; None where it was refused."""
+
+    first_pcm_ms: float | None = None
+    first_chunk_ms: float | None = None
+    last_ms: float | None = None
+    audio_ms: float = 0.0
+    stalled: bool = False
+    failed: bool = False
+
+
+def bench_queries(setting: LoadSetting) -> dict[str, Any]:
+    """One row for each kind of text, way of arriving and rate.
+
+    Raises:
+        BadOption: a kind of texts or of arrivals is unknown.
+    """
+    for given, known in ((setting.kinds, [*MEANS_S]), (setting.arrivals, ["fixed", "poisson"])):
+        if unknown := [one for one in given if one not in known]:
+            raise BadOption(f"there is no {unknown[0]!r}", f"choose {', '.join(known)}")
+    rows: list[dict[str, Any]] = []
+    with Progress(disable=setting.quiet, transient=True) as progress:
+        runs = [(k, a, r) for k in setting.kinds for a in setting.arrivals for r in setting.rates]
+        bar = progress.add_task("queries", total=len(runs))
+        for kind, arrivals, rate in runs:
+            rows.append(_run(setting, kind, Arrivals(arrivals, rate, setting.seconds, setting.seed)))
+            progress.advance(bar)
+    return {"seconds": setting.seconds, "places": setting.places, "runs": rows}
+
+
+def _run(setting: LoadSetting, kind: str, arrivals: Arrivals) -> dict[str, Any]:
+    engine = setting.subject.engine(setting.places)
+    try:
+        s_per_char = seconds_per_char(engine, setting.lines)  # and a warm engine
+        due_s = arrivals.times_s()
+        texts = texts_of(kind, len(due_s), s_per_char, setting.lines, setting.seed)
+        before = engine.load()
+        found, took_s = _ask(engine, due_s, texts)
+        load = engine.load()
+    finally:
+        engine.close()
+    there = [one for one in found if one.last_ms is not None]
+    audio_ms = sum(one.audio_ms for one in there)
+    return {
+        "kind": kind,
+        "arrivals": arrivals.kind,
+        "per_s": arrivals.per_s,
+        "queries": len(found),
+        "refused": sum(one.last_ms is None and not one.failed for one in found),
+        "failed": sum(one.failed for one in found),
+        "stalled": sum(one.stalled for one in there),
+        "speech_s": audio_ms / max(1, len(there)) / 1000.0,
+        "first_pcm_ms": _summed([one.first_pcm_ms for one in there]),
+        "first_372_ms": _summed([one.first_chunk_ms for one in there]),
+        "last_ms": _summed([one.last_ms for one in there]),
+        "rtf": sum(one.last_ms or 0.0 for one in there) / audio_ms if audio_ms else float("nan"),
+        "x_real_time": audio_ms / 1000.0 / took_s,
+        "modules": batches(load, before),
+    }
+
+
+def _summed(values: Sequence[float | None]) -> dict[str, float]:
+    there = [value for value in values if value is not None]
+    return percentiles(there, _POINTS) | {"mean": float(np.mean(there)) if there else float("nan")}
+
+
+def _ask(engine: LocalEngine, due_s: Sequence[float], texts: Sequence[str]) -> tuple[list[_Query], float]:
+    """Send every query at its time; what each met, and how long all took."""
+    asked: list[Future[tuple[float, LocalUtterance] | None]] = []
+    began_s = time.perf_counter()
+
+    def send(due: float, text: str) -> tuple[float, LocalUtterance] | None:
+        try:
+            utterance = engine.open(SpeakRequest())
+        except Busy:
+            return None
+        late_ms = 1000.0 * (time.perf_counter() - began_s - due)
+        utterance.push_text(text)
+        utterance.end()
+        return late_ms, utterance
+
+    with ThreadPoolExecutor(_OPENERS) as openers:
+        for due, text in zip(due_s, texts, strict=True):
+            time.sleep(max(0.0, began_s + due - time.perf_counter()))
+            asked.append(openers.submit(send, due, text))
+        opened = [one.result() for one in asked]
+    until_s = time.perf_counter() + _LONGEST_S
+    for one in opened:
+        while one is not None and not one[1].done and time.perf_counter() < until_s:
+            time.sleep(0.01)
+    took_s = time.perf_counter() - began_s
+    return [_Query() if one is None else _met(*one) for one in opened], took_s
+
+
+def _met(late_ms: float, utterance: LocalUtterance) -> _Query:
+    """Read an utterance's events: what had not ended until now is broken off and counts as failed."""
+    utterance.cancel()
+    events = [*utterance.events()]
+    sound = [one for one in events if isinstance(one, ev.Audio)]
+    rate_hz = utterance.card.sample_rate_hz
+    whole = isinstance(events[-1], ev.Ended) and not any(isinstance(one, ev.Cancelled) for one in events)
+    if not whole or not sound:
+        return _Query(failed=True)
+    total = sound[-1].sample + len(sound[-1].pcm)
+    chunk = min(total, round(CHUNK_MS * rate_hz / 1000.0))
+    at_chunk = next(one for one in sound if one.sample + len(one.pcm) >= chunk)
+    return _Query(
+        first_pcm_ms=late_ms + sound[0].t_ms,
+        first_chunk_ms=late_ms + at_chunk.t_ms,
+        last_ms=late_ms + events[-1].t_ms,
+        audio_ms=1000.0 * total / rate_hz,
+        stalled=any(isinstance(one, ev.Wait) and one.reason == "compute" for one in events),
+    )
+
+
+def held(runs: Sequence[Mapping[str, Any]], kind: str, arrivals: str) -> float | None:
+    """The highest rate at which nobody was refused, failed or had to wait in mid-speech; None where no run was so."""
+    mine = [run for run in runs if (run["kind"], run["arrivals"]) == (kind, arrivals)]
+    fine = [run["per_s"] for run in mine if not (run["refused"] or run["failed"] or run["stalled"])]
+    return max(fine, default=None)
+
+
+def show(out: Mapping[str, Any]) -> None:
+    """Print the figures, fresh or read back from bench/results."""
+    rows = [
+        [
+            f"{run['kind']} ({run['speech_s']:.2f} s), {run['arrivals']}",
+            run["per_s"],
+            *(_ms(run["first_pcm_ms"], "mean", "p99")),
+            *(_ms(run["first_372_ms"], "mean", "p99")),
+            *(_ms(run["last_ms"], "mean", "p99")),
+            run["rtf"],
+            f"{run['refused']}/{run['failed']}/{run['stalled']}",
+        ]
+        for run in out["runs"]
+    ]
+    measured = ("FCL", "p99", "FCL 372", "p99", "LCL", "p99", "LCL/speech")
+    columns = ("texts", "queries/s", *measured, "refused/failed/stalled")
+    note = "ms since a query was due. FCL: to the first sample; FCL 372: to the first 372 ms of sound, as paper 004"
+    title = f"Queries of {out['voice']} ({out['weights']} weights), {out['seconds']:g} s a run, {out['places']} places"
+    print_table(title, columns, rows, note)
+    for run in out["runs"][-1:]:
+        show_batches(run["modules"], f"Batches at {run['per_s']:g} queries a second, {run['arrivals']}")
+
+
+def show_all(out: Mapping[str, Any]) -> None:
+    """Print what ``studio bench load`` found: typists, and queries where they were asked for."""
+    show_typists(out)
+    if "queries" in out:
+        show({**out, **out["queries"]})
+
+
+def _ms(summary: Mapping[str, float | None], *names: str) -> list[object]:
+    return [None if summary[name] is None else f"{summary[name]:.0f}" for name in names]

@@ -1,0 +1,234 @@
+"""Time of a step over batch and context, beside the least that this machine's memory allows.
+
+A step must read every weight once and each row's keys and values once: those bytes over the bandwidth that a copy
+reaches in the same run are the floor.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, is_dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from rich.progress import Progress
+
+from studio.bench.speed.generate import Stock, stock_loop
+from studio.bench.speed.subject import Subject
+from studio.core.errors import BadOption
+from studio.core.options import default_options
+from studio.engine.families.base import Row
+from studio.engine.nets.products import Product
+from studio.engine.slots import KeyValueSlots
+from studio.engine.voices import Voice
+from studio.measure.latency import percentiles
+from studio.measure.report import print_table
+
+_COPIED_BYTES = 256 * 2**20  # far more than a cache holds
+_COPIES = 7
+_WORDS = "several ordinary words that a voice may speak for a while without coming to an end".split()
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepSetting:
+    """What to measure.
+
+    Attributes:
+        rows: batch sizes.
+        contexts: tokens that every row holds.
+        steps: timed, after ``warm`` that are not.
+        stock: also time a stock generate loop of the same decoder, where transformers is installed.
+    """
+
+    subject: Subject
+    rows: Sequence[int] = (1, 2, 4, 8)
+    contexts: Sequence[int] = (100, 500)
+    steps: int = 40
+    warm: int = 8
+    stock: bool = True
+    quiet: bool = False
+
+
+def bench_step(setting: StepSetting) -> dict[str, Any]:
+    """A row for each context and batch size, the machine's bandwidth, and what a stock loop takes.
+
+    Raises:
+        BadOption: the family's first module does not take frames, so that no context can be made.
+    """
+    torch.set_num_threads(setting.subject.threads)
+    with Progress(disable=setting.quiet, transient=True) as progress, torch.inference_mode():
+        bar = progress.add_task("steps", total=len(setting.contexts) * len(setting.rows) + 1)
+        voice = setting.subject.loaded(max(setting.rows))
+        bandwidth = copy_bandwidth(voice.device)
+        runs = []
+        for context in setting.contexts:
+            for rows in setting.rows:
+                runs.append(_timed(voice, rows, context, setting) | {"bytes_per_s": bandwidth})
+                progress.advance(bar)
+        stock = stock_loop(Stock.of(voice), setting.contexts, setting.steps) if setting.stock else None
+        progress.advance(bar)
+    told = [_told(run) for run in runs]
+    return {"bandwidth_gb_s": bandwidth / 1e9, "steps": setting.steps, "runs": told, "stock": stock}
+
+
+def copy_bandwidth(device: torch.device) -> float:
+    """Bytes a second that a copy of memory reaches, reading and writing counted, the best of a few."""
+    source = torch.ones(_COPIED_BYTES, dtype=torch.uint8, device=device)
+    target = torch.empty_like(source)
+    best_s = min(_seconds(lambda: target.copy_(source), device) for _ in range(_COPIES))
+    return 2.0 * _COPIED_BYTES / best_s
+
+
+def _seconds(work: Callable[[], object], device: torch.device) -> float:
+    _settle(device)
+    began_s = time.perf_counter()
+    work()
+    _settle(device)
+    return time.perf_counter() - began_s
+
+
+def _settle(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def _timed(voice: Voice, rows: int, context: int, setting: StepSetting) -> dict[str, Any]:
+    opened = [_at_context(voice, context, seed) for seed in range(rows)]
+    slots = [row.slots for row in opened]
+    module_name, inputs = _next(opened)
+    module, device = voice.family.modules[module_name], voice.device
+    vocode, frames = voice.vocode, [np.zeros((1, *_frame(voice).shape), _frame(voice).dtype)] * rows
+    decode_ms, vocode_ms = [], []
+    for _ in range(setting.warm + setting.steps):
+        decode_ms.append(1000.0 * _seconds(lambda: _in_batches(module, voice.family.slots, slots, inputs), device))
+        vocode_ms.append(1000.0 * _seconds(lambda: _in_batches(vocode, vocode.slots, slots, frames), device))
+    for row in opened:
+        voice.release(row)
+    keys = _keys_and_values(voice.family.slots)
+    per_token = sum(2 * one.shape[1] * one.shape[3] * one.element_size() for one in keys.keys)
+    return {
+        "rows": rows,
+        "context": context,
+        "module": module_name,
+        "decode_ms": percentiles(decode_ms[setting.warm :]),
+        "vocode_ms": percentiles(vocode_ms[setting.warm :]),
+        "decode_bytes": weight_bytes(module) + rows * context * per_token,
+        "vocode_bytes": weight_bytes(vocode.vocoder),
+    }
+
+
+def _told(run: Mapping[str, Any]) -> dict[str, Any]:
+    """A run with its floors, and how near it comes to them."""
+    found = dict(run)
+    bandwidth = found.pop("bytes_per_s")
+    for name in ("decode", "vocode"):
+        floor_ms = 1000.0 * found[f"{name}_bytes"] / bandwidth
+        found[f"{name}_floor_ms"] = floor_ms
+        found[f"{name}_of_bandwidth"] = floor_ms / found[f"{name}_ms"]["p50"]
+    return found
+
+
+def _in_batches(module: Any, memory: Any, slots: Sequence[tuple[int, ...]], inputs: Sequence[Any]) -> None:
+    """As the pool runs it."""
+    for first in range(0, len(slots), module.most_rows):
+        last = first + module.most_rows
+        module.run(memory, slots[first:last], inputs[first:last])
+
+
+def _at_context(voice: Voice, context: int, seed: int) -> Row:
+    """A row whose slot holds so many tokens: its first wanted run, with as many frames as are missing."""
+    row = voice.open(seed % len(voice.card.speakers), default_options(voice.card.options), voice.card.temperature, seed)
+    row.commit(_WORDS)
+    want = row.want()
+    assert want is not None, "there are words enough"
+    frames = getattr(want.inputs, "frames", None)
+    if not is_dataclass(want.inputs) or frames is None or not hasattr(want.inputs, "tokens"):
+        raise BadOption(f"the step of {voice.card.family} cannot be timed at a context", "take a voice of speakstream")
+    missing = max(0, context - (want.inputs.tokens - len(frames)))
+    inputs = replace(want.inputs, frames=np.resize(_frame(voice), (missing, *_frame(voice).shape)))  # pyright: ignore
+    (found,) = voice.family.modules[want.module].run(voice.family.slots, [row.slots], [inputs])
+    row.took(found)
+    return row
+
+
+def _frame(voice: Voice) -> np.ndarray:
+    return voice.family.prompt(0)[0]
+
+
+def _next(rows: Sequence[Row]) -> tuple[str, list[Any]]:
+    """What the rows want after their first run: the same module, whose inputs are in the slots."""
+    wants = [row.want() for row in rows]
+    found = {want.module for want in wants if want is not None}
+    assert len(found) == 1 and None not in wants, "rows that begin alike go on alike"
+    return found.pop(), [want.inputs for want in wants if want is not None]
+
+
+def weight_bytes(net: Any) -> int:
+    """Bytes of the weights that a run reads: of every product, and of a plain net all its parameters."""
+    products = [*_found(net, Product, set())]
+    held = {id(product) for product in products}
+    total = sum(t.numel() * t.element_size() for product in products for t in product.buffers())
+    if isinstance(net, torch.nn.Module):
+        inside = {id(p) for module in net.modules() if id(module) in held for p in module.parameters()}
+        total += sum(p.numel() * p.element_size() for p in net.parameters() if id(p) not in inside)
+    return total
+
+
+def _keys_and_values(slots: Any) -> KeyValueSlots:
+    found = next(_found(slots, KeyValueSlots, set()), None)
+    if found is None:
+        raise BadOption("this family keeps no keys and values", "take a voice of speakstream")
+    return found
+
+
+def _found(tree: Any, kind: type, seen: set[int]) -> Iterator[Any]:
+    """Every object of a kind within others of this program's."""
+    if isinstance(tree, Mapping):
+        tree = [*tree.values()]
+    if isinstance(tree, list | tuple):
+        for one in tree:
+            yield from _found(one, kind, seen)
+    elif id(tree) not in seen and type(tree).__module__.startswith(("studio.", "torch.nn")):
+        seen.add(id(tree))
+        if isinstance(tree, kind):
+            yield tree
+        else:
+            yield from _found([*vars(tree).values()], kind, seen)
+
+
+def show(out: Mapping[str, Any]) -> None:
+    """Print the figures, fresh or read back from bench/results."""
+    rows = [
+        [
+            f"{run['context']} tokens",
+            run["rows"],
+            *(f"{run['decode_ms'][point]:.2f}" for point in ("p50", "iqr")),
+            f"{run['decode_floor_ms']:.3f}",
+            f"{100 * run['decode_of_bandwidth']:.0f}%",
+            *(f"{run['vocode_ms'][point]:.2f}" for point in ("p50", "iqr")),
+            f"{run['decode_ms']['p50'] + run['vocode_ms']['p50']:.2f}",
+        ]
+        for run in out["runs"]
+    ]
+    columns = ("context", "rows", "decode", "IQR", "floor", "of bandwidth", "vocoder", "IQR", "both")
+    title = (
+        f"A step of {out['voice']} ({out['weights']} weights, {out['vocoder']}) on {out['device']}, "
+        f"{out['threads']} threads, ms; a copy reaches {out['bandwidth_gb_s']:.1f} GB/s"
+    )
+    print_table(title, columns, rows, "floor: weights once and each row's keys and values once, at that bandwidth")
+    _show_stock(out)
+
+
+def _show_stock(out: Mapping[str, Any]) -> None:
+    stock = out["stock"]
+    if not stock or "left_out" in stock:
+        return
+    ours = {run["context"]: run["decode_ms"]["p50"] for run in out["runs"] if run["rows"] == 1}
+    rows = []
+    for one in stock["runs"]:
+        if mine := ours.get(one["context"]):
+            times = [f"{mine:.2f}", f"{one['ms']:.2f}", f"{one['ms'] / mine:.1f}x"]
+            rows.append([f"{one['context']} tokens", *times])
+    about = f"transformers {stock['version']}, {stock['model']}, static cache"
+    title = f"The same decoder in a stock generate loop ({about})"
+    print_table(title, ("context", "ours, ms a frame", "stock, ms a token", "ratio"), rows, stock["note"])

@@ -1,0 +1,198 @@
+"""How many people can type and listen at once before one of them hears the computer pause.
+
+Each typist types words in a phase of their own, and listens by credit as the page does. The number is doubled until
+somebody hears a pause, then halved in between.
+"""
+
+import random
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import cycle, islice
+from typing import Any
+
+from rich.console import Console
+
+from studio.bench.speed.histogram import batches, show_batches
+from studio.bench.speed.subject import Subject
+from studio.core import events as ev
+from studio.core.ports import SpeakRequest
+from studio.engine.loop import LocalEngine
+from studio.engine.utterance import LocalUtterance
+from studio.measure.report import print_table
+
+HELD_BACK_MS = 30.0  # what the page's player holds back at first: a shorter pause is not heard
+CREDIT_S = 2.0  # as the page asks
+WARM_S = 1.5  # from the first key of the last one to come: not counted
+_TICK_S = 0.02
+_CHARACTERS_PER_WORD = 6  # how typing speed is counted
+
+
+@dataclass(frozen=True, kw_only=True)
+class TypistsSetting:
+    """What to measure.
+
+    Attributes:
+        wpm: typing speed, words of six characters a minute.
+        seconds: of one try.
+        most: typists of the largest try.
+        lines: what they type.
+    """
+
+    subject: Subject
+    lines: Sequence[str]
+    wpm: float = 60.0
+    seconds: float = 20.0
+    most: int = 64
+    seed: int = 0
+    quiet: bool = False
+
+
+@dataclass
+class _Typist:
+    """One who types and listens."""
+
+    utterance: LocalUtterance
+    words: Iterator[str]
+    next_s: float
+    played: float = 0.0
+    typed: int = field(default=0)
+
+
+def bench_typists(setting: TypistsSetting) -> dict[str, Any]:
+    """The largest number without a stall, every try, and the batches of the last one that went well."""
+    tries: dict[int, dict[str, Any]] = {}
+    console = Console(stderr=True, quiet=setting.quiet)
+
+    def fits(count: int) -> bool:
+        with console.status(f"{count} typists"):
+            tries[count] = _try(setting, count)
+        return not tries[count]["stalls"]
+
+    low, high = 0, 1
+    while high <= setting.most and fits(high):
+        low, high = high, 2 * high
+    high = min(high, setting.most + 1)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    found = {
+        "wpm": setting.wpm,
+        "seconds": setting.seconds,
+        "held_back_ms": HELD_BACK_MS,
+        "typists_without_stall": low,
+        "all_that_were_tried": low >= setting.most,
+        "tries": [tries[count] for count in sorted(tries)],
+    }
+    return found | {"modules": tries[low]["modules"] if low else []}
+
+
+def _try(setting: TypistsSetting, count: int) -> dict[str, Any]:
+    engine = setting.subject.engine(count)
+    try:
+        _warm(engine, setting.lines)
+        before = engine.load()
+        typists = _typing(engine, setting, count)
+        load = engine.load()
+        for one in typists:
+            one.utterance.cancel()
+        spoken = [(one, [*one.utterance.events()]) for one in typists]
+    finally:
+        engine.close()
+    heard = [_stalls_ms(events) for _, events in spoken]
+    return {
+        "typists": count,
+        "stalls": sum(len(one) for one in heard),
+        "stalled_typists": sum(bool(one) for one in heard),
+        "longest_ms": max((ms for one in heard for ms in one), default=0.0),
+        "failed": sum(isinstance(events[-1], ev.Failed) for _, events in spoken),
+        "words": sum(one.typed for one, _ in spoken),
+        "audio_s": sum(one.utterance.samples / one.utterance.card.sample_rate_hz for one, _ in spoken),
+        "modules": batches(load, before),
+    }
+
+
+def _warm(engine: LocalEngine, lines: Sequence[str]) -> None:
+    utterance = engine.open(SpeakRequest())
+    utterance.push_text(lines[0])
+    utterance.end()
+    for _ in utterance.events():
+        pass
+
+
+def _typing(engine: LocalEngine, setting: TypistsSetting, count: int) -> list[_Typist]:
+    """Everybody types and listens for so many seconds."""
+    draw = random.Random(f"typists {setting.seed} {count}")
+    words = " ".join(setting.lines).split()
+    typists: list[_Typist] = []
+    began_s = last_s = time.perf_counter()
+    until_s = began_s + WARM_S + setting.seconds
+    while (now_s := time.perf_counter()) < until_s:
+        if len(typists) < count and now_s >= began_s + WARM_S * len(typists) / count:
+            rate_hz = engine.cards()[0].sample_rate_hz
+            request = SpeakRequest(seed=len(typists), credit_samples=round(CREDIT_S * rate_hz))
+            at = draw.randrange(len(words))
+            typists.append(_Typist(engine.open(request), islice(cycle(words), at, None), now_s))
+        for one in typists:
+            _type(one, now_s, setting.wpm)
+            _listen(one, now_s - last_s)
+        last_s = now_s
+        time.sleep(_TICK_S)
+    return typists
+
+
+def _type(one: _Typist, now_s: float, wpm: float) -> None:
+    while now_s >= one.next_s and not one.utterance.done:
+        word = next(one.words) + " "
+        one.utterance.push_text(word)
+        one.typed += 1
+        one.next_s += 60.0 * len(word) / (wpm * _CHARACTERS_PER_WORD)
+
+
+def _listen(one: _Typist, passed_s: float) -> None:
+    rate_hz = one.utterance.card.sample_rate_hz
+    one.played = min(one.utterance.samples, one.played + passed_s * rate_hz)
+    one.utterance.grant(round(one.played + CREDIT_S * rate_hz))
+
+
+def _stalls_ms(events: Sequence[ev.Event]) -> list[float]:
+    """Pauses of the computer's that a listener hears, who holds ``HELD_BACK_MS`` back after each wait for text."""
+    found, spare_ms = list[float](), HELD_BACK_MS
+    counted = False
+    for one in events:
+        if isinstance(one, ev.Failed):
+            found.append(0.0)
+        if not isinstance(one, ev.Wait):
+            continue
+        counted = counted or one.t_ms >= 1000.0 * WARM_S
+        if one.reason == "text":
+            spare_ms = HELD_BACK_MS
+        elif one.reason == "compute" and counted:
+            late_ms = one.duration_ms - spare_ms
+            spare_ms = max(0.0, -late_ms)
+            if late_ms > 0:
+                found.append(late_ms)
+                spare_ms = HELD_BACK_MS
+    return found
+
+
+def answer(out: Mapping[str, Any]) -> str:
+    """The plain answer."""
+    count, wpm = out["typists_without_stall"], out["wpm"]
+    if not count:
+        return f"Not even one typist at {wpm:g} words a minute fits this machine without hearing it pause."
+    many = f"{count} live typists" if count > 1 else "1 live typist"
+    more = " (more were not tried)" if out["all_that_were_tried"] else ""
+    return f"{many} at {wpm:g} words a minute fit this machine{more}."
+
+
+def show(out: Mapping[str, Any]) -> None:
+    """Print the figures, fresh or read back from bench/results."""
+    rows = []
+    for one in out["tries"]:
+        counts = [str(one["typists"]), one["stalls"], one["stalled_typists"]]
+        rows.append([*counts, f"{one['longest_ms']:.0f}", f"{one['audio_s']:.0f}"])
+    title = f"{answer(out)} ({out['voice']}, {out['weights']} weights, {out['seconds']:g} s a try)"
+    print_table(title, ("typists", "stalls", "who heard one", "longest, ms", "speech, s"), rows)
+    if out["modules"]:
+        show_batches(out["modules"], f"Batches with {out['typists_without_stall']} typists")

@@ -1,0 +1,174 @@
+"""The benches of speed: what they count and how they decide, on tiny voices; no test asks how fast this machine is."""
+
+import json
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from needs import needs
+from tinyvoice import write_tiny_voice
+
+from studio.bench.speed import generate, load, step, typists
+from studio.bench.speed.histogram import batches
+from studio.bench.speed.material import MEANS_S, Arrivals, seconds_per_char, texts_of
+from studio.bench.speed.plots import plot_load
+from studio.bench.speed.subject import Subject, frames_of
+from studio.core import events as ev
+from studio.core.errors import BadOption
+from studio.core.load import EngineLoad, ModuleLoad
+from studio.core.ports import SpeakRequest
+from studio.measure.report import plain
+
+LINES = ["The rain stopped just before noon.", "My sister sold the old brown horse."]
+
+
+@pytest.fixture(scope="module")
+def subject(tmp_path_factory: pytest.TempPathFactory) -> Subject:
+    torch.set_num_threads(1)
+    root = tmp_path_factory.mktemp("voices")
+    write_tiny_voice(root)
+    return Subject(voices=root, device="cpu")
+
+
+def test_queries_meet_what_paper_004_asks(subject: Subject, capsys: pytest.CaptureFixture[str]) -> None:
+    setting = load.LoadSetting(
+        subject=subject, lines=LINES, rates=(4,), kinds=("short",), seconds=1.0, places=2, quiet=True
+    )
+    out = subject.about() | load.bench_queries(setting)
+    fixed, poisson = out["runs"]
+    assert fixed["queries"] == 4 and (fixed["arrivals"], poisson["arrivals"]) == ("fixed", "poisson")
+    for run in out["runs"]:
+        there = run["queries"] - run["refused"]
+        assert run["first_pcm_ms"]["n"] == there > 0 == run["failed"]
+        assert run["first_pcm_ms"]["mean"] <= run["first_372_ms"]["mean"] <= run["last_ms"]["mean"]
+        assert run["rtf"] == pytest.approx(run["last_ms"]["mean"] * there / (1000.0 * run["speech_s"] * there))
+        decode, vocode = (next(m for m in run["modules"] if m["module"] == name) for name in ("decode", "vocode"))
+        rows = sum(int(size) * it["runs"] for size, it in vocode["histogram"].items())
+        assert rows == pytest.approx(run["speech_s"] * there * 40.0), "a frame for every 25 ms"
+        assert decode["runs"] == sum(it["runs"] for it in decode["histogram"].values()) > 0
+    json.dumps(plain(out), allow_nan=False)
+    load.show(plain(out))
+    assert "FCL 372" in capsys.readouterr().out
+    with pytest.raises(BadOption, match="short, medium, long, mixed"):
+        load.bench_queries(replace(setting, kinds=("tiny",)))
+
+
+def test_a_rate_is_held_when_nobody_was_refused_or_had_to_wait() -> None:
+    run = {"kind": "mixed", "arrivals": "fixed", "refused": 0, "failed": 0, "stalled": 0}
+    runs = [run | {"per_s": 10}, run | {"per_s": 30}, run | {"per_s": 60, "stalled": 1}]
+    assert load.held(runs, "mixed", "fixed") == 30
+    assert load.held(runs, "mixed", "poisson") is None
+
+
+@pytest.mark.parametrize("kind", [*MEANS_S])
+def test_texts_last_as_long_as_the_papers(kind: str) -> None:
+    s_per_char = 0.06
+    texts = texts_of(kind, 400, s_per_char, LINES)
+    assert np.mean([len(text) * s_per_char for text in texts]) == pytest.approx(MEANS_S[kind], rel=0.05)
+    assert texts == texts_of(kind, 400, s_per_char, LINES)
+
+
+def test_arrivals_are_even_or_poisson() -> None:
+    assert Arrivals("fixed", 4, 1.0).times_s() == [0.0, 0.25, 0.5, 0.75]
+    gaps = np.diff(Arrivals("poisson", 50, 200.0).times_s())
+    assert gaps.mean() == pytest.approx(0.02, rel=0.05) and gaps.std() == pytest.approx(0.02, rel=0.05)
+
+
+def test_typists_are_doubled_then_halved(
+    subject: Subject, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tried: list[int] = []
+
+    def fake(setting: typists.TypistsSetting, count: int) -> dict:
+        tried.append(count)
+        batch = {"module": "decode", "runs": 3, "mean_rows": 1.0, "ms_per_run": 2.0, "histogram": {"1": {"runs": 3}}}
+        common = {"failed": 0, "words": 9, "audio_s": 3.0, "longest_ms": 0.0, "modules": [batch]}
+        return common | {"typists": count, "stalls": max(0, count - 11), "stalled_typists": 0}
+
+    monkeypatch.setattr(typists, "_try", fake)
+    setting = typists.TypistsSetting(subject=subject, lines=LINES, quiet=True)
+    out = subject.about() | typists.bench_typists(setting)
+    assert tried == [1, 2, 4, 8, 16, 12, 10, 11] and out["typists_without_stall"] == 11
+    assert typists.answer(out) == "11 live typists at 60 words a minute fit this machine."
+    plots = plot_load(out, folder=tmp_path)
+    assert [path.name.partition("-2")[0] for path in plots] == ["load-typists", "load-batches"]
+    typists.show(out)
+    assert "11 live typists" in capsys.readouterr().out
+    tried.clear()
+    few = typists.bench_typists(replace(setting, most=6))
+    assert few["typists_without_stall"] == 6 and "more were not tried" in typists.answer(few)
+
+
+def test_a_try_counts_what_was_typed_and_heard(subject: Subject) -> None:
+    setting = typists.TypistsSetting(subject=subject, lines=LINES, wpm=600.0, seconds=0.5, quiet=True)
+    found = typists._try(setting, 2)
+    assert found["words"] >= 10 and found["audio_s"] > 0 and found["failed"] == 0
+    assert {one["module"] for one in found["modules"]} == {"prefill", "decode", "vocode"}
+
+
+def test_a_listener_holds_a_little_back_and_hears_what_goes_beyond() -> None:
+    def wait(t_ms: float, reason: str, ms: float) -> ev.Wait:
+        return ev.Wait(t_ms=t_ms, reason=reason, sample=0, duration_ms=ms)  # pyright: ignore
+
+    late = 2000.0
+    assert typists._stalls_ms([wait(late, "compute", 20), wait(late, "compute", 8)]) == []
+    assert typists._stalls_ms([wait(late, "compute", 20), wait(late, "compute", 15)]) == [5]
+    assert typists._stalls_ms([wait(late, "compute", 20), wait(late, "text", 900), wait(late, "compute", 20)]) == []
+    assert typists._stalls_ms([wait(100.0, "compute", 500)]) == [], "the warm-up does not count"
+    assert typists._stalls_ms([ev.Failed(code="x", message="y")]) == [0.0]
+
+
+def test_a_step_stands_beside_what_memory_allows(subject: Subject, capsys: pytest.CaptureFixture[str]) -> None:
+    setting = step.StepSetting(subject=subject, rows=(1, 2), contexts=(50,), steps=3, warm=1, stock=False, quiet=True)
+    out = subject.about() | step.bench_step(setting)
+    one, two = out["runs"]
+    voice = subject.loaded(2)
+    layers, width = voice.card.config["layers"], voice.card.config["width"]
+    keys = 2 * layers * width * 4 * 50
+    assert two["decode_bytes"] - one["decode_bytes"] == keys
+    net = voice.family.net  # pyright: ignore
+    wanted = sum(p.numel() for p in net.decoder.parameters() if p.ndim == 2)
+    heads = net.levels_out.weight.numel() + net.levels_out.bias.numel() + width + 1
+    assert one["decode_bytes"] - keys == 4 * (wanted + heads)
+    assert 0 < one["decode_of_bandwidth"] < 1 and one["decode_floor_ms"] > 0
+    json.dumps(plain(out), allow_nan=False)
+    step.show(out)
+    assert "of bandwidth" in capsys.readouterr().out
+
+
+def test_the_stock_loop_runs_or_says_why_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = generate.Stock(2, 64, 2, 128, torch.device("cpu"))
+    with monkeypatch.context() as patch:
+        patch.setattr(generate, "find_spec", lambda name: None)
+        assert "pip install" in generate.stock_loop(sizes, (20,), 3)["left_out"]
+    needs(find_spec("transformers"), "the package transformers")
+    found = generate.stock_loop(sizes, (20,), 3)
+    assert [run["context"] for run in found["runs"]] == [20] and found["parameters"] > 0
+
+
+def test_random_weights_speak_by_the_table() -> None:
+    subject = Subject(voices=Path("nowhere"), size="small", vocoder="sourcefilter", device="cpu")
+    assert subject.about()["weights"] == "random" and subject.about()["voice"] == "small-random"
+    engine = subject.engine(1)
+    utterance = engine.open(SpeakRequest(options={"m": 1}))
+    utterance.push_text("a kettle sings ")
+    utterance.end()
+    events = [*utterance.events()]
+    assert seconds_per_char(engine, ["kettle"]) > 0
+    engine.close()
+    segments = [one.frame for one in events if isinstance(one, ev.Segment)]
+    assert np.diff([*segments, events[-1].samples // 600]).tolist() == [*map(frames_of, ("a", "kettle", "sings"))]
+    with pytest.raises(BadOption, match="vocstream"):
+        replace(subject, vocoder="griffin").about()
+
+
+def test_batches_are_those_between_two_moments() -> None:
+    def moment(runs: dict[int, int]) -> EngineLoad:
+        ms = {size: 2.0 * count for size, count in runs.items()}
+        return EngineLoad(places=4, speaking=0, modules=(ModuleLoad("v", "decode", runs, ms),))
+
+    (found,) = batches(moment({1: 5, 4: 10}), moment({1: 5, 4: 2}))
+    assert found["histogram"] == {"4": {"runs": 8, "ms": 2.0}} and found["mean_rows"] == 4.0
