@@ -52,6 +52,21 @@ class Turn:
     after: list[Event] = field(default_factory=list[Event])
 
 
+class Mark(Protocol):
+    """Where a row stood at a segment's end; the rest of it is the family's own.
+
+    Attributes:
+        spoken: words spoken before it.
+        fed: words that the net had seen; past any word where it had seen the text's end.
+    """
+
+    @property
+    def spoken(self) -> int: ...
+
+    @property
+    def fed(self) -> int: ...
+
+
 class Row(Protocol):
     """One utterance in a family's slots: words in, wants out, results in, frames out."""
 
@@ -99,8 +114,22 @@ class Row(Protocol):
         """What is still to be told of frames already made, when the utterance is cancelled."""
         ...
 
-    def mark(self) -> Any:
+    @property
+    def spoken(self) -> int:
+        """Words spoken, those of the present segment among them."""
+        ...
+
+    @property
+    def fed(self) -> int:
+        """Words that the net has seen; past any word where it has seen the text's end."""
+        ...
+
+    def mark(self) -> Mark | None:
         """Where the row stands, at a segment's end: to come back to. None in the middle of one."""
+        ...
+
+    def holds(self, mark: Any) -> bool:
+        """Whether a mark can still be returned to."""
         ...
 
     def back(self, mark: Any) -> None:
@@ -108,7 +137,14 @@ class Row(Protocol):
         ...
 
     def rewrite(self, i: int, words: Sequence[str]) -> None:
-        """Replace the committed words from ``i`` on, none of which has been fed since the mark returned to."""
+        """Replace the committed words from ``i`` on, none of which has been spoken; the text no longer ends there.
+
+        What the net has seen of them is fed anew before the next segment, with the frames that were made of it.
+        """
+        ...
+
+    def forget(self, mark: Any) -> None:
+        """Nothing before a mark will be returned to."""
         ...
 
 
