@@ -16,7 +16,7 @@ from studio.core.errors import BadOption, BadText, Closed, Full, TooLate
 from studio.core.options import merge_options
 from studio.core.ports import MAX_TEMPERATURE, Normaliser
 from studio.core.time import Clock
-from studio.engine.families.base import Mark, NotFinite, Row, Turn, Want
+from studio.engine.families.base import Mark, NotFinite, Revisable, Row, Turn, Want
 from studio.engine.heard import Heard
 from studio.engine.reading import Read, Reading
 from studio.engine.waits import Waits
@@ -83,6 +83,7 @@ class LocalUtterance:
         self.voice, self.slots = voice, row.slots
         self.done = False
         self._row, self._clock, self._wake = row, clock, wake
+        self._revisable = row if isinstance(row, Revisable) else None
         self._lock = threading.RLock()
         self._reading = Reading(normalise, self._lock)
         self._heard = Heard()
@@ -171,6 +172,8 @@ class LocalUtterance:
             if not 0 <= char_start <= sent:
                 raise BadText(f"there is no character {char_start} of the {sent} sent", "revise what was sent")
             settled = self._settled(floor)
+            if self._revisable is None:
+                raise TooLate(f"the family {self.card.family} keeps what it was sent", "send what follows as text")
             if char_start < settled:
                 raise TooLate(f"the first {settled} characters are said or being said", "revise what follows them")
             self._check_room(len(text))
@@ -299,15 +302,16 @@ class LocalUtterance:
         """
         with self._lock:
             revision, self._revision = self._revision, None
-            if revision is None:
+            row = self._revisable
+            if revision is None or row is None:
                 return False
-            left = self._left(revision.floor)
-            bound = left[0].row.spoken if left else self._row.spoken
+            left = self._left(row, revision.floor)
+            bound = left[0].row.spoken if left else row.spoken
             words = self._reading.read_again(revision.char, bound, revision.at_ms)
             unseen = [one for one in left if one.row.fed <= words]
-            if self._row.fed > words and left:
+            if row.fed > words and left:
                 self._return_to(unseen[-1] if unseen else left[0])
-            self._row.rewrite(words, [])
+            row.rewrite(words, [])
             self._said_words = words
             self._heard.revised(words, self._samples)
             self._take_number += 1
@@ -323,7 +327,11 @@ class LocalUtterance:
 
     def _bound(self) -> None:
         """Note a place between two segments, and forget those that nothing will return to."""
-        mark = self._row.mark()
+        row = self._revisable
+        if row is None:
+            self._reading.forget(self._said_words)
+            return
+        mark = row.mark()
         if mark is None:
             return
         place = _Boundary(self._samples, mark, self.voice.vocode.mark(self.slots[0]))
@@ -336,18 +344,21 @@ class LocalUtterance:
                 self._boundaries.popleft()
             oldest = self._boundaries[0].row
         self._reading.forget(oldest.spoken)
-        self._row.forget(oldest)
+        row.forget(oldest)
 
     def _floor(self) -> int:
         """What was made before this sample may have been heard when the client hears of a revision."""
         return min(self._heard.sample + self._margin_samples, self._samples)
 
-    def _left(self, floor: int) -> list[_Boundary]:
-        return [one for one in self._boundaries if one.sample >= floor and self._row.holds(one.row)]
+    def _left(self, row: Revisable, floor: int) -> list[_Boundary]:
+        return [one for one in self._boundaries if one.sample >= floor and row.holds(one.row)]
 
     def _settled(self, floor: int) -> int:
-        left = self._left(floor)
-        return self._reading.settled(left[0].row.spoken if left else self._row.spoken)
+        row = self._revisable
+        if row is None:
+            return self._reading.chars
+        left = self._left(row, floor)
+        return self._reading.settled(left[0].row.spoken if left else row.spoken)
 
     def _check_room(self, chars: int) -> None:
         if self._reading.unread_chars + chars > MAX_PENDING_CHARS:

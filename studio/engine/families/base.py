@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -114,6 +114,26 @@ class Row(Protocol):
         """What is still to be told of frames already made, when the utterance is cancelled."""
         ...
 
+    def mark(self) -> Any:
+        """Where the row stands, at a segment's end: to come back to. None in the middle of one."""
+        ...
+
+    def back(self, mark: Any) -> None:
+        """Return to a mark: what was made since is forgotten; committed words stay."""
+        ...
+
+    def rewrite(self, i: int, words: Sequence[str]) -> None:
+        """Replace the committed words from ``i`` on, none of which has been fed since the mark returned to."""
+        ...
+
+
+@runtime_checkable
+class Revisable(Row, Protocol):
+    """A row whose utterances can be revised: ``rewrite`` takes any word that was not spoken, and the text goes on.
+
+    What the net has seen of such a word is fed anew before the next segment, with the frames that were made of it.
+    """
+
     @property
     def spoken(self) -> int:
         """Words spoken, those of the present segment among them."""
@@ -125,22 +145,11 @@ class Row(Protocol):
         ...
 
     def mark(self) -> Mark | None:
-        """Where the row stands, at a segment's end: to come back to. None in the middle of one."""
+        """See ``Row``."""
         ...
 
     def holds(self, mark: Any) -> bool:
         """Whether a mark can still be returned to."""
-        ...
-
-    def back(self, mark: Any) -> None:
-        """Return to a mark: what was made since is forgotten; committed words stay."""
-        ...
-
-    def rewrite(self, i: int, words: Sequence[str]) -> None:
-        """Replace the committed words from ``i`` on, none of which has been spoken; the text no longer ends there.
-
-        What the net has seen of them is fed anew before the next segment, with the frames that were made of it.
-        """
         ...
 
     def forget(self, mark: Any) -> None:
