@@ -21,7 +21,7 @@ if __name__ == "__main__":
 
 from studio.core import events as ev
 from studio.core.cards import Card, OptionSpec, parse_voice
-from studio.core.errors import BadOption, Busy, Closed, Full
+from studio.core.errors import BadOption, BadText, Busy, Closed, Full, TooLate
 from studio.core.load import EngineLoad, ModuleLoad
 from studio.core.options import default_options, merge_options
 from studio.core.ports import MAX_SEED, MAX_TEMPERATURE, SpeakRequest
@@ -102,6 +102,10 @@ class Script:
     cold_ms: float = 0.0
 
 
+class _RevisedError(Exception):
+    """What is being said was taken back."""
+
+
 @dataclass(frozen=True)
 class _Word:
     text: str
@@ -129,7 +133,11 @@ class FakeUtterance:
         self._segments = 0
         self._credit = request.credit_samples
         self._no_more = self._is_cancelled = self._over = False
+        self._starts: list[int] = []
         self._ends: list[int] = []
+        self._text = ""
+        self._cuts = self._saying = 0  # revisions; words that are said or being said
+        self._marks = [(0, 0, 0)]  # between segments: sample, words spoken, segments
         self._zero = time.perf_counter()
         ready = ev.Ready(
             utterance=number,
@@ -160,6 +168,7 @@ class FakeUtterance:
             if self._chars + len(text) > MAX_CHARS:
                 raise Full(f"the text is longer than {MAX_CHARS} characters", "begin a new utterance")
             self._emit(ev.Text(char_start=self._chars, text=text))
+            self._text += text
             self._take(text)
             self._turn.notify_all()
 
@@ -191,6 +200,47 @@ class FakeUtterance:
             self._options = checked_options(self.card, options, self._options)
             self._emit(ev.Options(options=dict(self._options)))
             self._turn.notify_all()
+
+    def settled(self) -> int:
+        with self._turn:
+            left = self._left()
+            bound = left[0][1] if left else self._saying
+            return self._words[bound].start if bound < len(self._words) else len(self._text) - len(self._tail.strip())
+
+    def revise(self, char_start: int, text: str) -> None:
+        with self._turn:
+            if self._is_cancelled or self._over:
+                raise Closed("the utterance has ended", "open a new one")
+            if not 0 <= char_start <= len(self._text):
+                raise BadText(f"there is no character {char_start}", "revise what was sent")
+            if char_start < self.settled():
+                raise TooLate("that is said or being said", "revise what follows")
+            if self._text[char_start:] == text:
+                return
+            words, seen = sum(word.end < char_start for word in self._words), self._options["m"] - self._options["n"]
+            left = self._left()
+            if left and (self._marks[-1][1] + seen > words or self._saying > words):
+                unseen = [mark for mark in left if mark[1] + seen <= words]
+                self._sample, self._spoken, self._segments = unseen[-1] if unseen else left[0]
+                self._marks = [mark for mark in self._marks if mark[0] <= self._sample]
+                self._saying = self._spoken
+                del self._starts[self._spoken :], self._ends[self._spoken :]
+            self._cuts += 1
+            self._emit(ev.Text(char_start=char_start, text=text))
+            self._emit(ev.Revised(from_sample=self._sample, take=self._cuts, words=words))
+            self._text = self._text[:char_start] + text
+            self._chars = self._words[words - 1].end if words else 0
+            self._tail = ""
+            del self._words[words:]
+            self._flush_to = min(self._flush_to, words)
+            self._take(self._text[self._chars :] + " " * self._no_more)
+            self._flush_to = len(self._words) if self._no_more else self._flush_to
+            self._turn.notify_all()
+
+    def _left(self) -> list[tuple[int, int, int]]:
+        """Places between segments that nobody can have heard yet."""
+        floor = min(self._heard_sample + 2400, self._sample)
+        return [mark for mark in self._marks if mark[0] >= floor]
 
     def grant(self, until_sample: int) -> None:
         with self._turn:
@@ -249,15 +299,26 @@ class FakeUtterance:
 
     def _run(self) -> None:
         try:
-            while self._speak_segment():
+            while self._speak_unless_revised():
                 pass
             with self._turn:
                 if self._is_cancelled:
-                    heard = [i for i, end in enumerate(self._ends) if end <= self._heard_sample]
-                    self._emit(ev.Cancelled(heard=heard, sample=self._heard_sample))
+                    self._emit(self._cancelled())
         finally:
             self._engine.free(self)
             self._emit(ev.Ended(samples=self._sample, compute_ms=self._sample / RATE_HZ * 1000.0 / self._script.speed))
+
+    def _speak_unless_revised(self) -> bool:
+        try:
+            return self._speak_segment()
+        except _RevisedError:
+            return True
+
+    def _cancelled(self) -> ev.Cancelled:
+        heard = [i for i, end in enumerate(self._ends) if end <= self._heard_sample]
+        begun = [i for i, start in enumerate(self._starts) if start < self._heard_sample]
+        chars = self._words[heard[-1]].end if heard else 0
+        return ev.Cancelled(heard=heard, sample=self._heard_sample, word=begun[-1] if begun else None, char_end=chars)
 
     def _pause(self, reason: ev.WaitReason, ready: Any) -> None:
         """Wait until ``ready()`` or a cancel; a pause in mid-speech is an event."""
@@ -283,16 +344,18 @@ class FakeUtterance:
             said = list(range(self._spoken, min(self._spoken + n, known)))
             first_frame = self._sample // FRAME_SAMPLES
             seen = list(range(self._spoken, known))
+            self._saying, cuts = said[-1] + 1, self._cuts
             self._emit(ev.Segment(index=self._segments, words=said, seen=seen, sample=self._sample, frame=first_frame))
         time.sleep(self._script.cold_ms / 1000.0)
         for i in said:
-            if not self._speak_word(i, last=i == said[-1], source="eos" if len(said) == 1 else "estimate"):
+            if not self._speak_word(i, cuts, last=i == said[-1], source="eos" if len(said) == 1 else "estimate"):
                 return False
         with self._turn:
             self._spoken, self._segments = said[-1] + 1, self._segments + 1
+            self._marks.append((self._sample, self._spoken, self._segments))
         return True
 
-    def _speak_word(self, i: int, last: bool, source: ev.WordSource) -> bool:
+    def _speak_word(self, i: int, cuts: int, last: bool, source: ev.WordSource) -> bool:
         if i == self._script.fail_at_word:
             self._emit(ev.Failed(code="engine", message=f"the script fails at word {i}. Speak the text again"))
             return False
@@ -302,22 +365,32 @@ class FakeUtterance:
         frames = self.frames_of(self._words[i].text)
         start = self._sample
         for k in range(frames):
-            if not self._speak_frame(k, start, p_eos=0.97 if last and k == frames - 1 else 0.01):
+            if not self._speak_frame(k, start, cuts, p_eos=0.97 if last and k == frames - 1 else 0.01):
                 return False
             if k == 0:
+                self._starts.append(start)
                 self._emit(ev.WordStart(i=i, sample=start, source=source))
-        if last:
-            self._emit(ev.Eos(segment=self._segments, frame=self._sample // FRAME_SAMPLES, p=0.97, forced=False))
-        self._ends.append(self._sample)
-        self._emit(ev.WordEnd(i=i, sample=self._sample, source=source))
+        with self._turn:
+            if self._is_taken_back(cuts):
+                raise _RevisedError
+            if last:
+                self._emit(ev.Eos(segment=self._segments, frame=self._sample // FRAME_SAMPLES, p=0.97, forced=False))
+            self._ends.append(self._sample)
+            self._emit(ev.WordEnd(i=i, sample=self._sample, source=source))
         return True
 
-    def _speak_frame(self, k: int, word_start: int, p_eos: float) -> bool:
+    def _is_taken_back(self, cuts: int) -> bool:
+        """Whether a revision took back the segment that is being said."""
+        return cuts != self._cuts and self._saying == self._spoken
+
+    def _speak_frame(self, k: int, word_start: int, cuts: int, p_eos: float) -> bool:
         self._pause("credit", lambda: self._credit is None or self._sample + FRAME_SAMPLES <= self._credit)
         time.sleep(FRAME_MS / 1000.0 / self._script.speed)
         with self._turn:
             if self._is_cancelled:
                 return False
+            if self._is_taken_back(cuts):
+                raise _RevisedError
             at = np.arange(self._sample - word_start, self._sample - word_start + FRAME_SAMPLES)
             edge = np.minimum(1.0, at / 240.0) if k == 0 else 1.0
             tone = 0.25 * edge * np.sin(2 * np.pi * TONES_HZ[self.speaker] * at / RATE_HZ)

@@ -33,6 +33,12 @@ class Full(BadText):
     """More text waits than is kept; it may be sent again when some of it has been spoken."""
 
 
+class TooLate(StudioError):
+    """What was to be revised has been heard already, or is just being said."""
+
+    code = "too_late"
+
+
 class BadVoice(StudioError):
     """A voice is missing, or its files do not match its card."""
 

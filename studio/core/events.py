@@ -53,7 +53,7 @@ class Ready(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class Text(Event):
-    """Text reached the utterance: ``text`` begins at ``char_start`` of the text as sent."""
+    """Text reached the utterance: ``text`` begins at ``char_start`` of the text as sent, and ends it."""
 
     type: ClassVar[str] = "text"
     char_start: int
@@ -199,20 +199,31 @@ class Edited(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class Revised(Event):
-    """Everything from ``from_sample`` on was taken back; packets of an older ``take`` are dropped."""
+    """Everything from ``from_sample`` on was taken back; packets of an older ``take`` are dropped.
+
+    Of the committed words the first ``words`` stay; those that follow are committed anew.
+    """
 
     type: ClassVar[str] = "revised"
     from_sample: int
     take: int
+    words: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cancelled(Event):
-    """The utterance was cancelled; ``heard`` words had been played before ``sample``."""
+    """The utterance was cancelled when everything before ``sample`` had been played.
+
+    ``heard`` are the words heard whole, ``word`` is the last one of which anything was heard, None where none was.
+    ``char_end`` is how much of the text as sent was heard: what is spoken as several words counts when all of them
+    were.
+    """
 
     type: ClassVar[str] = "cancelled"
     heard: list[int]
     sample: int
+    word: int | None = None
+    char_end: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,8 +1,10 @@
-"""The page's text field: edits in, text for the utterance out; what is said stays said (DESIGN section 4).
+"""The page's text field: edits in, text for the utterance out; what was heard stays as it was.
 
-Only text up to the last white space is sent, so that correcting the word being typed costs nothing. An edit of what
-was sent un-says nothing: it is noted as ``edited`` on the words it touches, and the text after it is sent as usual.
-A replaced word counts as said: when autocorrect turns a sent "teh " into "the ", nothing is spoken again.
+Only text up to the last white space is sent, so that correcting the word being typed costs nothing. An edit of a word
+that was sent and not heard yet takes the text back from there on, and sends it anew: at once where the edit is whole
+(a word replaced, a space typed), else when no key came for a moment. An edit of what was heard un-says nothing: it is
+noted as ``edited`` on the words it touches, and the text after it is sent as usual. A replaced word counts as said:
+when autocorrect turns a heard "teh " into "the ", nothing is spoken again.
 """
 
 import re
@@ -10,8 +12,8 @@ from array import array
 from bisect import bisect_left, bisect_right
 from threading import Lock
 
-from studio.core.errors import BadMessage, BadText, Closed
-from studio.core.events import Committed, Edited, Event
+from studio.core.errors import BadMessage, BadText, Closed, TooLate
+from studio.core.events import Committed, Edited, Event, Revised
 from studio.core.ports import Utterance
 from studio.core.time import Clock
 from studio.core.typography import WHITE
@@ -21,6 +23,8 @@ MAX_NOTED_CHARS = 1000  # of what stands where said words were changed
 _TOKEN = re.compile(f"[^{WHITE}]+")
 _WORD_AND_SPACE = re.compile(f"[^{WHITE}]*[{WHITE}]+")
 _ANY_WHITE = re.compile(f"[{WHITE}]")
+_EDIT_MS = 400.0  # without a key, until a word that is being changed is said as it stands
+_TRIES = 3  # to take text back that is just being heard
 _BLOCK_CHARS = 64  # looked at first; a word may be as long as the field
 _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 
@@ -35,9 +39,10 @@ class LiveText:
         utterance: gets the text, the flushes and the ``edited`` notes.
         clock: tells how long nothing was typed.
         idle_ms: after so long without an edit, what was sent is spoken without waiting for more.
+        revises: whether what was sent and not heard follows its edits; else all that was sent stays.
     """
 
-    def __init__(self, utterance: Utterance, clock: Clock, idle_ms: float = 700.0) -> None:
+    def __init__(self, utterance: Utterance, clock: Clock, idle_ms: float = 700.0, *, revises: bool = True) -> None:
         self._utterance = utterance
         self._clock = clock
         self._idle_ms = idle_ms
@@ -50,6 +55,8 @@ class LiveText:
         self._word_starts: list[int] = []
         self._late: list[tuple[int, int, str]] = []  # edits of sent text whose words are not committed yet
         self._last_edit_ms = clock.now_ms()
+        self._revises = revises
+        self._is_changing = False  # a word that was taken back is being written anew: nothing is sent
         self._unspoken = False
         self._ended = False
 
@@ -70,6 +77,8 @@ class LiveText:
             self._check(at, remove, insert)
             insert = _HALF_CHARACTER.sub("\ufffd", insert)  # keeps positions, and can be sent as UTF-8
             self._last_edit_ms = self._clock.now_ms()
+            is_whole = len(insert) > 1 or (insert != "" and insert in WHITE) or at == len(self._field)
+            self._is_changing = (self._take_back(at, remove) or self._is_changing) and not is_whole
             if at < self._said or (at == self._said and self._mid_word() and insert[:1] not in WHITE):
                 self._edit_said(at, remove, insert)
             else:
@@ -77,7 +86,10 @@ class LiveText:
             self._send(len(self._field) - len(_tail(self._field)))
 
     def seen(self, event: Event) -> None:
-        """An event of the utterance; ``committed`` ones tell which words an edit touches. The rest are passed over."""
+        """An event of the utterance; ``committed`` and ``revised`` tell which words an edit touches."""
+        if isinstance(event, Revised):
+            with self._lock:
+                del self._word_starts[event.words :], self._word_ends[event.words :]
         if not isinstance(event, Committed):
             return
         with self._lock:
@@ -89,11 +101,15 @@ class LiveText:
                     self._utterance.note(Edited(first=event.i, last=event.i, text=text))
 
     def poll(self) -> bool:
-        """Flush once when nothing was typed for ``idle_ms`` and something was sent since the last flush."""
+        """Send a changed word, or flush once where something was sent since the last flush, when nothing was typed."""
         with self._lock:
             deadline = self._deadline_ms()
             if deadline is None or self._clock.now_ms() < deadline:
                 return False
+            if self._is_changing:
+                self._is_changing = False
+                self._send(len(self._field) - len(_tail(self._field)))
+                return True
             self._unspoken = False
             self._utterance.flush()
             return True
@@ -108,11 +124,13 @@ class LiveText:
         with self._lock:
             if self._ended:
                 return
-            self._ended = True
+            self._ended, self._is_changing = True, False
             self._send(len(self._field))
             self._utterance.end()
 
     def _deadline_ms(self) -> float | None:
+        if self._is_changing and not self._ended:
+            return self._last_edit_ms + min(_EDIT_MS, self._idle_ms)
         return self._last_edit_ms + self._idle_ms if self._unspoken and not self._ended else None
 
     def _check(self, at: int, remove: int, insert: str) -> None:
@@ -128,6 +146,27 @@ class LiveText:
                 f"the text field holds at most {MAX_FIELD_CHARS:,} characters",
                 "shorten the text, or send it as a stream",
             )
+
+    def _take_back(self, at: int, remove: int) -> bool:
+        """Take the text back from the word on that an edit touches, as far as it was not heard; whether any was."""
+        for _ in range(_TRIES if self._revises and at < self._said else 0):
+            settled = bisect_left(self._origin, self._utterance.settled())
+            if at < settled and at + remove <= settled:
+                return False
+            left = max(settled, _left(self._field, at))
+            while 0 < left < self._said and self._origin[left - 1] == self._origin[left]:
+                left -= 1
+            if left >= self._said:
+                return False
+            char = self._origin[left]
+            try:
+                self._utterance.revise(char, "")
+            except TooLate:
+                continue  # it was heard in the meantime
+            self._said = left
+            del self._origin[left:], self._sent[char:]
+            return True
+        return False
 
     def _mid_word(self) -> bool:
         """Whether the covered part ends inside a word (its white space was taken back)."""
@@ -206,7 +245,7 @@ class LiveText:
     def _send(self, until: int) -> None:
         """Send the field up to ``until``."""
         text = self._field[self._said : until]
-        if not text:
+        if not text or self._is_changing:
             return
         self._origin.extend(range(len(self._sent), len(self._sent) + len(text)))
         self._said = until

@@ -57,7 +57,22 @@ class Utterance(Protocol):
         ...
 
     def cancel(self, played_sample: int = 0) -> None:
-        """Stop; a ``cancelled`` event says which words had been heard, then ``ended`` follows."""
+        """Stop; a ``cancelled`` event says what had been heard, then ``ended`` follows."""
+        ...
+
+    def settled(self) -> int:
+        """How many characters of the text as sent can no longer be revised: they were heard, or are just being said."""
+        ...
+
+    def revise(self, char_start: int, text: str) -> None:
+        """Replace the text as sent from a character on, ``""`` to take it back; what was made of it and not heard is
+        made anew, from what ``revised`` says on. An utterance that was ended stays so.
+
+        Raises:
+            TooLate: before ``settled``; call again with what can still be changed.
+            BadText: past the end of the text as sent.
+            Closed: after ``cancel``, or when everything was spoken.
+        """
         ...
 
     def set_options(self, options: Mapping[str, Any], temperature: float | None = None) -> None:

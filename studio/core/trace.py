@@ -104,7 +104,8 @@ class Trace:
                     spans[i] = {"start": sample, "source": source}
                 case ev.WordEnd(i=i, sample=sample, source=source):
                     spans.setdefault(i, {}).update(end=sample, source=source)
-                case ev.Revised(from_sample=cut):
+                case ev.Revised(from_sample=cut, words=stay):
+                    words = {i: word for i, word in words.items() if i < stay}
                     spans = {i: span for i, span in spans.items() if span.get("start", cut) < cut}
                     for span in spans.values():
                         if span.get("end", 0) > cut:
@@ -124,6 +125,7 @@ class Trace:
                 ends[event.segment] = event
             elif isinstance(event, ev.Revised):
                 found = [one for one in found if one.sample < event.from_sample]
+                ends = {one.index: ends[one.index] for one in found if one.index in ends}
         starts = [one.sample for one in found] + [len(self.pcm)]
         out: list[TraceSegment] = []
         for one, end in zip(found, starts[1:], strict=True):
@@ -188,6 +190,8 @@ def collect(meta: Mapping[str, Any], events: Iterable[ev.Event]) -> Trace:
             p_eos[4 * event.first_frame :] = np.asarray(event.p_eos, "<f4").tobytes()
         elif isinstance(event, ev.Revised):
             del pcm[2 * event.from_sample :]
+            frames = event.from_sample // trace.meta["frame_samples"]
+            del levels[frames * channels :], p_eos[4 * frames :]
     trace.pcm = np.frombuffer(bytes(pcm), "<i2").astype(np.int16)
     trace.frames, trace.p_eos = layers_of(bytes(levels), bytes(p_eos), channels)
     return trace
@@ -244,6 +248,9 @@ class TraceWriter:
             elif isinstance(event, ev.Revised):
                 self._audio.truncate(WAV_HEADER_BYTES + 2 * event.from_sample)
                 self._write_wav_header()
+                frames = event.from_sample // self._meta["frame_samples"]
+                self._levels.truncate(frames * self._meta.get("channels", 0))
+                self._p_eos.truncate(4 * frames)
             self._events.write(line + "\n")
             self.bytes_written += len(line) + _layer_bytes(event)
 

@@ -9,6 +9,7 @@ clock here, and nothing depends on where the text was cut into chunks.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from studio.core.ports import Normaliser
 from studio.core.typography import (
@@ -50,6 +51,24 @@ class SpokenWord:
     char_end: int
 
 
+@dataclass(frozen=True)
+class WordMark:
+    """A place from which a text can be read again: everything before it was committed.
+
+    Attributes:
+        at: characters read.
+        words: spoken words committed.
+        written: tokens completed.
+        token, token_start: what was read of a token that a flush had parted from those before it.
+    """
+
+    at: int
+    words: int
+    written: int
+    token: tuple[str, ...] = ()
+    token_start: int = 0
+
+
 @dataclass
 class WordChanges:
     """What a push committed, and what it found that cannot be said; each in the order of the text."""
@@ -73,6 +92,10 @@ def grows(token: str) -> bool:
 class WordStream:
     """Text in, committed spoken words out.
 
+    Attributes:
+        seams: between the tokens of the group that was committed last: where to read again when the words before a
+            seam were spoken, and cannot be said otherwise any more.
+
     Args:
         normalise: says the tokens of one held group. Where it has an attribute ``why``, that is what the
             listener is told about a token it has no word for.
@@ -87,7 +110,20 @@ class WordStream:
         self._written = 0
         self._held: list[tuple[Piece, int]] = []
         self._words = 0
-        self._ended = False
+        self._ended = self._is_closing = False
+        self.seams: list[WordMark] = []
+
+    def mark(self) -> WordMark | None:
+        """Where reading can begin again; None while a token is held, or in the middle of one."""
+        if self._held or self._is_closing:
+            return None
+        return WordMark(self._at, self._words, self._written, tuple(self._token), self._token_start)
+
+    def back(self, mark: WordMark) -> None:
+        """Return to a mark; the text from there on is to be given again."""
+        self._at, self._words, self._written = mark.at, mark.words, mark.written
+        self._token, self._token_start = [*mark.token], mark.token_start
+        self._held, self._ended, self._is_closing = [], False, False
 
     def push(self, text: str) -> WordChanges:
         """Append text; what it commits."""
@@ -131,6 +167,7 @@ class WordStream:
         """White space or the end came: hold the token's pieces, or commit the group they complete."""
         if not self._token:
             return
+        self._is_closing = True
         found, spans = self._pieces()
         for piece in found:
             self._held.append((piece, self._written))
@@ -143,6 +180,7 @@ class WordStream:
             yield self._release(spans)
         self._token.clear()
         self._written += 1
+        self._is_closing = False
 
     def _pieces(self) -> tuple[list[Piece], list[UnsupportedSpan]]:
         if self._at - self._token_start > MAX_TOKEN_CHARS:
@@ -163,6 +201,17 @@ class WordStream:
             changes.words.append(SpokenWord(self._words, word, written, piece.char_start, piece.char_end))
             self._words += 1
             silent.discard(k)
+        self.seams = _seams(held, changes.words)
         refused = [UnsupportedSpan(held[k][0].char_start, held[k][0].char_end, self._why) for k in silent]
         changes.unsupported = sorted([*spans, *refused], key=lambda span: span.char_start)
         return changes
+
+
+def _seams(held: list[tuple[Piece, int]], words: list[SpokenWord]) -> list[WordMark]:
+    """The places between tokens of a group that part its words in two, those before and those after."""
+    found: list[WordMark] = []
+    for (before, _), (piece, written) in pairwise(held):
+        after = [word for word in words if word.char_start >= piece.char_start]
+        if after and words[-len(after) :] == after and before.char_end < piece.char_start:
+            found.append(WordMark(piece.char_start, after[0].i, written))
+    return found

@@ -12,12 +12,13 @@ import numpy as np
 
 from studio.core import events as ev
 from studio.core.cards import Card
-from studio.core.errors import BadOption, Closed, Full
+from studio.core.errors import BadOption, BadText, Closed, Full, TooLate
 from studio.core.options import merge_options
 from studio.core.ports import MAX_TEMPERATURE, Normaliser
 from studio.core.time import Clock
-from studio.core.words import WordChanges, WordStream
-from studio.engine.families.base import NotFinite, Row, Turn, Want
+from studio.engine.families.base import Mark, NotFinite, Revisable, Row, Turn, Want
+from studio.engine.heard import Heard
+from studio.engine.reading import Read, Reading
 from studio.engine.waits import Waits
 
 if TYPE_CHECKING:
@@ -27,22 +28,27 @@ MAX_PENDING_CHARS = 1_000_000
 _AHEAD_WORDS = 64  # committed before they are needed: a long paste is read as it is spoken
 _READ_STEPS = 64  # in one turn: text that commits nothing must not keep others waiting
 
+_REPORT_MS = 50.0  # a player says so often what it has played (docs/protocol.md)
+_MOST_BOUNDARIES = 64  # that can be returned to
+
 _ids = itertools.count(1)
 
 
 @dataclass(frozen=True)
-class _Push:
-    at_ms: float
-    text: str
+class _Boundary:
+    """A place between two segments that can be returned to: the row, and what the vocoder remembers there."""
+
+    sample: int
+    row: Mark
+    vocoder: Any
 
 
 @dataclass(frozen=True)
-class _Flush:
-    at_ms: float
+class _Revision:
+    """The text from a character on is another one; what was made before ``floor`` may have been heard."""
 
-
-@dataclass(frozen=True)
-class _End:
+    char: int
+    floor: int
     at_ms: float
 
 
@@ -50,6 +56,11 @@ def check_temperature(temperature: float) -> None:
     """Raises BadOption when a temperature is out of range."""
     if not 0.0 <= temperature <= MAX_TEMPERATURE:
         raise BadOption("the temperature is out of range", f"it is from 0 (greedy) to {MAX_TEMPERATURE:g}")
+
+
+def _sendable(text: str) -> str:
+    """The text without lone surrogates, which no file and no socket takes."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
 class LocalUtterance:
@@ -73,27 +84,30 @@ class LocalUtterance:
         self.done = self.failed = False
         self.stalls, self.stalled_ms = 0, 0.0
         self._row, self._clock, self._wake = row, clock, wake
+        self._revisable = row if isinstance(row, Revisable) else None
         self._lock = threading.RLock()
-        self._words = WordStream(normalise)
-        self._feeding: Iterator[WordChanges] = iter(())
-        self._inbox: deque[_Push | _Flush | _End] = deque()
-        self._reading_ms = 0.0  # when what is being read came in
+        self._reading = Reading(normalise, self._lock)
+        self._heard = Heard()
+        self._revision: _Revision | None = None
+        self._take_number = 0
         self._options = {name: ready.options[name] for name in (spec.name for spec in voice.card.options)}
         self._options_due = False
         self._temperature_due: float | None = None
-        self._pending_chars = self._sent_chars = self._said_words = 0
+        self._said_words = 0
         self._closing: int | None = None  # the played sample of a cancel
         self._input_over = self._over = False
         self._granted = credit_samples
         self._granted_ms = clock.now_ms()
         self._turn: Turn | None = None
         self._samples = 0
-        self._word_ends: list[tuple[int, int]] = []  # (sample, word) not yet known to be heard
+        self._margin_samples = round(2 * _REPORT_MS * voice.card.sample_rate_hz / 1000)
+        self._boundaries: deque[_Boundary] = deque()
         self._compute_ms = 0.0
         self._waits = Waits(voice.card.sample_rate_hz, voice.card.time_base.frame_ms)
         self._start_ms = clock.now_ms()
         self._out: SimpleQueue[ev.Event] = SimpleQueue()
         self._emit(replace(ready, utterance=self.id))
+        self._bound()
 
     # ------------------------------------------------------------ what callers do
 
@@ -101,25 +115,19 @@ class LocalUtterance:
         """Append text. Raises Closed, Full."""
         if not text:
             return
-        text = text.encode("utf-8", "replace").decode("utf-8") if not text.isascii() else text  # lone surrogates
+        text = _sendable(text)
         with self._lock:
             self._check_open()
-            if self._pending_chars + len(text) > MAX_PENDING_CHARS:
-                raise Full(
-                    f"{MAX_PENDING_CHARS:,} characters wait to be spoken already",
-                    "send more when some of it has been spoken",
-                )
-            self._emit(ev.Text(char_start=self._sent_chars, text=text))
-            self._sent_chars += len(text)
-            self._pending_chars += len(text)
-            self._inbox.append(_Push(self._clock.now_ms(), text))
+            self._check_room(len(text))
+            self._emit(ev.Text(char_start=self._reading.chars, text=text))
+            self._reading.push(text, self._clock.now_ms())
         self._wake()
 
     def flush(self) -> None:
         """Speak every committed word without waiting for more."""
         with self._lock:
             self._check_open()
-            self._inbox.append(_Flush(self._clock.now_ms()))
+            self._reading.flush(self._clock.now_ms())
         self._wake()
 
     def end(self) -> None:
@@ -127,7 +135,7 @@ class LocalUtterance:
         with self._lock:
             self._check_open()
             self._input_over = True
-            self._inbox.append(_End(self._clock.now_ms()))
+            self._reading.end(self._clock.now_ms())
         self._wake()
 
     def set_options(self, options: Mapping[str, Any], temperature: float | None = None) -> None:
@@ -150,6 +158,35 @@ class LocalUtterance:
                 self._closing = max(0, played_sample)
         self._wake()
 
+    def settled(self) -> int:
+        """How many characters of the text as sent can no longer be revised."""
+        with self._lock:
+            return self._settled(self._floor())
+
+    def revise(self, char_start: int, text: str) -> None:
+        """Replace the text as sent from a character on. Raises TooLate, BadText, Closed, Full."""
+        text = _sendable(text)
+        with self._lock:
+            if self._closing is not None or self.done:
+                raise Closed("this utterance is over", "open another one")
+            sent, floor = self._reading.chars, self._floor()
+            if not 0 <= char_start <= sent:
+                raise BadText(f"there is no character {char_start} of the {sent} sent", "revise what was sent")
+            settled = self._settled(floor)
+            if self._revisable is None:
+                raise TooLate(f"the family {self.card.family} keeps what it was sent", "send what follows as text")
+            if char_start < settled:
+                raise TooLate(f"the first {settled} characters are said or being said", "revise what follows them")
+            self._check_room(len(text))
+            char = self._reading.revise(char_start, text)
+            if char is None:
+                return
+            self._emit(ev.Text(char_start=char_start, text=text))
+            if self._revision is not None:
+                char, floor = min(char, self._revision.char), min(floor, self._revision.floor)
+            self._revision = _Revision(char, floor, self._clock.now_ms())
+        self._wake()
+
     def grant(self, until_sample: int) -> None:
         """Let the voice run on until this sample."""
         with self._lock:
@@ -159,6 +196,8 @@ class LocalUtterance:
 
     def played(self, sample: int) -> None:
         """Record what the listener has heard."""
+        with self._lock:
+            self._heard.played(min(sample, self._samples))
         self._emit(ev.Played(sample=sample))
 
     def note(self, event: ev.Event) -> None:
@@ -183,23 +222,17 @@ class LocalUtterance:
         if self._closing is not None:
             self._cancel(self._closing)
             return True
-        did = self._read_options()
+        did = self._read_options() | self._read_revision()
         for _ in range(_READ_STEPS):
             if self._row.unspoken >= _AHEAD_WORDS:
                 return did
-            changes = next(self._feeding, None)
-            if changes is not None:
-                self._take(changes)
-            else:
-                with self._lock:
-                    if not self._inbox:
-                        return did
-                    message = self._inbox.popleft()
-                self._reading_ms = message.at_ms
-                self._handle(message)
+            step = self._reading.step()
+            if step is None:
+                return did
+            self._take(step)
             did = True
             if self._waits.awaits_text and self._row.want() is not None:
-                self._waits.go(self._reading_ms)
+                self._waits.go(self._reading.at_ms)
         return did
 
     def want(self) -> Want | None:
@@ -210,9 +243,7 @@ class LocalUtterance:
         want = self._row.want()
         if want is not None:
             self._waits.go(self._granted_ms if self._waits.held_by == "credit" else self._clock.now_ms())
-        elif self._row.over and not self._inbox:
-            self._finish(ev.Ended(samples=self._samples, compute_ms=round(self._compute_ms, 3)))
-        else:
+        elif not self._end_if_over():
             self._waits.hold("text")
         return want
 
@@ -245,6 +276,8 @@ class LocalUtterance:
         turn, self._turn = self._turn, None
         for event in [] if turn is None else turn.after:
             self._emit(event)
+        if turn is not None:
+            self._bound()
 
     def fail(self, code: str, message: str) -> None:
         """End it badly."""
@@ -270,36 +303,111 @@ class LocalUtterance:
         self._emit(ev.Options(options=options))
         return True
 
-    def _handle(self, message: _Push | _Flush | _End) -> None:
-        match message:
-            case _Push(text=text):
-                with self._lock:
-                    self._pending_chars -= len(text)
-                self._feeding = iter(self._words.feed(text))
-            case _Flush():
-                self._take(self._words.flush())
-                self._row.flush()
-                self._emit(ev.Flushed(words=self._said_words))
-            case _End():
-                self._take(self._words.end())
-                self._row.end()
+    def _read_revision(self) -> bool:
+        """Go back to where the text changed, but never before what may have been heard.
 
-    def _take(self, changes: WordChanges) -> None:
+        A change of what no segment has seen takes nothing back. Else the latest place is returned to at which the net
+        had not seen it; where all that is left has seen it, the first of what is left: the row feeds anew what changed.
+        """
+        with self._lock:
+            revision, self._revision = self._revision, None
+            row = self._revisable
+            if revision is None or row is None:
+                return False
+            left = self._left(row, revision.floor)
+            bound = left[0].row.spoken if left else row.spoken
+            words = self._reading.read_again(revision.char, bound, revision.at_ms)
+            unseen = [one for one in left if one.row.fed <= words]
+            if row.fed > words and left:
+                self._return_to(unseen[-1] if unseen else left[0])
+            row.rewrite(words, [])
+            self._said_words = words
+            self._heard.revised(words, self._samples)
+            self._take_number += 1
+            self._emit(ev.Revised(from_sample=self._samples, take=self._take_number, words=words))
+        return True
+
+    def _return_to(self, place: _Boundary) -> None:
+        self._row.back(place.row)
+        self.voice.vocode.back(self.slots[0], place.vocoder)
+        self._waits.took_back(self._samples - place.sample)
+        self._samples = place.sample
+        self._boundaries = deque(one for one in self._boundaries if one.sample <= place.sample)
+
+    def _bound(self) -> None:
+        """Note a place between two segments, and forget those that nothing will return to."""
+        row = self._revisable
+        if row is None:
+            self._reading.forget(self._said_words)
+            return
+        mark = row.mark()
+        if mark is None:
+            return
+        place = _Boundary(self._samples, mark, self.voice.vocode.mark(self.slots[0]))
+        with self._lock:
+            self._boundaries.append(place)
+            heard = self._heard.sample
+            while len(self._boundaries) > _MOST_BOUNDARIES or (
+                len(self._boundaries) > 1 and self._boundaries[0].sample < heard
+            ):
+                self._boundaries.popleft()
+            oldest = self._boundaries[0].row
+        self._reading.forget(oldest.spoken)
+        row.forget(oldest)
+
+    def _floor(self) -> int:
+        """What was made before this sample may have been heard when the client hears of a revision."""
+        return min(self._heard.sample + self._margin_samples, self._samples)
+
+    def _left(self, row: Revisable, floor: int) -> list[_Boundary]:
+        return [one for one in self._boundaries if one.sample >= floor and row.holds(one.row)]
+
+    def _settled(self, floor: int) -> int:
+        row = self._revisable
+        if row is None:
+            return self._reading.chars
+        left = self._left(row, floor)
+        return self._reading.settled(left[0].row.spoken if left else row.spoken)
+
+    def _check_room(self, chars: int) -> None:
+        if self._reading.unread_chars + chars > MAX_PENDING_CHARS:
+            raise Full(
+                f"{MAX_PENDING_CHARS:,} characters wait to be spoken already",
+                "send more when some of it has been spoken",
+            )
+
+    def _take(self, step: Read) -> None:
+        changes = step.changes
         for word in changes.words:
             place = {"written": word.written, "char_start": word.char_start, "char_end": word.char_end}
             self._emit(ev.Committed(i=word.i, word=word.word, **place))
         for span in changes.unsupported:
             self._emit(ev.Unsupported(char_start=span.char_start, char_end=span.char_end, why=span.why))
+        with self._lock:
+            self._heard.committed(changes.words)
         self._row.commit([word.word for word in changes.words])
         self._said_words += len(changes.words)
+        if step.is_flush:
+            self._row.flush()
+            self._emit(ev.Flushed(words=self._said_words))
+        if step.is_end:
+            self._row.end()
 
     def _cancel(self, played_sample: int) -> None:
         for event in self._row.broken_off():
             self._emit(event)
-        played = min(played_sample, self._samples)
-        heard = [word for sample, word in self._word_ends if sample <= played]
-        self._emit(ev.Cancelled(heard=heard, sample=played))
+        with self._lock:
+            played = max(min(played_sample, self._samples), self._heard.sample)
+            extent = self._heard.until(played)
+        self._emit(ev.Cancelled(heard=[*range(extent.words)], sample=played, word=extent.begun, char_end=extent.chars))
         self._finish(ev.Ended(samples=self._samples, compute_ms=round(self._compute_ms, 3)))
+
+    def _end_if_over(self) -> bool:
+        with self._lock:  # or a revision might come in between
+            if not self._row.over or self._reading.waits or self._revision is not None:
+                return False
+            self._finish(ev.Ended(samples=self._samples, compute_ms=round(self._compute_ms, 3)))
+        return True
 
     def _finish(self, last: ev.Event) -> None:
         with self._lock:
@@ -313,10 +421,9 @@ class LocalUtterance:
             raise Closed("this utterance takes no more text", "open another one")
 
     def _emit(self, event: ev.Event) -> None:
-        if isinstance(event, ev.WordEnd):
-            self._word_ends.append((event.sample, event.i))
         with self._lock:  # one order for all threads; nothing comes after the last event
             if self._over:
                 return
+            self._heard.event(event)
             self._over = ev.is_last(event)
             self._out.put(replace(event, t_ms=self._clock.now_ms() - self._start_ms))

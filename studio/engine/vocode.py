@@ -38,6 +38,16 @@ class VocodeModule:
         self.slots.seed[slot] = seed
 
     @torch.inference_mode()
+    def mark(self, slot: int) -> State:
+        """What a slot remembers, to come back to."""
+        return self.slots.take(self._index([slot]))
+
+    @torch.inference_mode()
+    def back(self, slot: int, mark: State) -> None:
+        """Return a slot to a mark."""
+        self.slots.put(self._index([slot]), mark)
+
+    @torch.inference_mode()
     def run(self, slots: State, rows: Sequence[tuple[int, ...]], inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Samples float32 [k * frame_samples] of each row's frames [k, ...], k >= 1 and the same for all."""
         index = self._index([slots_of[0] for slots_of in rows])

@@ -43,6 +43,11 @@ class Waits:
         self._dry_at_ms += 1000.0 * samples / self._rate_hz
         return found
 
+    def took_back(self, samples: int) -> None:
+        """Some sound that was made will not be played."""
+        if self._dry_at_ms is not None:
+            self._dry_at_ms -= 1000.0 * samples / self._rate_hz
+
     def _parts(self, since_ms: float, at_sample: int, now_ms: float) -> list[ev.Wait]:
         due_ms = since_ms
         parts: list[tuple[ev.WaitReason, float]] = []

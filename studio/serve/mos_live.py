@@ -49,7 +49,9 @@ class Mute(StudioError):
 
 
 class LiveSession(Session):
-    """One rater's socket; at most one voice speaks at a time."""
+    """One rater's socket; at most one voice speaks at a time, and what was typed stays said, for both voices alike."""
+
+    revises = False
 
     def __init__(
         self,

@@ -126,6 +126,15 @@ class TextIn(Message):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Revise(Message):
+    """Stream: the text as sent, from ``at`` on, becomes ``text``; positions are Unicode code points."""
+
+    type: ClassVar[str] = "revise"
+    at: int = _field(whole(0, MAX_U32))
+    text: str = _field(text(MAX_MESSAGE_CHARS), default="")
+
+
+@dataclass(frozen=True, kw_only=True)
 class Flush(Message):
     """Speak every committed word now; the utterance goes on."""
 

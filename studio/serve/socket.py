@@ -46,7 +46,13 @@ def _abandon(opening: asyncio.Task[Utterance]) -> None:
 
 
 class Session:
-    """One socket, from its hello to its last utterance's end."""
+    """One socket, from its hello to its last utterance's end.
+
+    Attributes:
+        revises: whether what a keyboard sent and nobody has heard follows its edits.
+    """
+
+    revises = True
 
     def __init__(self, websocket: WebSocket, engine: Engine, shelf: TraceShelf, settings: ServeSettings) -> None:
         self._websocket, self._engine, self._shelf, self._settings = websocket, engine, shelf, settings
@@ -176,7 +182,8 @@ class Session:
             opening.add_done_callback(_abandon)  # the socket went while the engine was at it
             raise
         try:
-            self._begin(Stream(message, utterance, credit_samples, shelf=self._shelf, settings=self._settings))
+            kept = {"shelf": self._shelf, "settings": self._settings, "revises": self.revises}
+            self._begin(Stream(message, utterance, credit_samples, **kept))
         except BaseException:
             utterance.cancel()
             raise

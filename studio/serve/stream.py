@@ -63,6 +63,7 @@ class Stream:
         message: how the client opened it.
         utterance: the engine's.
         credit_samples: how far ahead of the listener the voice may run.
+        revises: whether what a keyboard sent and nobody has heard follows its edits.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class Stream:
         *,
         shelf: TraceShelf,
         settings: ServeSettings,
+        revises: bool = True,
     ) -> None:
         self.number = message.utterance
         self.utterance = utterance
@@ -83,8 +85,9 @@ class Stream:
         self._settings, self._shelf = settings, shelf
         self._clock = MonotonicClock()
         self._credit_samples = credit_samples
-        is_keyboard = message.source == "keyboard"
-        self._live = LiveText(utterance, self._clock, settings.idle_flush_ms) if is_keyboard else None
+        self._live: LiveText | None = None
+        if message.source == "keyboard":
+            self._live = LiveText(utterance, self._clock, settings.idle_flush_ms, revises=revises)
         self._loop = asyncio.get_running_loop()
         self._room = threading.BoundedSemaphore(ROOM)
         self._turn = threading.Condition()
@@ -227,6 +230,12 @@ class Stream:
             if not self._breathe():
                 return
 
+    def _revise(self, message: wire.Revise) -> None:
+        if self._live is not None:
+            raise BadMessage("'revise' is for a stream", "this utterance is a keyboard: send 'edit'")
+        self._count(message.text)
+        self.utterance.revise(message.at, message.text)
+
     def _breathe(self) -> bool:
         """Let the listener's reports in between the pieces of a huge text; False when it was cancelled."""
         if self._played_sample > self._reported:
@@ -324,6 +333,7 @@ def _pieces(text: str) -> Sequence[str]:
 _DO: dict[type[wire.Message], Callable[[Stream, Any], None]] = {
     wire.Edit: Stream._edit,
     wire.TextIn: Stream._text,
+    wire.Revise: Stream._revise,
     wire.Flush: Stream._flush,
     wire.End: Stream._end,
     wire.SetOptions: Stream._set_options,

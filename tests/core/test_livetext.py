@@ -1,11 +1,13 @@
 """The live text field: what is sent, what is noted, and that no edit breaks it."""
 
+import re
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from studio.core.errors import BadMessage, BadText, Closed
-from studio.core.events import Committed, Edited, Event
+from studio.core.errors import BadMessage, BadText, Closed, TooLate
+from studio.core.events import Committed, Edited, Event, Revised
 from studio.core.livetext import MAX_FIELD_CHARS, LiveText
 from studio.core.words import WordChanges, WordStream
 from studio.text.normalise import plain
@@ -39,6 +41,12 @@ class Recorder:
         self.sent += text
         self._commit(self.stream.push(text))
 
+    def settled(self) -> int:
+        return len(self.sent)
+
+    def revise(self, char_start: int, text: str) -> None:
+        raise AssertionError("everything was heard")
+
     def flush(self) -> None:
         self.calls.append("flush")
         self._commit(self.stream.flush())
@@ -59,11 +67,30 @@ class Recorder:
             )
 
 
+class Unheard(Recorder):
+    """One of which the first ``heard`` words have been heard, and no more."""
+
+    heard = 0
+
+    def settled(self) -> int:
+        starts = [w.end() for w in re.finditer(r"\S+\s+", self.sent)]
+        return [0, *starts][min(self.heard, len(starts))]
+
+    def revise(self, char_start: int, text: str) -> None:
+        if char_start < self.settled():
+            raise TooLate("it was heard")
+        assert char_start <= len(self.sent)
+        self.sent = self.sent[:char_start]
+        self.stream, self.words, self.unseen = WordStream(plain()), [], [Revised(from_sample=0, take=1, words=0)]
+        self._commit(self.stream.push(self.sent))
+        self.push_text(text)
+
+
 class Desk:
     """A field, its utterance, its clock; ``auto`` delivers committed events after every edit."""
 
-    def __init__(self, auto: bool = True) -> None:
-        self.clock, self.out, self.auto = FakeClock(), Recorder(), auto
+    def __init__(self, auto: bool = True, out: Recorder | None = None) -> None:
+        self.clock, self.out, self.auto = FakeClock(), out or Recorder(), auto
         self.live = LiveText(self.out, self.clock)  # type: ignore[arg-type]  # a recorder needs but four methods
 
     def edit(self, at: int, remove: int, insert: str) -> None:
@@ -285,6 +312,86 @@ def test_any_edits_keep_the_field_and_lose_no_new_text(edits: list[tuple[float, 
     before = len(desk.out.words)
     desk.edit(len(model), 0, " zzz yyy ")
     assert desk.out.words[before:][-2:] == ["zzz", "yyy"]
+
+
+@settings(max_examples=300, deadline=None)
+@given(_EDITS)
+def test_what_nobody_has_heard_is_what_stands_in_the_field(edits: list[tuple[float, float, str, bool]]) -> None:
+    desk, model = Desk(out=Unheard()), ""
+    for place, share, insert, at_end in edits:
+        at = len(model) if at_end else int(place * len(model))
+        remove = int(share * (len(model) - at))
+        model = model[:at] + insert + model[at + remove :]
+        desk.edit(at, remove, insert)
+        assert desk.live.text == model and model.startswith(desk.out.sent)
+    desk.clock.ms += 400
+    desk.live.poll()
+    assert not set(model[len(desk.out.sent) :]) & set(" \n"), "a complete word stayed unsent"
+    desk.live.end()
+    assert desk.out.sent == model and desk.out.edited == []
+
+
+@settings(max_examples=300, deadline=None)
+@given(_EDITS, st.lists(st.integers(0, 3), min_size=25, max_size=25))
+def test_what_was_heard_is_never_taken_back(edits: list[tuple[float, float, str, bool]], more: list[int]) -> None:
+    out = Unheard()
+    desk, model, heard = Desk(out=out), "", ""
+    for (place, share, insert, at_end), words in zip(edits, more, strict=False):
+        out.heard = min(out.heard + words, len(out.sent.split()))
+        heard = out.sent[: out.settled()]
+        at = len(model) if at_end else int(place * len(model))
+        remove = int(share * (len(model) - at))
+        model = model[:at] + insert + model[at + remove :]
+        desk.edit(at, remove, insert)
+        assert desk.live.text == model and out.sent.startswith(heard)
+        assert len(desk.live._origin) == desk.live._said <= len(model)
+    before = len(out.words)
+    desk.edit(len(model), 0, " zzz yyy ")
+    assert out.words[before:][-2:] == ["zzz", "yyy"]
+
+
+@pytest.mark.parametrize(
+    ("heard", "edit", "sent", "edited"),
+    [
+        (0, (4, 3, "dog"), "the dog sat on ", []),
+        (1, (4, 3, "dog"), "the dog sat on ", []),
+        (2, (4, 3, "dog"), "the cat sat on ", [(1, 1, "dog")]),
+        (2, (4, 7, "dog ran"), "the cat ran on ", [(1, 1, "dog")]),
+        (2, (4, 11, ""), "the cat ", [(1, 1, "")]),
+        (1, (4, 8, ""), "the on ", []),
+        (1, (8, 0, "big "), "the cat big sat on ", []),
+    ],
+)
+def test_an_edit_is_said_where_it_was_not_heard(
+    heard: int, edit: tuple[int, int, str], sent: str, edited: list[tuple[int, int, str]]
+) -> None:
+    out = Unheard()
+    desk = Desk(out=out)
+    desk.type("the cat sat on ")
+    out.heard = heard
+    desk.edit(*edit)
+    desk.clock.ms += 400
+    desk.live.poll()
+    assert (out.sent, out.edited) == (sent, edited)
+
+
+def test_a_word_that_is_being_changed_is_said_when_it_stands() -> None:
+    out = Unheard()
+    desk = Desk(out=out)
+    desk.type("a cat sat ")
+    for _ in range(3):
+        desk.edit(4 - _, 1, "")
+        assert out.sent == "a "
+    for at, letter in enumerate("dog", start=2):
+        desk.edit(at, 0, letter)
+        desk.clock.ms += 399
+        assert not desk.live.poll() and out.sent == "a "
+    desk.clock.ms += 1
+    assert desk.live.poll() and out.sent == "a dog sat "
+    desk.edit(2, 3, "d")
+    assert out.sent == "a "
+    desk.type("down")  # who types on at the end has done with it
+    assert out.sent == "a d sat "
 
 
 @settings(deadline=None)

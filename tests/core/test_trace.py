@@ -140,7 +140,7 @@ def test_revised_speech_replaces_what_it_takes_back(tmp_path):
     events = story()[:-1]
     new = np.full(FRAME, 99, np.int16)
     events += [
-        ev.Revised(from_sample=4 * FRAME, take=1, t_ms=400),
+        ev.Revised(from_sample=4 * FRAME, take=1, words=1, t_ms=400),
         ev.Segment(index=1, words=[1], seen=[1], sample=4 * FRAME, frame=4, t_ms=401),
         ev.Committed(i=1, word="world", written=1, char_start=6, char_end=11, t_ms=401),
         ev.WordStart(i=1, sample=4 * FRAME, source="eos", t_ms=401),
@@ -156,8 +156,10 @@ def test_revised_speech_replaces_what_it_takes_back(tmp_path):
     assert len(trace.pcm) == 5 * FRAME
     assert np.array_equal(trace.pcm[4 * FRAME :], new)
     assert trace.frames.shape == (5, 80)
-    assert [(w.text, w.start, w.end) for w in trace.words()[:2]] == [("hello", 0, 2400), ("world", 2400, 3000)]
+    assert [(w.text, w.start, w.end) for w in trace.words()] == [("hello", 0, 2400), ("world", 2400, 3000)]
     assert [s.end for s in trace.segments()] == [2400, 3000]
+    broken_off = collect({}, events[: len(story())])
+    assert len(broken_off.frames) == len(broken_off.p_eos) == 4 and len(broken_off.pcm) == 4 * FRAME
 
 
 def test_many_threads_may_write(tmp_path):

@@ -10,7 +10,7 @@ from studio.core import events as ev
 from studio.core.errors import BadOption
 from studio.core.time import TimeBase
 from studio.engine.families.base import NotFinite
-from studio.engine.families.speakstream.row import Drawn, Limits, Prefill, SpeakStreamRow
+from studio.engine.families.speakstream.row import Drawn, Limits, Prefill, SpeakStreamRow, Stretch
 from studio.engine.families.speakstream.rule import W_EOS, spell
 
 SILENCE = np.full((10, 80), 3, np.uint8)
@@ -25,6 +25,12 @@ def a_row(scheme: str = "S1", m: int = 2, n: int = 1, limits: Limits = LIMITS) -
 
 def drawn(p_eos: float = 0.0, level: int = 7, is_finite: bool = True) -> Drawn:
     return Drawn(np.full((1, 80), level, np.uint8), p_eos, is_finite)
+
+
+def own(prefill: Prefill) -> Stretch:
+    """What a segment itself begins with, where nothing is fed again."""
+    (stretch,) = prefill.stretches
+    return stretch
 
 
 def speak(row: SpeakStreamRow, lengths: Sequence[int]) -> tuple[list[Prefill], list[ev.Event]]:
@@ -47,12 +53,14 @@ def test_what_is_fed_and_where_it_stands():
     row.commit(["one", "two", "three"])
     row.end()
     (first, second, third), events = speak(row, [4, 3, 5])
-    assert first.symbols == [*spell("one"), *spell("two")] and len(first.frames) == 10 and not first.after_eos
-    assert (first.start, first.at, first.window, first.frame) == (0, 0, (0, 1, 1), 0)
+    assert own(first).symbols == [*spell("one"), *spell("two")]
+    assert len(own(first).frames) == 10 and not own(first).after_eos
+    assert (first.start, first.at, own(first).window, first.frame) == (0, 0, (0, 1, 1), 0)
     assert first.tokens == 8 + 1 + 10
-    assert second.symbols == [*spell("two"), *spell("three")] and len(second.frames) == 0 and second.after_eos
+    assert own(second).symbols == [*spell("two"), *spell("three")]
+    assert len(own(second).frames) == 0 and own(second).after_eos
     assert (second.at, second.frame) == (first.tokens + 4, 4)  # four frames were fed back
-    assert third.symbols == [*spell("three"), W_EOS] and third.window == (0, 1, 0)
+    assert own(third).symbols == [*spell("three"), W_EOS] and own(third).window == (0, 1, 0)
     assert row.over and row.want() is None
     assert [e.frame for e in events if isinstance(e, ev.Eos)] == [4, 7, 12]
     assert [e.first_frame for e in events if isinstance(e, ev.Frames)] == [*range(12)]
@@ -117,17 +125,13 @@ def test_marks_lie_between_segments_and_lead_back():
     (first,), _ = speak(row, [3])
     mark = row.mark()
     straight = row.want().inputs
-    assert row.mark() is None, "a prefill is on its way"
+    assert row.mark() == mark, "what is only wanted has changed nothing"
     row.took(drawn())
     assert row.mark() is None, "within a segment"
     row.back(mark)
     again = row.want().inputs
-    assert (again.symbols, again.at, again.frame, again.window) == (
-        straight.symbols,
-        first.tokens + 3,
-        3,
-        straight.window,
-    )
+    assert (own(again).symbols, own(again).window) == (own(straight).symbols, own(straight).window)
+    assert (again.at, again.frame) == (first.tokens + 3, 3)
 
 
 def test_words_not_fed_can_be_written_anew():
@@ -137,10 +141,76 @@ def test_words_not_fed_can_be_written_anew():
     mark = row.mark()
     speak(row, [2])
     with pytest.raises(AssertionError, match="go back first"):
-        row.rewrite(2, ["other"])
+        row.rewrite(1, ["other"])
+    assert (mark.spoken, mark.fed) == (1, 2)
     row.back(mark)
     row.rewrite(2, ["other", "words"])
-    assert row.want().inputs.symbols == [*spell("two"), *spell("other")]
+    assert own(row.want().inputs).symbols == [*spell("two"), *spell("other")]
+
+
+def test_what_was_fed_of_other_words_is_fed_again_with_the_frames_made_of_it():
+    row = a_row(m=3)
+    row.commit(["one", "two", "three", "four", "five"])
+    speak(row, [3, 2])
+    mark = row.mark()
+    speak(row, [4])
+    row.back(mark)
+    row.rewrite(2, ["other", "words", "too"])
+    wanted = row.want().inputs
+    assert (wanted.start, wanted.at, wanted.frame) == (0, 0, 5)
+    one, two, three = wanted.stretches
+    assert one.symbols == [*spell("one"), *spell("two"), *spell("other")]
+    assert two.symbols == [*spell("two"), *spell("other"), *spell("words")] and two.after_eos
+    assert three.symbols == [*spell("other"), *spell("words"), *spell("too")] and three.window == (0, 1, 2)
+    assert [int(frame[0]) for frame in one.frames] == [3] * 10 + [0, 1, 2]
+    assert [int(frame[0]) for frame in two.frames] == [0, 1] and len(three.frames) == 0
+    row.back(mark)  # nothing was run: once more, and the same is wanted
+    assert row.want().inputs.stretches[1].symbols == two.symbols
+    speak(row, [1])
+    row.back(mark)  # now the slot holds the other words
+    assert own(row.want().inputs).symbols == three.symbols and row.want().inputs.at == wanted.tokens - three.tokens
+
+
+def test_within_a_segment_the_words_after_it_can_be_written_anew():
+    row = a_row(m=2)
+    row.commit(["one", "two", "three"])
+    row.want()
+    row.took(drawn())
+    row.rewrite(1, ["other", "end"])
+    row.want()
+    row.took(drawn(0.9))
+    wanted = row.want().inputs
+    assert [s.symbols for s in wanted.stretches] == [
+        [*spell("one"), *spell("other")],
+        [*spell("other"), *spell("end")],
+    ]
+    assert len(wanted.stretches[0].frames) == 11
+
+
+@pytest.mark.parametrize("scheme", ["S1", "S2"])
+def test_a_text_that_had_ended_and_goes_on_is_fed_again_without_its_end(scheme):
+    row = a_row(scheme, m=3)
+    row.commit(["one", "two"])
+    row.end()
+    speak(row, [2])
+    assert row.fed > 10**9, "the net has seen the end"
+    row.rewrite(2, [])
+    assert row.want() is None and not row.over
+    row.commit(["three", "four"])
+    first, second = row.want().inputs.stretches
+    assert first.symbols == [*spell("one"), *spell("two"), *spell("three")]
+    assert second.symbols == ([*spell("two"), *spell("three")] if scheme == "S1" else []) + [*spell("four")]
+
+
+def test_words_that_nothing_returns_to_are_forgotten():
+    row = a_row(m=1)
+    for _ in range(100):
+        row.commit(["ab"] * 10)
+        speak(row, [2] * 10)
+        row.forget(row.mark())
+    assert len(row._words) < 300 and row.spoken == 1000
+    row.commit(["ab"])
+    assert own(row.want().inputs).symbols == spell("ab")
 
 
 def test_options_that_do_not_go_together_are_refused_before_they_are_set():
@@ -150,4 +220,4 @@ def test_options_that_do_not_go_together_are_refused_before_they_are_set():
     row.set_options({"scheme": "S2", "m": 1, "n": 1}, 0.9)
     row.commit(["one"])
     want = row.want()
-    assert want.inputs.window == (1, 1, 0) and want.inputs.temperature == 0.9
+    assert own(want.inputs).window == (1, 1, 0) and want.inputs.temperature == 0.9

@@ -131,8 +131,8 @@ def _cpu_s(thread: threading.Thread) -> float:
 
 def test_an_edit_inside_a_huge_word_is_not_told_whole(serving: Serving) -> None:
     served = serving()
-    with editor(served, "x" * 50_000 + " ") as talk:
-        talk.until("committed")
+    with editor(served, "x" * 50_000 + " and some more ") as talk:
+        talk.until("word_start")  # which is being said, and stays
         talk.say("edit", at=1, remove=0, insert="y")
         [edited] = of(talk.until("edited"), "edited")
     assert len(edited["text"]) == livetext.MAX_NOTED_CHARS

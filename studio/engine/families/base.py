@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -50,6 +50,21 @@ class Turn:
     frames: np.ndarray
     before: list[Event] = field(default_factory=list[Event])
     after: list[Event] = field(default_factory=list[Event])
+
+
+class Mark(Protocol):
+    """Where a row stood at a segment's end; the rest of it is the family's own.
+
+    Attributes:
+        spoken: words spoken before it.
+        fed: words that the net had seen; past any word where it had seen the text's end.
+    """
+
+    @property
+    def spoken(self) -> int: ...
+
+    @property
+    def fed(self) -> int: ...
 
 
 class Row(Protocol):
@@ -109,6 +124,36 @@ class Row(Protocol):
 
     def rewrite(self, i: int, words: Sequence[str]) -> None:
         """Replace the committed words from ``i`` on, none of which has been fed since the mark returned to."""
+        ...
+
+
+@runtime_checkable
+class Revisable(Row, Protocol):
+    """A row whose utterances can be revised: ``rewrite`` takes any word that was not spoken, and the text goes on.
+
+    What the net has seen of such a word is fed anew before the next segment, with the frames that were made of it.
+    """
+
+    @property
+    def spoken(self) -> int:
+        """Words spoken, those of the present segment among them."""
+        ...
+
+    @property
+    def fed(self) -> int:
+        """Words that the net has seen; past any word where it has seen the text's end."""
+        ...
+
+    def mark(self) -> Mark | None:
+        """See ``Row``."""
+        ...
+
+    def holds(self, mark: Any) -> bool:
+        """Whether a mark can still be returned to."""
+        ...
+
+    def forget(self, mark: Any) -> None:
+        """Nothing before a mark will be returned to."""
         ...
 
 

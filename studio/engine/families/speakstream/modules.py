@@ -9,7 +9,7 @@ from torch import Tensor
 
 from studio.engine import dmel
 from studio.engine.families.speakstream.net import SpeakStream
-from studio.engine.families.speakstream.row import Drawn, Prefill
+from studio.engine.families.speakstream.row import Drawn, Prefill, Stretch
 from studio.engine.nets.frames import FrameTable
 from studio.engine.nets.lean import LeanDecoder
 from studio.engine.nets.products import NumberFormat, Product
@@ -97,6 +97,11 @@ class PrefillModule:
 
     def _embedded(self, given: Prefill, speaker: Tensor) -> Tensor:
         """All tokens, [1, T, D]; ``speaker`` int64 [1]."""
+        return torch.cat([piece for stretch in given.stretches for piece in self._pieces(stretch, speaker)]).unsqueeze(
+            0
+        )
+
+    def _pieces(self, given: Stretch, speaker: Tensor) -> list[Tensor]:
         net, device = self._step.net, speaker.device
         pieces: list[Tensor] = []
         if given.after_eos:
@@ -108,7 +113,7 @@ class PrefillModule:
         if len(given.frames):
             frames = torch.from_numpy(given.frames).to(device)
             pieces.append(self._step.embed_frames(frames, speaker.expand(len(frames))))
-        return torch.cat(pieces).unsqueeze(0)
+        return pieces
 
 
 class DecodeModule:

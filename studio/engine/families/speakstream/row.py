@@ -1,9 +1,10 @@
 """One utterance of SpeakStream (paper 000, section III.D): plain Python, no net."""
 
 import math
+import sys
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,31 +12,49 @@ import numpy as np
 from studio.core.events import Eos, Event, Frames, Segment, WordEnd, WordStart
 from studio.core.time import TimeBase
 from studio.engine.families.base import NotFinite, Turn, Want
-from studio.engine.families.speakstream.rule import SCHEMES, W_EOS, FeedingRule, Options, Plan, spell
+from studio.engine.families.speakstream.rule import SCHEMES, W_EOS, Counters, FeedingRule, Options, Plan, spell
 
 EOS_AT = 0.5  # p_eos that ends a segment
 _SPARE_WORDS = 8  # a segment begins only where so many words of the longest kind would fit
+_FORGET_WORDS = 256  # are forgotten at once
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """What a segment begins with, in the order in which it is fed.
+
+    Attributes:
+        after_eos: s_eos of the segment before comes first.
+        symbols: ids of characters and of the text's end.
+        window: of s_bos: scheme, words spoken now, words of look-ahead.
+        frames: uint8 [k, 80] that follow s_bos: the silence prompt, and where it is fed again, those that it made.
+    """
+
+    after_eos: bool
+    symbols: Sequence[int]
+    window: tuple[int, int, int]
+    frames: np.ndarray = field(repr=False)
+
+    @property
+    def tokens(self) -> int:
+        """How many tokens it feeds."""
+        return self.after_eos + len(self.symbols) + 1 + len(self.frames)
 
 
 @dataclass(frozen=True)
 class Prefill:
-    """What a segment begins with, in the order in which it is fed.
+    """A segment's beginning, and where it stands.
 
     Attributes:
         start, at: tokens before ``start`` are forgotten; these tokens stand at ``at`` and after it.
-        after_eos: s_eos of the segment before comes first.
-        symbols: ids of characters and of the text's end.
-        window: of s_bos: scheme, words spoken now, words of look-ahead.
-        frames: uint8 [k, 80] that follow s_bos without being heard (the silence prompt).
+        stretches: the segments before it that are fed again since their words were changed, with the frames that they
+            made; then its own.
         frame: index of the frame to draw.
     """
 
     start: int
     at: int
-    after_eos: bool
-    symbols: Sequence[int]
-    window: tuple[int, int, int]
-    frames: np.ndarray = field(repr=False)
+    stretches: Sequence[Stretch]
     speaker: int
     temperature: float
     seed: int
@@ -44,7 +63,7 @@ class Prefill:
     @property
     def tokens(self) -> int:
         """How many tokens it feeds."""
-        return self.after_eos + len(self.symbols) + 1 + len(self.frames)
+        return sum(stretch.tokens for stretch in self.stretches)
 
 
 @dataclass(frozen=True)
@@ -71,26 +90,64 @@ class Limits:
 
 @dataclass
 class _Segment:
-    """The segment being spoken, or one that was."""
+    """A segment spoken, or being spoken.
+
+    Attributes:
+        before: the rule's counters before it.
+        options: in force when it was planned.
+        fed: what it began with.
+        at: where it stands in the slot.
+        tokens: how many it has taken there so far.
+        made: its frames, each uint8 [1, 80].
+    """
 
     index: int
+    before: Counters
+    options: Options
     plan: Plan
+    fed: Stretch
+    at: int
+    tokens: int
     first_frame: int
     limit_frames: int
-    tokens: int
-    frames: int = 0
+    made: list[np.ndarray]
+
+    @property
+    def frames(self) -> int:
+        """How many frames it has made."""
+        return len(self.made)
 
 
 @dataclass(frozen=True)
 class Mark:
-    """Where a row stood between two segments."""
+    """Where a row stood between two segments; see ``studio.engine.families.base.Mark``."""
 
-    rule: tuple[int, int, bool]
+    rule: Counters
     segments: int
     frames: int
     start: int
     length: int
     past: tuple[_Segment, ...]
+
+    @property
+    def spoken(self) -> int:
+        """Words spoken before it."""
+        return self.rule.spoken
+
+    @property
+    def fed(self) -> int:
+        """Words that the net had before it; the text's end counts as any word that could follow."""
+        return sys.maxsize if self.rule.closed else self.rule.fed
+
+
+@dataclass(frozen=True)
+class _Next:
+    """The segment that is wanted: its plan, the rule's counters after it, and the segments that are then held."""
+
+    plan: Plan
+    after: Counters
+    past: list[_Segment]
+    segment: _Segment
 
 
 class SpeakStreamRow:
@@ -114,14 +171,16 @@ class SpeakStreamRow:
         self._options = Options(**options)
         self._rule = FeedingRule()
         self._words: list[str] = []
+        self._words_from = 0  # the words before it can no longer be asked for
         self._flushed = 0
-        self._ended = False
-        self._plan: Plan | None = None  # of the prefill that is wanted
+        self._ended = self._is_rewritten = False
+        self._next: _Next | None = None  # of the prefill that is wanted
         self._wanted: Want | None = None
         self._segment: _Segment | None = None
         self._past: deque[_Segment] = deque()
         self._frames = self._segments = 0
-        self._start = self._length = 0  # tokens in the slot: the oldest held, and how many were ever fed
+        self._start = self._length = 0  # tokens in the slot: the oldest held, and how many there are
+        self._reached = 0  # the most there ever were
         self._last: np.ndarray | None = None  # the frame drawn last, whose p_eos is not known yet
 
     def commit(self, words: Sequence[str]) -> None:
@@ -130,7 +189,7 @@ class SpeakStreamRow:
 
     def flush(self) -> None:
         """Shrink windows to what is committed."""
-        self._flushed = len(self._words)
+        self._flushed = self._committed
 
     def end(self) -> None:
         """No more words will come."""
@@ -152,9 +211,19 @@ class SpeakStreamRow:
         return self._ended and self._segment is None and self.unspoken == 0 and self._wanted is None
 
     @property
+    def spoken(self) -> int:
+        """Words spoken, those of the present segment among them."""
+        return self._rule.spoken
+
+    @property
+    def fed(self) -> int:
+        """Words that the net has before it; the text's end counts as any word that could follow."""
+        return sys.maxsize if self._rule.closed else self._rule.fed
+
+    @property
     def unspoken(self) -> int:
         """Committed words that no segment has taken yet."""
-        return len(self._words) - self._rule.spoken
+        return self._committed - self._rule.spoken
 
     def want(self) -> Want | None:
         """A segment's prefill where its words are there, or a frame more."""
@@ -162,9 +231,7 @@ class SpeakStreamRow:
             if self._segment is not None:
                 self._wanted = Want("decode", None)
             else:
-                plan = self._rule.next(len(self._words), self._options, ended=self._ended, flushed=self._flushed)
-                if plan is not None:
-                    self._plan, self._wanted = plan, Want("prefill", self._prefill(plan))
+                self._wanted = self._want_segment()
         return self._wanted
 
     def took(self, outputs: Drawn) -> Turn:
@@ -185,52 +252,115 @@ class SpeakStreamRow:
 
     def mark(self) -> Mark | None:
         """Where the row stands between two segments; None within one."""
-        if self._segment is not None or self._wanted is not None:
+        if self._segment is not None:
             return None
-        return Mark(self._rule.mark(), self._segments, self._frames, self._start, self._length, tuple(self._past))
+        counters = self._rule.mark()
+        return Mark(counters, self._segments, self._frames, self._start, self._length, tuple(self._past))
+
+    def holds(self, mark: Mark) -> bool:
+        """Whether the slot still holds what it held at a mark."""
+        return self._reached - mark.start <= self._limits.capacity_tokens
 
     def back(self, mark: Mark) -> None:
         """Return to a mark, whose tokens the slot must still hold."""
-        assert self._length - mark.start <= self._limits.capacity_tokens, "the slot has written over what was marked"
-        self._rule.back(mark.rule)
+        assert self.holds(mark), "the slot has written over what was marked"
+        now = {one.index: one for one in self._past}  # some may have been fed again since
+        self._past = deque(now.get(one.index, one) for one in mark.past)
         self._segments, self._frames = mark.segments, mark.frames
-        self._start, self._length, self._past = mark.start, mark.length, deque(mark.past)
-        self._segment = self._plan = self._wanted = self._last = None
+        self._rule.back(mark.rule)
+        self._start, self._length = mark.start, mark.length
+        if self._past:
+            last = self._past[-1]
+            self._rule.back(last.before)
+            self._rule.take(last.plan)
+            self._start, self._length = self._past[0].at, last.at + last.tokens
+        self._segment = self._next = self._wanted = self._last = None
 
     def rewrite(self, i: int, words: Sequence[str]) -> None:
-        """Replace the committed words from ``i`` on, which must not have been fed."""
-        assert i >= self._rule.fed, "the word was fed already: go back first"
-        self._words[i:] = words
-        self._flushed = min(self._flushed, len(self._words))
+        """Replace the committed words from ``i`` on, none of which has been spoken; the text goes on.
 
-    def _prefill(self, plan: Plan) -> Prefill:
-        symbols = [symbol for i in plan.feed for symbol in spell(self._words[i])] + [W_EOS] * plan.close
-        first = self._segments == 0
-        frames = self._silence if first else self._silence[:0]
-        tokens = (not first) + len(symbols) + 1 + len(frames)
-        self._make_room(tokens)
-        return Prefill(
-            start=self._start,
-            at=self._length,
-            after_eos=not first,
-            symbols=symbols,
-            window=(SCHEMES.index(plan.scheme), len(plan.speak), plan.look_ahead),
-            frames=frames,
-            speaker=self._speaker,
-            temperature=self._temperature,
-            seed=self._seed,
-            frame=self._frames,
-        )
+        Where the net has seen one of them, the next segment begins with what was fed from there on, and with the
+        frames made of it.
+        """
+        assert i >= self._rule.spoken, "the word was spoken already: go back first"
+        self._words[i - self._words_from :] = words
+        self._flushed, self._ended = min(self._flushed, i), False
+        self._is_rewritten = True
+        if self._segment is None:
+            self._next = self._wanted = None
+
+    def forget(self, mark: Mark) -> None:
+        """Nothing before a mark will be come back to."""
+        first = mark.past[0].plan.speak.start if mark.past else mark.spoken
+        if first - self._words_from >= _FORGET_WORDS:
+            del self._words[: first - self._words_from]
+            self._words_from = first
+
+    @property
+    def _committed(self) -> int:
+        return self._words_from + len(self._words)
+
+    def _spelt(self, plan: Plan) -> list[int]:
+        return [symbol for i in plan.feed for symbol in spell(self._words[i - self._words_from])]
+
+    def _stretch(self, plan: Plan, index: int, made: Sequence[np.ndarray]) -> Stretch:
+        silence = self._silence if index == 0 else self._silence[:0]
+        window = (SCHEMES.index(plan.scheme), len(plan.speak), plan.look_ahead)
+        return Stretch(index > 0, self._spelt(plan) + [W_EOS] * plan.close, window, np.concatenate((silence, *made)))
+
+    def _want_segment(self) -> Want | None:
+        """The next segment's prefill. Nothing is taken as said or fed until its result is there."""
+        now = self._rule.mark()
+        again = self._fed_again() if self._is_rewritten else []
+        before, options = self._rule.mark(), self._options
+        plan = self._rule.next(self._committed, options, ended=self._ended, flushed=self._flushed)
+        after = self._rule.mark()
+        self._rule.back(now)
+        if plan is None:
+            return None
+        past = [*self._past][: len(self._past) - len(again)]
+        at = again[0].at if again else self._length
+        for one in again:
+            one.at, at = at, at + one.tokens
+        fed = self._stretch(plan, self._segments, ())
+        limit = self._limits.longest_word_frames * len(plan.speak)
+        segment = _Segment(self._segments, before, options, plan, fed, at, fed.tokens, self._frames, limit, [])
+        past, start = self._with_room(past, sum(one.frames for one in again), at + fed.tokens)
+        self._next = _Next(plan, after, [*past, *again], segment)
+        first = again[0].at if again else at
+        stretches = [*(self._stretch(one.plan, one.index, one.made) for one in again), fed]
+        sampling = (self._speaker, self._temperature, self._seed, self._frames)
+        return Want("prefill", Prefill(start, first, stretches, *sampling))
+
+    def _fed_again(self) -> list[_Segment]:
+        """The held segments from the first on whose window's words are others now; the rule stands after them."""
+        now, again = self._rule.mark(), list[_Segment]()
+        for one in self._past:
+            if not again:
+                self._rule.back(one.before)
+            before = self._rule.mark()
+            plan = self._rule.again(one.plan, self._committed, one.options, ended=self._ended)
+            is_same = not one.plan.close and plan.feed == one.plan.feed and self._spelt(plan) == [*one.fed.symbols]
+            if not again and is_same:
+                continue
+            fed = self._stretch(plan, one.index, ())
+            if not again and fed.symbols == one.fed.symbols:
+                continue
+            again.append(replace(one, before=before, plan=plan, fed=fed, tokens=fed.tokens + one.frames))
+        if not again:
+            self._rule.back(now)
+        return again
 
     def _begun(self, fed: Prefill, drawn: Drawn) -> Turn:
-        plan, self._plan = self._plan, None
-        assert plan is not None, "a prefill has a plan"
-        self._length += fed.tokens
-        limit = self._limits.longest_word_frames * len(plan.speak)
-        segment = _Segment(self._segments, plan, self._frames, limit, fed.tokens)
-        self._segment = segment
+        wanted, self._next = self._next, None
+        assert wanted is not None, "a prefill has a plan"
+        self._rule.back(wanted.after)
+        self._past, self._is_rewritten = deque(wanted.past), False
+        self._start, self._length = fed.start, fed.at + fed.tokens
+        self._reached = max(self._reached, self._length)
+        self._segment = segment = wanted.segment
         self._segments += 1
-        sample = self._time_base.samples(self._frames)
+        sample, plan = self._time_base.samples(self._frames), wanted.plan
         before: list[Event] = [
             Segment(index=segment.index, words=[*plan.speak], seen=[*plan.seen], sample=sample, frame=self._frames),
             WordStart(i=plan.speak[0], sample=sample, source="eos"),
@@ -241,6 +371,7 @@ class SpeakStreamRow:
         segment, p = self._segment, drawn.p_eos
         assert segment is not None and self._last is not None, "a frame was fed back"
         self._length += 1
+        self._reached = max(self._reached, self._length)
         segment.tokens += 1
         made = Frames(first_frame=self._frames - 1, p_eos=[p], levels=self._last)
         forced = p < EOS_AT and segment.frames >= segment.limit_frames
@@ -254,13 +385,13 @@ class SpeakStreamRow:
     def _drawn(self, segment: _Segment, drawn: Drawn) -> np.ndarray:
         self._last = drawn.levels
         self._frames += 1
-        segment.frames += 1
+        segment.made.append(drawn.levels)
         return drawn.levels
 
     def _inner_words(self, segment: _Segment) -> list[Event]:
         """Word events known at a segment's end; starts and ends inside it are shared out by characters."""
         words = [*segment.plan.speak]
-        sizes = np.cumsum([0] + [len(self._words[i]) + 1 for i in words])
+        sizes = np.cumsum([0] + [len(self._words[i - self._words_from]) + 1 for i in words])
         ends = np.rint(sizes / sizes[-1] * segment.frames).astype(int) + segment.first_frame
         events: list[Event] = []
         for k, i in enumerate(words):
@@ -270,19 +401,23 @@ class SpeakStreamRow:
             events.append(WordEnd(i=i, sample=self._time_base.samples(int(ends[k + 1])), source=source))
         return events
 
-    def _make_room(self, tokens: int) -> None:
-        """Past the stated context, forget the oldest segments: at a segment's start, by frame count (tokens only
-        where a slot's memory would overflow)."""
-        limits = self._limits
-        frames = sum(s.frames for s in self._past)
-        spare = tokens + limits.longest_word_frames * _SPARE_WORDS
+    def _with_room(self, past: list[_Segment], frames: int, length: int) -> tuple[list[_Segment], int]:
+        """Those of the past segments that are still held before a new one, and the first token held.
 
-        def too_full(limit_frames: int) -> bool:
-            return frames > limit_frames or self._length - self._start + spare > limits.capacity_tokens
+        Past the stated context the oldest are forgotten: at a segment's start, by frame count (tokens only where a
+        slot's memory would overflow).
 
+        Args:
+            frames: of what is held besides.
+            length: where the new segment's beginning ends.
+        """
+        limits, start, drop = self._limits, self._start, 0
+        frames += sum(one.frames for one in past)
+        spare = limits.longest_word_frames * _SPARE_WORDS
         limit = limits.context_frames
-        while self._past and too_full(limit):
+        while drop < len(past) and (frames > limit or length - start + spare > limits.capacity_tokens):
             limit = limits.kept_frames
-            oldest = self._past.popleft()
-            self._start += oldest.tokens
-            frames -= oldest.frames
+            start += past[drop].tokens
+            frames -= past[drop].frames
+            drop += 1
+        return past[drop:], start

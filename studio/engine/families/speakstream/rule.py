@@ -1,6 +1,7 @@
 """SpeakStream's feeding rule and alphabet (paper 000, section III.C): what to feed next, in plain Python."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from studio.core.cards import OptionSpec
 from studio.core.errors import BadOption
@@ -75,6 +76,14 @@ class Plan:
         return range(self.speak.start, self.speak.stop + self.look_ahead)
 
 
+class Counters(NamedTuple):
+    """Where a rule stands: words spoken, words fed, and whether the text's end was fed."""
+
+    spoken: int
+    fed: int
+    closed: bool
+
+
 class FeedingRule:
     """What to feed next, from two counters: s words spoken and f words fed.
 
@@ -112,11 +121,36 @@ class FeedingRule:
         self.closed = self.closed or close
         return plan
 
-    def mark(self) -> tuple[int, int, bool]:
-        """The counters, to come back to."""
-        return self.spoken, self.fed, self.closed
+    def again(self, plan: Plan, committed: int, options: Options, *, ended: bool = False) -> Plan:
+        """What a segment that was spoken would have been fed, now that other words follow those it spoke.
 
-    def back(self, mark: tuple[int, int, bool]) -> None:
+        It speaks the same words and sees no more than it saw, but where the text's end had closed its window.
+
+        Args:
+            options: in force when it was planned.
+        """
+        s, t = plan.speak.start, committed
+        assert s == self.spoken and t >= plan.speak.stop, "words that were spoken are there"
+        limit = s + options.m if plan.close else max(plan.feed.stop, plan.speak.stop)
+        last = min(t, limit)
+        start = s if plan.scheme == "S1" else max(self.fed, s)
+        close = ended and s + options.m > t and (plan.scheme == "S1" or not self.closed)
+        fed = max(self.fed, last)
+        new = Plan(plan.scheme, range(start, max(start, last)), close, plan.speak, fed - plan.speak.stop)
+        self.take(new)
+        return new
+
+    def take(self, plan: Plan) -> None:
+        """Stand after a plan."""
+        self.spoken = plan.speak.stop
+        self.fed = plan.seen.stop
+        self.closed = self.closed or plan.close
+
+    def mark(self) -> Counters:
+        """The counters, to come back to."""
+        return Counters(self.spoken, self.fed, self.closed)
+
+    def back(self, mark: Counters) -> None:
         """Return to earlier counters."""
         self.spoken, self.fed, self.closed = mark
 

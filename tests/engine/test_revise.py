@@ -1,0 +1,268 @@
+"""Revisions and cancels: what was heard stays, the rest follows the text (law 6)."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from tinyvoice import write_tiny_voice
+
+from studio.core import events as ev
+from studio.core.errors import BadText, Closed, TooLate
+from studio.core.ports import SpeakRequest
+from studio.core.trace import Trace, collect
+from studio.core.words import SpokenWord
+from studio.engine.heard import Extent, Heard
+from studio.engine.loop import LocalEngine, open_engine
+from studio.text.normalise import best
+
+WORDS = "one two three four five six seven eight nine ten".split()
+FRAME = 600
+TOLD = "it costs $3.50 today"
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalEngine]:
+    root = tmp_path_factory.mktemp("voices")
+    write_tiny_voice(root)
+    engine = open_engine(root, best(), device="cpu", threads=1)
+    yield engine
+    engine.close()
+
+
+def text(words: list[str]) -> str:
+    return "".join(f"{word} " for word in words)
+
+
+@pytest.fixture(autouse=True)
+def nobody_is_left(engine: LocalEngine) -> Iterator[None]:
+    yield
+    for utterance in engine._active:
+        utterance.cancel()
+
+
+class Listener:
+    """An utterance, and all that was heard of it."""
+
+    def __init__(self, engine: LocalEngine, window: tuple[str, int, int] = ("S1", 3, 1), **more: object) -> None:
+        scheme, m, n = window
+        request = SpeakRequest(seed=3, options={"scheme": scheme, "m": m, "n": n}, **more)
+        self.utterance = engine.open(request)
+        self._stream = self.utterance.events()
+        self.events: list[ev.Event] = []
+
+    def until(self, kind: type[ev.Event], count: int = 1) -> ev.Event:
+        """Hear so many more of a kind; the last one."""
+        while count:
+            self.events.append(next(self._stream))
+            assert not ev.is_last(self.events[-1]) or kind is ev.Ended, self.events[-1]
+            count -= isinstance(self.events[-1], kind)
+        return self.events[-1]
+
+    def held(self) -> None:
+        """Hear all that its credit lets it say."""
+        while (self.utterance._samples + FRAME) <= (self.utterance._granted or 0):
+            self.until(ev.Audio)
+
+    def rest(self) -> Trace:
+        """Let it end."""
+        self.utterance.grant(10**9)
+        self.events += self._stream
+        return collect({}, self.events)
+
+    def of(self, kind: type[ev.Event]) -> list:
+        return [event for event in self.events if isinstance(event, kind)]
+
+
+def spoken(engine: LocalEngine, words: list[str], window: tuple[str, int, int] = ("S1", 3, 1)) -> Trace:
+    listener = Listener(engine, window)
+    listener.utterance.push_text(text(words))
+    listener.utterance.end()
+    return listener.rest()
+
+
+def made_ahead(engine: LocalEngine, window: tuple[str, int, int] = ("S1", 3, 1)) -> tuple[Listener, list[int]]:
+    """All words were sent, sound was made up to the ninth, and the listener gives no more credit; the words' ends."""
+    ends = [word.end for word in spoken(engine, WORDS, window).words()]
+    listener = Listener(engine, window, credit_samples=ends[7] + 2 * FRAME)
+    listener.utterance.push_text(text(WORDS))
+    listener.utterance.end()
+    listener.held()
+    return listener, ends
+
+
+def is_consistent(trace: Trace) -> None:
+    """Law 4 and law 5 of what is in force."""
+    assert isinstance(trace.events[-1], ev.Ended) and trace.events[-1].samples == len(trace.pcm)
+    assert len(trace.frames) == len(trace.p_eos) == len(trace.pcm) // FRAME
+    assert [word.i for word in trace.words()] == [i for one in trace.segments() for i in one.words]
+    starts = [word.start for word in trace.words()]
+    assert None not in starts and starts == sorted(starts)
+
+
+@pytest.mark.parametrize("window", [("S1", 3, 1), ("S2", 3, 1), ("S1", 4, 2), ("S2", 1, 1)])
+def test_words_that_no_segment_has_seen_are_as_if_they_had_never_been_sent(engine, window):
+    """Bit for bit what the new text alone sounds like; most sound that was made ahead stays."""
+    new = [*WORDS[:6], "other", "words", "now"]
+    listener, _ = made_ahead(engine, window)
+    made = listener.utterance._samples
+    listener.utterance.revise(len(text(WORDS[:6])), text(new[6:]))
+    trace = listener.rest()
+    is_consistent(trace)
+    assert [word.text for word in trace.words()] == new
+    straight = spoken(engine, new, window)
+    assert np.array_equal(trace.pcm, straight.pcm) and np.array_equal(trace.frames, straight.frames)
+    (revised,) = listener.of(ev.Revised)
+    assert revised.take == 1 and revised.words == 6 and 0 < revised.from_sample <= made
+    assert revised.from_sample >= trace.words()[3].start, "what had not seen the words stays"
+
+
+@pytest.mark.parametrize("window", [("S1", 3, 1), ("S2", 3, 1), ("S1", 5, 1)])
+def test_what_was_heard_stays_and_the_next_word_is_another(engine, window):
+    """The revised word was seen by what has been heard: that is fed again with the new words, and not made again."""
+    listener, ends = made_ahead(engine, window)
+    listener.utterance.played(ends[2] - 2 * FRAME)
+    before = collect({}, listener.events).pcm
+    settled = listener.utterance.settled()
+    at = WORDS.index("five")
+    assert settled <= len(text(WORDS[:at]))
+    with pytest.raises(TooLate, match="said or being said"):
+        listener.utterance.revise(settled - 1, "x")
+    listener.utterance.revise(len(text(WORDS[:at])), "other words ")
+    trace = listener.rest()
+    is_consistent(trace)
+    (revised,) = listener.of(ev.Revised)
+    assert ends[2] <= revised.from_sample and revised.words == at
+    assert np.array_equal(trace.pcm[: revised.from_sample], before[: revised.from_sample])
+    assert [word.text for word in trace.words()] == [*WORDS[:at], "other", "words"]
+
+
+def test_a_replay_is_what_the_net_would_have_held(engine):
+    """Fed again with the words it had, a segment leaves the memory that it left the first time."""
+    listener, ends = made_ahead(engine)
+    memory, slot = engine.voice("tiny").family.slots.memory, listener.utterance.slots[0]
+    before = memory.keys[1][slot].clone()
+    listener.utterance.played(ends[3] - 2 * FRAME)
+    for words in ("other words ", "six seven eight nine ten "):  # there and back again, at the same place
+        listener.utterance.revise(len(text(WORDS[:5])), words)
+        listener.until(ev.Segment)
+    cuts = [event.from_sample for event in listener.of(ev.Revised)]
+    assert cuts[0] == cuts[1] >= ends[3]
+    row = listener.utterance._row
+    length = row._past[-1].at + row._past[-1].tokens
+    assert (memory.keys[1][slot, :, :length] - before[:, :length]).abs().max() < 1e-4
+    is_consistent(listener.rest())
+
+
+def test_the_same_text_changes_no_sample(engine):
+    listener, _ = made_ahead(engine)
+    listener.utterance.revise(len(text(WORDS[:3])), text(WORDS[3:]))
+    trace = listener.rest()
+    assert not listener.of(ev.Revised) and np.array_equal(trace.pcm, spoken(engine, WORDS).pcm)
+
+
+def test_text_that_nobody_has_read_is_replaced(engine):
+    listener = Listener(engine, credit_samples=FRAME)
+    listener.utterance.push_text("word " * 2000)
+    listener.until(ev.Audio)
+    listener.utterance.revise(25, "two three ")
+    listener.utterance.push_text("four ")
+    listener.utterance.end()
+    trace = listener.rest()
+    is_consistent(trace)
+    assert [word.text for word in trace.words()] == ["word"] * 5 + ["two", "three", "four"]
+    texts = listener.of(ev.Text)
+    assert [(e.char_start, e.text) for e in texts[1:]] == [(25, "two three "), (35, "four ")]
+
+
+def test_several_revisions_before_the_next_turn_are_one(engine):
+    listener = Listener(engine, credit_samples=120_000)
+    listener.utterance.push_text(text(WORDS))
+    listener.until(ev.WordEnd, 5)
+    with listener.utterance._lock:
+        listener.utterance.revise(len(text(WORDS[:8])), "")
+        listener.utterance.revise(len(text(WORDS[:7])), "a b ")
+        listener.utterance.push_text("c ")
+        listener.utterance.end()
+    trace = listener.rest()
+    is_consistent(trace)
+    assert [word.text for word in trace.words()] == [*WORDS[:7], "a", "b", "c"]
+    assert [event.words for event in listener.of(ev.Revised)] == [7]
+
+
+def test_a_place_of_several_words_is_revised_as_a_whole(engine):
+    """A part of "$3.50" that is being said settles all of it; before that, none of it is said."""
+    listener = Listener(engine, ("S1", 1, 1))
+    listener.utterance.push_text("it costs $3.50 today ")
+    words = [listener.until(ev.WordEnd) for _ in range(4)]
+    listener.utterance.played(words[2].sample)  # it costs three
+    with pytest.raises(TooLate):
+        listener.utterance.revise(len("it costs $"), "4 today ")
+    listener.utterance.revise(len("it costs $3.50 "), "now or never ")
+    listener.utterance.end()
+    trace = listener.rest()
+    is_consistent(trace)
+    assert [word.text for word in trace.words()] == "it costs three dollars and fifty cents now or never".split()
+
+
+def test_what_cannot_be_revised_is_refused_in_words(engine):
+    listener = Listener(engine)
+    listener.utterance.push_text("one two ")
+    with pytest.raises(BadText, match="no character 9 of the 8"):
+        listener.utterance.revise(9, "x")
+    listener.utterance.cancel()
+    with pytest.raises(Closed):
+        listener.utterance.revise(0, "x")
+    listener.rest()
+    with pytest.raises(Closed):
+        listener.utterance.revise(0, "x")
+
+
+@pytest.mark.parametrize(
+    ("heard", "chars"), [(0, ""), (2, "it costs"), (3, "it costs"), (6, "it costs"), (7, "it costs $3.50"), (8, TOLD)]
+)
+def test_cancel_answers_with_what_was_heard_of_the_text_as_sent(engine, heard, chars):
+    """Three dollars and fifty cents are one place of the text: it was heard with its last word."""
+    listener = Listener(engine, ("S1", 1, 1))
+    listener.utterance.push_text(TOLD + " ")
+    ends = [0] + [listener.until(ev.WordEnd).sample for _ in range(8)]
+    assert [e.word for e in listener.of(ev.Committed)] == "it costs three dollars and fifty cents today".split()
+    listener.utterance.played(ends[heard] // 2)
+    listener.utterance.cancel(ends[heard] + 1)
+    trace = listener.rest()
+    cancelled, last = trace.events[-2:]
+    assert isinstance(cancelled, ev.Cancelled) and isinstance(last, ev.Ended)
+    assert (cancelled.heard, cancelled.char_end) == ([*range(heard)], len(chars))
+    assert cancelled.sample == min(ends[heard] + 1, ends[-1])
+    assert cancelled.word == min(heard, 7)
+
+
+def test_a_cancel_frees_its_place_within_one_turn(engine):
+    listener = Listener(engine, credit_samples=10 * FRAME)
+    listener.utterance.push_text(text(WORDS))
+    listener.held()
+    turns, turn = [], engine._pool.turn
+
+    def counted(active):
+        turns.append(len(active))
+        return turn(active)
+
+    engine._pool.turn = counted
+    free = engine.places_free()
+    listener.utterance.cancel(5 * FRAME)
+    listener.until(ev.Ended)
+    assert [count for count in turns if count] == [1] and engine.places_free() == free + 1
+    engine._pool.turn = turn
+
+
+def test_words_that_stand_in_another_order_than_they_are_said_count_when_all_before_them_are_heard():
+    """Five million dollars: "dollars" comes from the first token, "million" from the second."""
+    heard = Heard()
+    heard.committed(
+        [SpokenWord(0, "five", 0, 0, 2), SpokenWord(1, "million", 1, 3, 10), SpokenWord(2, "dollars", 0, 0, 2)]
+    )
+    for i in range(3):
+        heard.event(ev.WordStart(i=i, sample=100 * i, source="eos"))
+        heard.event(ev.WordEnd(i=i, sample=100 * i + 100, source="eos"))
+    assert heard.until(0) == Extent(0, None, 0)
+    assert heard.until(200) == Extent(2, 1, 0)
+    assert heard.until(300) == Extent(3, 2, 10)
