@@ -193,7 +193,7 @@ def _load(card: Card, folder: Path, device: torch.device, places: int) -> ToyFam
     return ToyFamily(net.to(device), places, device)
 
 
-INFO = FamilyInfo("toy", "none", OPTIONS, _load)
+INFO = FamilyInfo("toy", "none", OPTIONS, 1, _load)
 
 
 @contextmanager
