@@ -1,0 +1,237 @@
+"""S5-TTS's training: sequences with the right word everywhere, losses, restarts, a packed voice that speaks."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from studio.core import events as ev
+from studio.core.errors import BadOption
+from studio.core.ports import SpeakRequest
+from studio.engine import dmel
+from studio.engine.families.s5.net import Config
+from studio.engine.families.s5.rule import END, SPACE, spell
+from studio.engine.loop import open_engine
+from studio.engine.vocoders.registry import build_vocoder
+from studio.text.normalise import best
+from studio.text.phonemes import pronounce
+from studio.train.families import fitting_of
+from studio.train.features import Sentence
+from studio.train.fitting import HalfCopy, optimisers, run, train_step
+from studio.train.pack import pack_voice
+from studio.train.recipe import CorpusRecipe, Recipe, S5Fit, read_recipe
+from studio.train.s5.batches import Batch, collate, sequence
+from studio.train.s5.fit import S5Fitter, path_loss
+
+ROOT = Path(__file__).parents[3]
+WORDS = ["the", "apple,", "then", "tea."]
+ENDS = [8, 22, 34, 44]
+FRAMES = 52
+SILENCE = np.full((10, dmel.CHANNELS), 2, np.uint8)
+SIZES = {"encoder_layers": 1, "decoder_layers": 2, "width": 32, "heads": 2, "hidden": 64, "speakers": 2}
+
+
+def sentence(speaker: str = "one", seed: int = 0) -> Sentence:
+    """Each word has a level of its own; three frames of pause follow "apple," and the last ones."""
+    phones = np.ones(FRAMES, np.uint8)
+    phones[22:25] = phones[44:] = 0
+    levels = np.repeat(np.searchsorted(ENDS, np.arange(FRAMES), side="right").astype(np.uint8)[:, None] * 3, 80, 1)
+    levels = levels + np.random.default_rng(seed).integers(0, 2, levels.shape, np.uint8)
+    return Sentence(speaker, [*WORDS], [*ENDS], levels, phones)
+
+
+def a_recipe(**changes) -> Recipe:
+    fit = S5Fit(
+        config={**SIZES, "alignment_scale": 0.01},
+        steps=4,
+        peak_rate=0.003,
+        warmup_share=0.1,
+        decay_share=0.3,
+        batch_tokens=400,
+        max_frames=200,
+        join_share=0.5,
+        crop_share=0.5,
+        noise_share=0.3,
+        own_share=0.3,
+        look_ahead=[1, 2],
+        cross_weight=0.1,
+        aux_weight=0.1,
+        stop_weight=0.3,
+        halved=True,
+    )
+    corpus = CorpusRecipe(["one", "two"], 3, 1)
+    return Recipe("small", "A small one", 5, 0.5, corpus, replace(fit, **changes))
+
+
+def a_batch(*sequences) -> Batch:
+    return collate(sequences, ["one", "two"], 0.0, np.random.default_rng(0), places=False)
+
+
+def test_a_sequence_has_the_phonemes_that_streaming_will_see():
+    made = sequence(sentence(), SILENCE, k=1)
+    spelled = [spell(said) for said in pronounce(WORDS)]
+    assert made.symbols.tolist() == [*[i for word in spelled for i in word], END] and made.begins
+    assert made.words.tolist() == [*[i for i, word in enumerate(spelled) for _ in word], 4]
+    assert "ði" in pronounce(["the", "apple,"]), "so the first word was said with the second in view"
+
+
+def test_a_pause_belongs_to_the_mark_before_it():
+    made = sequence(sentence(), SILENCE, k=1)
+    assert np.bincount(made.spoken).tolist() == [8, 17, 9, 18], "and the rest of the sentence to its full stop"
+    unmarked = replace(sentence(), words=["the", "apple", "then", "tea"])
+    assert np.bincount(sequence(unmarked, SILENCE, k=1).spoken).tolist() == [8, 14, 12, 10, 8], "else to the end"
+
+
+def test_a_sequence_may_begin_in_mid_text():
+    made = sequence(sentence(), SILENCE, k=1, skip=2)
+    assert made.symbols[0] == SPACE and made.words[0] == 0 and not made.begins and made.prompt == 1
+    assert made.levels.shape == (1 + FRAMES - ENDS[1], 80) and (made.levels[0] == sentence().levels[ENDS[1] - 1]).all()
+    # The pause of "apple," is still its own; it lies before the first word that is seen.
+    assert made.spoken.min() == -1 and made.spoken.max() == 1
+
+
+def test_every_frame_is_predicted_from_the_one_before_it():
+    whole, cut = sequence(sentence(), SILENCE, 1), sequence(sentence("two", 1), SILENCE, 2, skip=1)
+    batch = a_batch(whole, cut)
+    assert batch.predicted == FRAMES + FRAMES - ENDS[0] and batch.speaker.tolist() == [0, 1]
+    assert batch.is_bos[:, 0].tolist() == [True, False] and not batch.is_bos[:, 1:].any()
+    for row, one in enumerate((whole, cut)):
+        count = len(one.spoken)
+        steps = batch.step_of[row, :count]
+        for frame in (1, 7, count - 1):
+            assert torch.equal(batch.fed[row, steps[frame]], batch.frames[row, frame - 1])
+        assert torch.equal(batch.fed[row, steps[0]], torch.from_numpy(one.levels[one.prompt - 1]))
+        assert torch.equal(batch.fed[row, batch.last[row]], batch.frames[row, count - 1]), "the stop token follows it"
+        assert torch.equal(batch.frame_of[row, steps], torch.arange(count))
+
+
+def test_a_clear_path_costs_less_than_an_unclear_or_a_wrong_one():
+    frames, symbols = torch.tensor([8]), torch.tensor([4])
+    right = torch.full((1, 8, 4), -9.0)
+    for f in range(8):
+        right[0, f, f // 2] = 0.0
+    losses = [float(path_loss(x, frames, symbols)) for x in (right, torch.full((1, 8, 4), -1.4), right.flip(2))]
+    assert losses[0] < 0.7 < losses[1] < losses[2]
+
+
+@pytest.mark.parametrize(("encoder_mask", "decoder_mask"), [(True, True), (True, False), (False, True), (False, False)])
+def test_the_ablations_hide_what_they_say(encoder_mask, decoder_mask):
+    """With k = 1 the decoder steps of the first word see two words, or with their mask off all that is there."""
+    config = Config(**SIZES, encoder_mask=encoder_mask, decoder_mask=decoder_mask)
+    settings = a_recipe(alignment="corpus").fit
+    assert isinstance(settings, S5Fit)
+    torch.manual_seed(1)
+    fitter = S5Fitter(config, settings)
+    with torch.no_grad():
+        for parameter in fitter.net.encoder.parameters():
+            parameter.normal_(std=0.2)  # a layer begins as the identity
+    one = sequence(sentence(), SILENCE, k=1)
+    batch = a_batch(one)
+    _, shares = fitter._run(batch, batch.spoken)
+    first = batch.step_of[0, 3]
+    beyond = torch.from_numpy(one.words > 1)
+    assert (shares[0, first, beyond] == 0).all() == decoder_mask
+    assert (shares[0, batch.last[0]] > 0).all(), "the stop token sees all"
+    other = replace(batch, symbols=batch.symbols.clone())
+    other.symbols[0, -2] += 1  # of the last word
+    _, changed = fitter._run(other, batch.spoken)
+    same = torch.equal(changed[0, first, ~beyond], shares[0, first, ~beyond])
+    assert same == (encoder_mask and decoder_mask), "one encoder layer: the first two words see three"
+
+
+def test_losses_fall_and_the_path_is_found():
+    recipe = a_recipe()
+    fitting = fitting_of(recipe)
+    batch = a_batch(*(sequence(sentence(seed=i), SILENCE, 1) for i in range(3)))
+    copied, optims = HalfCopy(fitting.fitter), optimisers(fitting.fitter, recipe.fit)
+    found = [train_step(copied, optims, batch, fitting, 1.0, 0.0) for _ in range(30)]
+    first, last = found[0], found[-1]
+    assert last["frame"] < 0.6 * first["frame"] and last["aux"] < first["aux"] and last["cross"] < first["cross"]
+    assert last["stop"] < first["stop"] + 0.05 and last["aligned"] > 0.7
+    assert len(optims[0].param_groups[0]["params"]) == 1 * 4 + 2 * (4 + 3)
+
+
+def test_own_frames_are_fed_where_frames_were_predicted():
+    fitter = fitting_of(a_recipe()).fitter
+    batch = a_batch(sequence(sentence(), SILENCE, 1), sequence(sentence("two"), SILENCE, 1, skip=1))
+    own = fitter.own_frames(batch, 1.0, 0.5)
+    differs = (own.fed != batch.fed).any(2)
+    for row in range(2):
+        allowed = batch.step_of[row, batch.predicts[row]] + 1
+        assert differs[row].sum() > 20 and set(differs[row].nonzero().flatten().tolist()) <= set(allowed.tolist())
+    assert torch.equal(fitter.own_frames(batch, 0.0, 0.5).fed, batch.fed)
+
+
+@pytest.fixture(scope="module")
+def features(tmp_path_factory) -> Path:
+    """Two shards of each of two speakers."""
+    folder = tmp_path_factory.mktemp("features")
+    for speaker in ("one", "two"):
+        for shard in range(2):
+            sentences = [sentence(speaker, 10 * shard + i) for i in range(3)]
+            tensors = {
+                "levels": torch.from_numpy(np.concatenate([s.levels for s in sentences])),
+                "phones": torch.from_numpy(np.concatenate([s.phones for s in sentences])),
+                "frames": torch.tensor([FRAMES] * 3, dtype=torch.int32),
+                "word_ends": torch.tensor(ENDS * 3, dtype=torch.int32),
+                "silence": torch.from_numpy(SILENCE),
+            }
+            meta = {"words": json.dumps([s.words for s in sentences]), "speaker": speaker}
+            save_file(tensors, folder / f"{speaker}-{shard:03d}.safetensors", meta)
+    return folder
+
+
+def test_from_features_to_a_voice_that_speaks(features, tmp_path):
+    recipe, state = a_recipe(), tmp_path / "state"
+    weights = run(fitting_of(recipe), features, state, torch.device("cpu"), threads=1)
+    assert weights.name == "s5.safetensors"
+    lines = [json.loads(line) for line in (state / "metrics.jsonl").read_text().splitlines()]
+    (checked,) = [line["validation"] for line in lines if "validation" in line]
+    assert set(checked) == {"k1", "k2"} and 0 < checked["k1"]["aligned"] <= 1
+    before = weights.read_bytes()
+    assert run(fitting_of(recipe), features, state, torch.device("cpu"), threads=1).read_bytes() == before
+    longer = run(fitting_of(a_recipe(steps=6)), features, state, torch.device("cpu"), threads=1)
+    assert longer.read_bytes() != before and torch.load(state / "checkpoint.pt")["at"]["step"] == 6
+    vocoders = tmp_path / "vocoders"
+    vocoders.mkdir()
+    vocoder = build_vocoder("sourcefilter", {"width": 32, "blocks": 2, "fine_width": 16, "fine_blocks": 1})
+    save_file(vocoder.state_dict(), vocoders / "sourcefilter.safetensors")
+    (vocoders / "sourcefilter.json").write_text(json.dumps({"config": vocoder.plain_config()}))
+    folder = pack_voice(recipe, state, vocoders, tmp_path / "voices")
+    kept = load_file(folder / "s5.safetensors")
+    assert {v.dtype for v in kept.values()} == {torch.bfloat16, torch.uint8}
+    engine = open_engine(tmp_path / "voices", best(), device="cpu", threads=1)
+    (card,) = engine.cards()
+    assert card.family == "s5" and card.look_ahead_words == 2 and [o.name for o in card.options] == ["k"]
+    utterance = engine.open(SpeakRequest(options={"k": 1}))
+    utterance.push_text("the apple, then tea.")
+    utterance.end()
+    events = list(utterance.events())
+    engine.close()
+    assert isinstance(events[-1], ev.Ended) and events[-1].samples > 0
+
+
+def test_the_recipe_names_the_family(tmp_path):
+    written = (ROOT / "assets" / "recipes" / "s5-tiny.toml").read_text(encoding="utf-8")
+    path = tmp_path / "recipe.toml"
+    for wrong, message in [
+        ('family = "s6"', r"family 's6' cannot be trained; it is one of speakstream, s5"),
+        ('family = "s5"\nalignment = "guess"', r"alignment cannot be 'guess'; it is mas or corpus"),
+        ('family = "speakstream"', "unknown keys"),
+    ]:
+        path.write_text(written.replace('family = "s5"', wrong), encoding="utf-8")
+        with pytest.raises(BadOption, match=message):
+            read_recipe(path)
+
+
+@pytest.mark.parametrize("name", ["tiny", "small"])
+def test_the_recipes_have_the_named_sizes(name):
+    recipe = read_recipe(ROOT / "assets" / "recipes" / f"s5-{name}.toml")
+    assert isinstance(recipe.fit, S5Fit)
+    named = Config.named(name).to_dict()
+    differs = {key for key, value in Config(**recipe.fit.config).to_dict().items() if value != named[key]}
+    assert differs <= {"alignment_scale"}
