@@ -1,0 +1,84 @@
+"""Byte-pair encoding of spoken words (Sennrich et al. 2016): reads what `tokenizers` trained, without the library.
+
+The file is that library's own JSON, with one stated way to cut words: a word begins with ``▁``, marks stand alone.
+"""
+
+import json
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, cast
+
+from studio.core.cards import Card, sha256_of
+from studio.core.errors import BadVoice
+from studio.core.files import MAX_SETTINGS_BYTES, read_bounded
+from studio.core.typography import MARKS
+
+FILE = "bpe.json"
+WORD_START = "▁"
+_CACHED_WORDS = 20_000
+_HINT = "make it with `studio train bpe`"
+
+
+class Bpe:
+    """Spoken words to token ids.
+
+    Attributes:
+        size: how many tokens there are; ids are below it.
+    """
+
+    def __init__(self, vocabulary: dict[str, int], merges: list[tuple[str, str]]) -> None:
+        self.size = len(vocabulary)
+        self._ids = vocabulary
+        self._ranks = {pair: rank for rank, pair in enumerate(merges)}
+        self._cached = lru_cache(_CACHED_WORDS)(self._encode)
+
+    @staticmethod
+    def read(path: Path) -> "Bpe":
+        """Read the JSON of a trained encoding. Raises BadVoice."""
+        try:
+            model = json.loads(read_bounded(path, MAX_SETTINGS_BYTES))["model"]
+            if model["type"] != "BPE" or any(model.get(k) for k in ("continuing_subword_prefix", "end_of_word_suffix")):
+                raise BadVoice(f"{path} encodes in another way than this family reads", _HINT)
+            merges = [_pair(one) for one in model["merges"]]
+            vocabulary = dict(cast("dict[str, int]", model["vocab"]))
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            raise BadVoice(f"{path} is no byte-pair encoding: {error!s:.200}", _HINT) from error
+        letters = [*"abcdefghijklmnopqrstuvwxyz'", WORD_START, *MARKS]
+        lacking = [one for one in (*letters, *("".join(pair) for pair in merges)) if one not in vocabulary]
+        if lacking or sorted(map(str, vocabulary.values())) != sorted(map(str, range(len(vocabulary)))):
+            raise BadVoice(f"{path} has no token for {lacking[:1] or 'every id'}", _HINT)
+        return Bpe(vocabulary, merges)
+
+    @staticmethod
+    def of_voice(card: Card, folder: Path) -> "Bpe":
+        """The encoding in a voice's folder, as its card names it. Raises BadVoice."""
+        path = folder / FILE
+        if not path.is_file() or card.sha256.get(FILE) != sha256_of(path):
+            raise BadVoice(f"{path} is not the file that the card names", "fetch the voice again")
+        return Bpe.read(path)
+
+    def encode(self, word: str) -> tuple[int, ...]:
+        """Token ids of one spoken word with its mark."""
+        return self._cached(word)
+
+    def _encode(self, word: str) -> tuple[int, ...]:
+        bare = word.rstrip(MARKS)
+        pieces = [*self._merged(WORD_START + bare), *word[len(bare) :]]
+        return tuple(self._ids[piece] for piece in pieces)
+
+    def _merged(self, text: str) -> list[str]:
+        pieces = [*text]
+        while len(pieces) > 1:
+            pairs = [(self._ranks.get(pair, len(self._ranks)), i) for i, pair in enumerate(pairwise(pieces))]
+            rank, i = min(pairs)
+            if rank == len(self._ranks):
+                break
+            pieces[i : i + 2] = [pieces[i] + pieces[i + 1]]
+        return pieces
+
+
+def _pair(merge: Any) -> tuple[str, str]:
+    """A merge as either of the library's formats writes it."""
+    first, second = merge.split(" ") if isinstance(merge, str) else merge
+    return first, second

@@ -1,0 +1,101 @@
+"""IST-LM loaded: its net, its encoding, its prompts, its slots, its modules."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from studio.core.cards import Card
+from studio.core.errors import BadVoice
+from studio.engine import dmel
+from studio.engine.families.base import FamilyInfo, Module
+from studio.engine.families.ist.bpe import Bpe
+from studio.engine.families.ist.modules import DecodeModule, IstSlots, IstStep, PrefillModule
+from studio.engine.families.ist.net import Config, Ist
+from studio.engine.families.ist.row import IstRow, Limits, Prompt
+from studio.engine.families.ist.rule import OPTION_SPECS
+from studio.engine.nets.products import NumberFormat, check_format
+from studio.engine.slots import KeyValueSlots
+from studio.engine.weights import load_weights
+
+CAPACITY_TOKENS = 6144
+WEIGHTS = "ist.safetensors"
+
+
+class IstFamily:
+    """A loaded checkpoint with a number of slots; see ``studio.engine.families.base.Family``."""
+
+    slots_per_row = 1
+
+    def __init__(
+        self, net: Ist, bpe: Bpe, places: int, device: torch.device, number_format: NumberFormat = "float32"
+    ) -> None:
+        self.net, self.bpe = net.eval(), bpe
+        step = IstStep(net, number_format)
+        sizes, c = net.decoder.config, net.config
+        memory = KeyValueSlots(sizes.layers, places, sizes.heads, CAPACITY_TOKENS, sizes.head_width, device=device)
+        self.slots = IstSlots(memory, places, device)
+        self.modules: Mapping[str, Module] = {"prefill": PrefillModule(step), "decode": DecodeModule(step)}
+        self._limits = Limits(
+            c.context_frames, c.longest_word_frames, c.stretch_words, c.most_words, c.most_tokens, c.letter_frames
+        )
+        pieces = net.prompt.cpu().split(c.prompt_frames)
+        self._prompts = [
+            Prompt([*(t for word in words for t in bpe.encode(word)), c.symbols.end], frames.numpy())
+            for words, frames in zip(c.prompt_words, pieces, strict=True)
+        ]
+
+    @staticmethod
+    def load(card: Card, folder: Path, device: torch.device, places: int) -> "IstFamily":
+        """The family of a card, verified weights in it. Raises BadVoice."""
+        config = Config(**card.config)
+        check_prompts(card, config)
+        bpe = Bpe.of_voice(card, folder)
+        if bpe.size != config.text_tokens:
+            raise BadVoice(
+                f"the encoding has {bpe.size} tokens and the card {config.text_tokens}", "fetch the voice again"
+            )
+        net = Ist(config)
+        load_weights(net, folder, card, WEIGHTS)
+        return IstFamily(net.to(device), bpe, places, device, check_format(card.number_format))
+
+    def prompt(self, speaker: int) -> np.ndarray:
+        """The speech prompt of a speaker, uint8 [S, 80] (section 3)."""
+        return self._prompts[speaker].frames
+
+    def row(
+        self, slots: tuple[int, ...], speaker: int, options: Mapping[str, Any], temperature: float, seed: int
+    ) -> IstRow:
+        """A row in a slot that was reset. Raises BadOption."""
+        return IstRow(
+            slots,
+            self._limits,
+            dmel.TIME_BASE,
+            self.net.config.symbols,
+            self.bpe.encode,
+            self._prompts[speaker],
+            options=options,
+            temperature=temperature,
+            seed=seed,
+        )
+
+
+def check_prompts(card: Card, config: Config) -> None:
+    """Raises BadVoice unless every speaker has a prompt with its transcript, within bounds."""
+    for i, speaker in enumerate(card.speakers):
+        words = config.prompt_words[i] if i < len(config.prompt_words) else []
+        frames = config.prompt_frames[i] if i < len(config.prompt_frames) else 0
+        if not words or not 1 <= frames <= 1200:
+            raise BadVoice(
+                f"the prompt of {speaker} has {len(words)} words of transcript and {frames} frames",
+                "a prompt is speech of at most 30 s with its transcript; pack the voice anew",
+            )
+    if len(config.prompt_words) != len(card.speakers) or len(config.prompt_frames) != len(card.speakers):
+        raise BadVoice("there are prompts of more speakers than the card names", "pack the voice anew")
+    if not (0 < config.most_words <= 48 and config.longest_word_frames * config.most_words <= 2880):
+        raise BadVoice("stretches of this length do not fit into a slot", "restore card.json")
+
+
+INFO = FamilyInfo("ist", "IST-LM (paper 003)", OPTION_SPECS, IstFamily.load)

@@ -1,0 +1,116 @@
+"""IST-LM's net (paper 003, section 4.3): one decoder-only stream of text tokens and dMel frames."""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from studio.core.errors import BadOption
+from studio.engine import dmel
+from studio.engine.families.ist.layout import Symbols
+from studio.engine.families.ist.rule import RATIOS
+from studio.engine.nets.transformer import Decoder, DecoderConfig
+
+
+@dataclass(frozen=True)
+class Config:
+    """Sizes, and what a voice's prompts are.
+
+    Attributes:
+        text_tokens: of the byte-pair encoding.
+        prompt_words: each speaker's transcript; ``prompt_frames`` how many frames speak it.
+        letter_frames: frames for a letter in the corpus.
+        context_frames and so on: see ``row.Limits``.
+    """
+
+    layers: int
+    width: int
+    heads: int
+    hidden: int
+    text_tokens: int
+    level_width: int = 8
+    prompt_words: list[list[str]] = field(default_factory=list[list[str]])
+    prompt_frames: list[int] = field(default_factory=list[int])
+    letter_frames: float = 2.4
+    context_frames: int = 400
+    longest_word_frames: int = 60
+    stretch_words: int = 24
+    most_words: int = 48
+    most_tokens: int = 400
+
+    @staticmethod
+    def named(name: str) -> "Config":
+        """``paper``, ``small`` (at most 3M parameters) or ``tiny`` (at most 1M).
+
+        ``paper`` has the printed sizes (section 5.1.2: 161.8M). What depends on the alphabet is ours: its tables of
+        4,096 speech tokens, in and out, had 8.4M; here frames go in by 6.6M (levels 64 wide) and out by 1.3M.
+        """
+        sizes = {
+            "paper": Config(12, 1024, 16, 4096, 2000, level_width=64),
+            "small": Config(5, 192, 3, 768, 1000),
+            "tiny": Config(3, 128, 2, 512, 500),
+        }
+        if name not in sizes:
+            raise BadOption(f"there is no config {name!r}", f"there are {', '.join(sizes)}")
+        return sizes[name]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The card's form."""
+        return asdict(self)
+
+    @property
+    def symbols(self) -> Symbols:
+        """Ids behind the encoding's."""
+        return Symbols.after(self.text_tokens)
+
+
+class Ist(nn.Module):
+    """Text tokens and dMel frames in; the next frame's 80 channels and p_eos out."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        self.config = config
+        width = config.width
+        self.symbol = nn.Embedding(config.symbols.count, width)
+        self.ratio = nn.Embedding(len(RATIOS), width)
+        self.level = nn.Embedding(dmel.SYMBOLS, config.level_width)
+        self.frame = nn.Linear(dmel.CHANNELS * config.level_width, width)
+        # Text and speech count their places apart (section 4.3); each has its own size of the sinusoids.
+        self.text_place = nn.Parameter(torch.full((width,), 0.3))
+        self.speech_place = nn.Parameter(torch.full((width,), 0.3))
+        self.decoder = Decoder(DecoderConfig(config.layers, width, config.heads, config.hidden))
+        self.levels_out = nn.Linear(width, dmel.CHANNELS * dmel.LEVELS)
+        self.eos_out = nn.Linear(width, 1)
+        self.prompt: Tensor
+        shape = (sum(config.prompt_frames), dmel.CHANNELS)
+        self.register_buffer("prompt", torch.zeros(shape, dtype=torch.uint8))
+        for table in (self.symbol, self.ratio):
+            nn.init.normal_(table.weight, std=0.5)
+        nn.init.normal_(self.level.weight, std=1.0)
+        with torch.no_grad():  # levels are ordered: begin with a table that says so
+            self.level.weight[: dmel.LEVELS, 0] = torch.linspace(-1.7, 1.7, dmel.LEVELS)
+        nn.init.zeros_(self.levels_out.weight)
+        nn.init.zeros_(self.eos_out.weight)
+        nn.init.constant_(self.eos_out.bias, -3.0)
+
+    def embed_symbols(self, ids: Tensor, places: Tensor) -> Tensor:
+        """Text tokens at their places, int64 [N] each -> [N, D]; a stretch's start lacks its ratio still."""
+        return self.symbol(ids) + self.text_place * sinusoids(places, self.config.width)
+
+    def embed_frames(self, levels: Tensor, places: Tensor) -> Tensor:
+        """Frames (or the end frame, id 18 in every channel) at their places: uint8 [N, 80], int64 [N] -> [N, D]."""
+        embedded = self.frame(self.level(levels.long()).flatten(1))
+        return embedded + self.speech_place * sinusoids(places, self.config.width)
+
+    def heads(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits of the next frame's levels [B, ..., 80, 16] and of the end [B, ...]."""
+        levels = self.levels_out(hidden).unflatten(-1, (dmel.CHANNELS, dmel.LEVELS))
+        return levels, self.eos_out(hidden).squeeze(-1)
+
+
+def sinusoids(places: Tensor, width: int) -> Tensor:
+    """Sines and cosines of places (Vaswani et al. 2017, section 3.5), int64 [N] -> float32 [N, width]."""
+    rates = 10_000.0 ** (-torch.arange(0, width, 2, device=places.device) / width)
+    angles = places.unsqueeze(-1) * rates
+    return torch.cat((angles.sin(), angles.cos()), -1)

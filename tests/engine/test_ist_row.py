@@ -1,0 +1,229 @@
+"""IST-LM's row by table: wants and results without a net (the results are made up here)."""
+
+import math
+
+import numpy as np
+import pytest
+
+from studio.core import events as ev
+from studio.core.errors import BadOption
+from studio.core.time import TimeBase
+from studio.engine.families.base import NotFinite
+from studio.engine.families.drawn import Drawn
+from studio.engine.families.ist.layout import FRAME, Symbols
+from studio.engine.families.ist.row import IstRow, Limits, Prefill, Prompt
+from studio.engine.families.ist.rule import RATIOS
+
+END, FLUSH, START = 100, 101, 102
+SYMBOLS = Symbols(END, FLUSH, START, 103)
+LIMITS = Limits(
+    context_frames=20, longest_word_frames=9, stretch_words=4, most_words=6, most_tokens=50, letter_frames=1.0
+)
+PROMPT = Prompt([90, 91, END], np.full((4, 80), 3, np.uint8))
+PROMPT_LENGTH = 1 + 3 + 4 + 1
+
+
+def spell(word: str) -> list[int]:
+    """A token for every letter: a is 0."""
+    return [ord(c) - ord("a") if c.isalpha() else 50 for c in word]
+
+
+def a_row(ratio: str = "1:2", limits: Limits = LIMITS) -> IstRow:
+    base = TimeBase(24_000, 600, 300)
+    return IstRow((5,), limits, base, SYMBOLS, spell, PROMPT, options={"ratio": ratio}, temperature=0.5, seed=9)
+
+
+def drawn(p_eos: float = 0.0, level: int = 7, is_finite: bool = True) -> Drawn:
+    return Drawn(np.full((1, 80), level, np.uint8), p_eos, is_finite)
+
+
+def go_on(row: IstRow, p_eos: float = 0.0, most: int = 1000) -> tuple[list[Prefill], list[ev.Event], int]:
+    """Run until it wants nothing: the prefills that were wanted, every event, and the frames made."""
+    prefills, events, frames = [], [], 0
+    while frames < most and (want := row.want()) is not None:
+        assert row.want() is want, "asking twice changes nothing"
+        if want.module == "prefill":
+            prefills.append(want.inputs)
+        turn = row.took(drawn(p_eos, level=frames % 16))
+        frames += len(turn.frames)
+        events += [*turn.before, *turn.after]
+    return prefills, events, frames
+
+
+def fed(prefill: Prefill) -> list[int]:
+    return prefill.layout.symbols
+
+
+def test_the_prompt_then_the_first_chunk():
+    row = a_row("3:6")
+    row.commit(["ab"])
+    assert row.want() is None and row.mark() is not None, "two tokens are no chunk of three"
+    row.commit(["cd"])
+    (first,), events, frames = go_on(row)
+    assert fed(first) == [START, 90, 91, END, FRAME, FRAME, FRAME, FRAME, FRAME, START, 0, 1, 2]
+    assert first.layout.places == [0, 1, 2, 3, 0, 1, 2, 3, 4, 0, 1, 2, 3]
+    assert [int(f[0]) for f in first.layout.frames] == [3, 3, 3, 3, 18]
+    assert (first.start, first.at, first.ratio, first.place, first.frame) == (0, 0, RATIOS.index("3:6"), 0, 0)
+    assert frames == 6 and row.mark() is None
+    (segment,) = [e for e in events if isinstance(e, ev.Segment)]
+    assert (segment.words, segment.seen, segment.frame) == ([0], [0, 1], 0)
+
+
+def test_the_prompt_is_interleaved_by_the_ratio():
+    row = a_row("1:2")
+    row.commit(["a"])
+    (first,), _, _ = go_on(row)
+    assert fed(first) == [START, 90, FRAME, FRAME, 91, FRAME, FRAME, END, FRAME, START, 0]
+
+
+def test_chunks_follow_each_other_with_the_last_frame_between():
+    row = a_row("1:2")
+    row.commit(["ab"])
+    row.end()
+    prefills, events, frames = go_on(row, p_eos=0.9)
+    assert [fed(p) for p in prefills[1:]] == [[FRAME, 1], [FRAME, END]]
+    assert [p.layout.places for p in prefills[1:]] == [[1, 2], [3, 3]]
+    assert [int(p.layout.frames[0][0]) for p in prefills[1:]] == [1, 3], "the last frame drawn is fed back"
+    assert [p.at for p in prefills] == [0, PROMPT_LENGTH + 2 + 1, PROMPT_LENGTH + 2 + 1 + 2 + 1]
+    assert frames == 4 and row.over, "the end is masked until the text is consumed, and holds at once then"
+    (end,) = [e for e in events if isinstance(e, ev.Eos)]
+    assert (end.frame, end.forced, end.segment) == (4, False, 2)
+    made = [e for e in events if isinstance(e, ev.Frames)]
+    assert [e.first_frame for e in made] == [0, 1, 2, 3] and [e.p_eos for e in made] == [[0.0], [0.0], [0.0], [0.9]]
+
+
+def test_whole_waits_for_the_end():
+    row = a_row("whole")
+    row.commit(["ab", "c"])
+    assert row.want() is None
+    row.end()
+    (first,), events, frames = go_on(row)
+    assert fed(first)[-5:] == [START, 0, 1, 2, END] and frames == 2 * LIMITS.longest_word_frames
+    (end,) = [e for e in events if isinstance(e, ev.Eos)]
+    assert end.forced
+
+
+def test_it_waits_inside_words():
+    row = a_row("1:3")
+    row.commit(["abc"])
+    _, events, frames = go_on(row)
+    assert frames == 9 and row.want() is None and not row.over
+    assert [e.i for e in events if isinstance(e, ev.WordEnd)] == []
+    row.end()
+    _, events, _ = go_on(row, p_eos=0.9)
+    assert [(e.i, e.sample) for e in events if isinstance(e, ev.WordEnd)] == [(0, 9 * 600)] and row.over
+
+
+def test_a_flush_closes_what_would_wait():
+    row = a_row("3:6")
+    row.commit(["ab"])
+    row.flush()
+    (first,), events, frames = go_on(row, p_eos=0.9, most=20)
+    assert fed(first)[-3:] == [0, 1, FLUSH] and frames == 1
+    assert len([e for e in events if isinstance(e, ev.Eos)]) == 1 and row.unspoken == 0 and not row.over
+    row.commit(["cde"])
+    row.end()
+    (second, third), _, _ = go_on(row, p_eos=0.9)
+    assert fed(second) == [FRAME, START, 2, 3, 4] and int(second.layout.frames[0][0]) == 18
+    assert fed(third) == [FRAME, END] and row.over
+
+
+def test_a_flush_lets_a_whole_chunk_pass_as_it_is():
+    row = a_row("1:2")
+    row.commit(["a"])
+    row.flush()
+    prefills, _, _ = go_on(row, p_eos=0.9)
+    assert [fed(p)[-1] for p in prefills] == [0, FLUSH]
+
+
+def test_long_text_is_cut_at_a_full_stop_or_where_it_must():
+    row = a_row("12:24")
+    row.commit(["a.", "b", "c", "d", "e.", "f", "g", "h", "i", "j", "k", "l."])
+    row.end()
+    prefills, events, _ = go_on(row, p_eos=0.9)
+    text = [[s for s in fed(p) if s != FRAME] for p in prefills]
+    text[0] = text[0][4:]
+    assert text == [[START, 0, 50, 1, 2, 3, 4, 50, END], [START, 5, 6, 7, 8, 9, 10, FLUSH], [START, 11, 50, END]]
+    assert [i for e in events if isinstance(e, ev.Segment) for i in e.words] == [*range(12)]
+
+
+def test_too_much_context_begins_anew_from_the_prompt():
+    row = a_row("12:24")
+    row.commit(["a", "b", "c", "d."] * 4)
+    row.end()
+    prefills, _, _ = go_on(row)
+    lengths = [len(p.layout) for p in prefills]
+    starts = [p.start for p in prefills]
+    assert starts[0] == 0 and starts[1] == prefills[1].at > 0, "36 frames were spoken, and 20 are kept"
+    assert fed(prefills[1])[:4] == [START, 90, 91, END] and lengths[1] == lengths[0]
+
+
+def test_words_begin_and_end_once_in_order_by_estimate():
+    row = a_row("1:4")
+    row.commit(["ab", "c", "defg"])
+    row.end()
+    _, events, frames = go_on(row, p_eos=0.0)
+    starts = [e for e in events if isinstance(e, ev.WordStart)]
+    ends = [e for e in events if isinstance(e, ev.WordEnd)]
+    assert [e.i for e in starts] == [e.i for e in ends] == [0, 1, 2]
+    assert [e.sample for e in starts] == [0, 4 * 2 * 600, (8 + 2) * 600 + 2 * 600], "never before the word was fed"
+    assert [e.sample for e in ends] == [*(e.sample for e in starts[1:]), frames * 600]
+    assert {e.source for e in starts + ends} == {"estimate"}
+
+
+def test_what_is_no_number_ends_it():
+    for wrong in (drawn(math.nan), drawn(is_finite=False)):
+        row = a_row()
+        row.commit(["one"])
+        row.want()
+        with pytest.raises(NotFinite):
+            row.took(wrong)
+
+
+def test_the_last_frame_is_told_when_it_is_broken_off():
+    row = a_row()
+    row.commit(["one"])
+    assert row.broken_off() == []
+    row.want()
+    row.took(drawn(level=4))
+    (last,) = row.broken_off()
+    assert isinstance(last, ev.Frames) and last.first_frame == 0 and math.isnan(last.p_eos[0])
+    assert last.levels[0, 0] == 4
+
+
+def test_marks_lie_between_stretches_and_lead_back():
+    row = a_row("12:24")
+    row.commit(["a", "b", "c", "d.", "e", "f."])
+    go_on(row, p_eos=0.9, most=1)
+    while row.mark() is None:
+        row.want()
+        row.took(drawn(0.9))
+    mark = row.mark()
+    with pytest.raises(AssertionError, match="go back first"):
+        row.rewrite(2, ["other"])
+    row.rewrite(4, ["other", "words."])
+    row.end()
+    straight = row.want().inputs
+    row.took(drawn())
+    assert row.mark() is None, "within a stretch"
+    row.back(mark)
+    again = row.want().inputs
+    assert fed(again) == fed(straight) == [FRAME, START, *spell("otherwords."), END]
+    assert (again.at, again.frame, again.start) == (straight.at, straight.frame, straight.start)
+
+
+def test_options_hold_from_the_next_stretch_on():
+    row = a_row("1:2")
+    with pytest.raises(BadOption, match="more text than it speaks"):
+        row.check({"ratio": "4:2"})
+    row.commit(["a"])
+    go_on(row)
+    row.set_options({"ratio": "3:6"}, 0.9)
+    row.flush()
+    row.commit(["b"])
+    prefills, _, _ = go_on(row, p_eos=0.9)
+    assert {p.ratio for p in prefills} == {RATIOS.index("1:2")}
+    assert prefills[0].temperature == 0.9
+    row.commit(["cd", "e"])
+    (first,), _, _ = go_on(row)
+    assert first.ratio == RATIOS.index("3:6") and fed(first) == [FRAME, START, 2, 3, 4]
