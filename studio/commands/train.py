@@ -115,6 +115,18 @@ def features(
 
 
 @train.command()
+def bpe(
+    texts: Annotated[Path, typer.Option(help="What `texts` wrote.")],
+    out: Annotated[Path, typer.Option(help="The file to write; IST-LM's fit wants bpe.json in its state folder.")],
+    size: Annotated[int, typer.Option(min=60, max=20_000, help="How many tokens.")] = 500,
+) -> None:
+    """Learn a byte-pair encoding from a corpus' texts, as they are spoken."""
+    from studio.train.ist.bpe import read_spoken, train_bpe
+
+    typer.echo(f"{train_bpe(read_spoken(texts), size, out)} tokens in {out}")
+
+
+@train.command()
 def fit(
     features: Annotated[Path, typer.Option(help="Folder of encoded shards.")],
     state: Annotated[Path, typer.Option(help="Folder for checkpoints and metrics; a stopped run goes on.")],

@@ -1,15 +1,27 @@
 """Train the byte-pair encoding of a voice (Sennrich et al. 2016) with the `tokenizers` library."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from studio.core.errors import NeedsPackage
 from studio.core.typography import MARKS
+from studio.core.words import WordStream
 from studio.engine.families.ist.bpe import WORD_START
+from studio.text.normalise import best
+from studio.train.corpus.texts import read_texts
 
 
-def train_bpe(texts: Iterable[Sequence[str]], size: int, out: Path) -> None:
-    """Learn ``size`` tokens from texts of spoken words and write the library's JSON.
+def read_spoken(path: Path) -> Iterator[list[str]]:
+    """The texts of a corpus as spoken words. Raises BadFile."""
+    normalise = best()
+    for text in read_texts(path):
+        stream = WordStream(normalise)
+        changes = [*stream.feed(text.text), stream.end()]
+        yield [word.word for one in changes for word in one.words]
+
+
+def train_bpe(texts: Iterable[Sequence[str]], size: int, out: Path) -> int:
+    """Learn ``size`` tokens from texts of spoken words and write the library's JSON; answers how many there are.
 
     A word begins with ``▁`` and marks stand alone, so that a word's tokens never depend on its neighbours: a committed
     word is encoded at once.
@@ -31,6 +43,8 @@ def train_bpe(texts: Iterable[Sequence[str]], size: int, out: Path) -> None:
     alphabet = [*"abcdefghijklmnopqrstuvwxyz'", WORD_START, *MARKS]
     trainer = trainers.BpeTrainer(vocab_size=size, initial_alphabet=alphabet, show_progress=False, special_tokens=[])
     tokenizer.train_from_iterator((" ".join(words) for words in texts), trainer)
+    out.parent.mkdir(parents=True, exist_ok=True)
     part = out.with_name(f".{out.name}.part")
     tokenizer.save(str(part))
     part.replace(out)
+    return tokenizer.get_vocab_size()

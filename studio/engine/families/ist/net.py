@@ -96,12 +96,12 @@ class Ist(nn.Module):
 
     def embed_symbols(self, ids: Tensor, places: Tensor) -> Tensor:
         """Text tokens at their places, int64 [N] each -> [N, D]; a stretch's start lacks its ratio still."""
-        return self.symbol(ids) + self.text_place * sinusoids(places, self.config.width)
+        return self.symbol(ids) + self.text_place * sinusoids(places, self.config.width).to(self.text_place.dtype)
 
     def embed_frames(self, levels: Tensor, places: Tensor) -> Tensor:
         """Frames (or the end frame, id 18 in every channel) at their places: uint8 [N, 80], int64 [N] -> [N, D]."""
         embedded = self.frame(self.level(levels.long()).flatten(1))
-        return embedded + self.speech_place * sinusoids(places, self.config.width)
+        return embedded + self.speech_place * sinusoids(places, self.config.width).to(self.speech_place.dtype)
 
     def heads(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
         """Logits of the next frame's levels [B, ..., 80, 16] and of the end [B, ...]."""
