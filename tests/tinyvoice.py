@@ -4,10 +4,13 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import save_file
+from tinybpe import BPE_SIZE, write_tiny_bpe
 
 from studio.core.cards import Card, sha256_of, write_card
 from studio.engine import dmel
 from studio.engine.families.base import family_info
+from studio.engine.families.ist.net import Config as IstConfig
+from studio.engine.families.ist.net import Ist
 from studio.engine.families.s5.net import S5
 from studio.engine.families.s5.net import Config as S5Config
 from studio.engine.families.speakstream.net import Config as SpeakStreamConfig
@@ -53,7 +56,22 @@ def _s5(eos_bias: float) -> S5:
     return net
 
 
-NETS = {"speakstream": _speakstream, "s5": _s5}
+def _ist(eos_bias: float) -> Ist:
+    sizes = {"context_frames": 60, "longest_word_frames": 12, "stretch_words": 6}
+    prompts = {"prompt_words": [["good", "morning."], ["the", "rain"]], "prompt_frames": [9, 7]}
+    net = Ist(IstConfig(2, 64, 2, 128, BPE_SIZE, **sizes, **prompts))
+    with torch.no_grad():
+        for parameter in net.decoder.parameters():
+            if parameter.ndim == 2:
+                parameter.normal_(std=0.15)
+        net.levels_out.weight.normal_(std=0.3)
+        net.eos_out.weight.normal_(std=0.4)
+        net.eos_out.bias.fill_(eos_bias)
+        net.prompt.copy_(torch.randint(0, dmel.LEVELS, net.prompt.shape))
+    return net
+
+
+NETS = {"speakstream": _speakstream, "s5": _s5, "ist": _ist}
 
 
 def write_tiny_voice(
@@ -73,6 +91,8 @@ def write_tiny_voice(
     files = {f"{family}.safetensors": net.state_dict(), f"{vocoder}.safetensors": voice.state_dict()}
     for file, tensors in files.items():
         save_file({k: v.contiguous() for k, v in tensors.items()}, folder / file)
+    if family == "ist":
+        write_tiny_bpe(folder / "bpe.json")
     base = dmel.TIME_BASE
     card = Card(
         name="tiny",
@@ -93,7 +113,7 @@ def write_tiny_voice(
         licence="Apache-2.0",
         learned_from="nothing",
         parameters={family: sum(p.numel() for p in net.parameters()), vocoder: voice.parameter_count()},
-        sha256={file: sha256_of(folder / file) for file in files},
+        sha256={path.name: sha256_of(path) for path in folder.iterdir() if path.name != "card.json"},
         number_format=number_format,
     )
     write_card(folder, card)

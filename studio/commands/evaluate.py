@@ -167,6 +167,26 @@ def heard(
     show("heard", eval_heard(setting), as_json, save)
 
 
+@evaluate.command()
+def interleaving(
+    features: Annotated[Path, typer.Option(help="Folder of encoded shards, whose word ends are known.")],
+    encoding: Annotated[Path, typer.Option("--bpe", help="The byte-pair encoding, bpe.json of a voice.")],
+    figure: Annotated[Path | None, typer.Option("-o", help="Draw the heat maps of figure 4 into this .html.")] = None,
+    as_json: Json = False,
+    save: Save = False,
+) -> None:
+    """How far text and speech lie apart at every ratio of IST-LM (figure 4 of paper 003)."""
+    from studio.bench.interleaving import eval_interleaving, heat_maps
+
+    if figure is not None and (figure.suffix != ".html" or not figure.parent.is_dir()):
+        raise BadOption(f"-o {figure} is no place for the heat maps", "name an .html file in a folder that is there")
+    found = eval_interleaving(features, encoding, quiet=as_json)
+    if figure is not None:
+        heat_maps(found).write_html(figure)
+        typer.echo(f"heat maps in {figure}", err=True)
+    show("interleaving", found, as_json, save)
+
+
 def _numbers(windows: str) -> tuple[int, ...]:
     """Windows m of an option. Raises BadOption."""
     try:

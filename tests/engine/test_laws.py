@@ -13,22 +13,31 @@ from studio.text.normalise import best
 
 SHIPPED = Path(__file__).parents[2] / "assets" / "voices"
 TEXT = "the morning light came in, slowly, over the old stone wall."
+
+
+def family_of(voice: str) -> str:
+    """The family that a voice's name says."""
+    return next((family for family in ("s5", "ist") if family in voice), "speakstream")
+
+
 SETTINGS: dict[str, list[dict]] = {
     "speakstream": [
         {"scheme": scheme, "m": m, "n": n}
         for scheme, m, n in [("S1", 1, 1), ("S1", 3, 1), ("S1", 5, 2), ("S2", 3, 1), ("S2", 4, 3)]
     ],
     "s5": [{"k": 1}, {"k": 2}, {"k": 3}],
+    "ist": [{"ratio": ratio} for ratio in ("1:3", "3:9", "whole")],
 }
-VOICES = ["tiny", "tiny-vocstream", "tiny-s5", "shipped"]
-EACH_SETTING = [(v, o) for v in VOICES for o in SETTINGS["s5" if "s5" in v else "speakstream"]]
+VOICES = ["tiny", "tiny-vocstream", "tiny-s5", "tiny-ist", "shipped"]
+EACH_SETTING = [(v, o) for v in VOICES for o in SETTINGS[family_of(v)]]
+BY_WORDS = [voice for voice in VOICES if family_of(voice) != "ist"]  # IST's rule counts tokens
 
 
 def kinds(voice: str) -> dict[str, str]:
     """The vocoder and the family that a tiny voice's name says."""
     return {
         "vocoder": "vocstream" if "vocstream" in voice else "sourcefilter",
-        "family": "s5" if "s5" in voice else "speakstream",
+        "family": family_of(voice),
         "number_format": "int8" if "int8" in voice else "float32",
     }
 
@@ -50,7 +59,14 @@ def first_window(options: dict) -> tuple[int, int]:
 
 def with_window(engine: LocalEngine, words: int) -> dict:
     """Options with which a family's first word waits until so many words are there."""
-    return {"k": words - 1} if engine.cards()[0].family == "s5" else {"m": words, "n": 1}
+    return window_of(engine.cards()[0].family, words)
+
+
+def window_of(family: str, words: int) -> dict:
+    """The same by a family's name; IST-LM counts tokens instead, of which a word here has several."""
+    if family == "ist":
+        return {"ratio": {1: "1:2", 2: "1:4", 3: "3:9", 4: "12:24", 5: "6:12"}[words]}
+    return {"k": min(words - 1, 3)} if family == "s5" else {"m": words, "n": 1}
 
 
 def speak(
@@ -101,7 +117,11 @@ def test_law_5_segments_and_words_in_order(engine, options):
     segments, ends = of(ev.Segment, events), of(ev.Eos, events)
     assert [i for s in segments for i in s.words] == words
     frames = [s.frame for s in segments] + [events[-1].samples // events[0].frame_samples]
-    assert [e.frame for e in ends] == frames[1:] and frames[0] == 0
+    assert frames[0] == 0 and sorted(frames) == frames and ends[-1].frame == frames[-1]
+    if engine.cards()[0].family == "ist":  # a stretch is a segment for each chunk of text, and the last one ends it
+        assert [e.frame for e in ends] == [frames[e.segment + 1] for e in ends]
+    else:
+        assert [e.frame for e in ends] == frames[1:]
     starts, stops = of(ev.WordStart, events), of(ev.WordEnd, events)
     assert [e.i for e in starts] == [e.i for e in stops] == words
     assert all(a.sample <= b.sample for a, b in zip(starts, stops, strict=True))
@@ -109,7 +129,7 @@ def test_law_5_segments_and_words_in_order(engine, options):
     assert {e.source for e in starts + stops} <= {"eos", "attention", "estimate"}
 
 
-@pytest.mark.parametrize(("engine", "options"), EACH_SETTING, indirect=["engine"])
+@pytest.mark.parametrize(("engine", "options"), [e for e in EACH_SETTING if e[0] in BY_WORDS], indirect=["engine"])
 def test_law_7_nothing_waits_and_nothing_peeks(engine, options):
     m, n = first_window(options)
     words = TEXT.split()
@@ -130,6 +150,32 @@ def test_law_7_nothing_waits_and_nothing_peeks(engine, options):
     assert np.array_equal(samples(got)[: ends[n - 1]], samples(whole)[: ends[n - 1]])
 
 
+@pytest.mark.parametrize(("engine", "options"), [e for e in EACH_SETTING if e[0] == "tiny-ist"], indirect=["engine"])
+def test_law_7_in_tokens(engine, options):
+    """With so many whole chunks of n tokens committed and no end, m frames come for each; no later text changes one."""
+    whole = samples(speak(engine, [TEXT], options))
+    encode = engine.voice("tiny").family.bpe.encode
+    n, _, m = options["ratio"].partition(":")
+    due = []  # frames that must be there after each word
+    tokens = 0
+    for word in TEXT.split():
+        tokens += len(encode(word))
+        due.append(0 if n == "whole" else tokens // int(n) * int(m))
+    utterance = engine.open(SpeakRequest(seed=3, options=options))
+    stream, got = utterance.events(), []
+    for word, frames in zip(TEXT.split()[:4], due, strict=False):
+        utterance.push_text(word + " ")
+        while len(samples(got)) < frames * 600:
+            got.append(next(stream))
+    assert len(samples(got)) == due[3] * 600, "and no more than that"
+    utterance.push_text("entirely other words follow now and they change nothing of it ")
+    utterance.end()
+    got += list(stream)
+    assert np.array_equal(samples(got)[: due[3] * 600], whole[: due[3] * 600])
+    assert n == "whole" or not np.array_equal(samples(got), whole)
+
+
+@pytest.mark.parametrize("engine", BY_WORDS, indirect=True)
 def test_word_by_word_every_word_is_out_before_the_word_after_its_look_ahead(engine):
     m = 3
     words = TEXT.split()
@@ -175,7 +221,9 @@ def test_others_change_nothing(engine):
         list(utterance.events())
 
 
-@pytest.mark.parametrize("kind", ["tiny", "tiny-int8", "tiny-vocstream", "tiny-s5", "tiny-s5-int8"])
+@pytest.mark.parametrize(
+    "kind", ["tiny", "tiny-int8", "tiny-vocstream", "tiny-s5", "tiny-s5-int8", "tiny-ist", "tiny-ist-int8"]
+)
 def test_law_3_whoever_shares_the_batch(tmp_path, kind):
     """Six utterances that start one after another, one of them cancelled: each as if it were alone."""
     write_tiny_voice(tmp_path, **kinds(kind))
@@ -194,7 +242,7 @@ def test_law_3_whoever_shares_the_batch(tmp_path, kind):
             voice=f"tiny:{speaker}",
             seed=k,
             temperature=0.5 + 0.1 * k,
-            options={"m": m, "n": 1} if "s5" not in kind else {"k": min(m, 3)},
+            options=window_of(family_of(kind), m),
         )
         for k, (speaker, m) in enumerate([("one", 1), ("two", 3), ("one", 5), ("two", 2), ("one", 3), ("two", 4)])
     ]

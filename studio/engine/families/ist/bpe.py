@@ -4,6 +4,7 @@ The file is that library's own JSON, with one stated way to cut words: a word be
 """
 
 import json
+import math
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -70,9 +71,9 @@ class Bpe:
     def _merged(self, text: str) -> list[str]:
         pieces = [*text]
         while len(pieces) > 1:
-            pairs = [(self._ranks.get(pair, len(self._ranks)), i) for i, pair in enumerate(pairwise(pieces))]
+            pairs = [(self._ranks.get(pair, math.inf), i) for i, pair in enumerate(pairwise(pieces))]
             rank, i = min(pairs)
-            if rank == len(self._ranks):
+            if rank == math.inf:
                 break
             pieces[i : i + 2] = [pieces[i] + pieces[i + 1]]
         return pieces
