@@ -58,8 +58,7 @@ def _s5(eos_bias: float) -> S5:
 
 def _ist(eos_bias: float) -> Ist:
     sizes = {"context_frames": 60, "longest_word_frames": 12, "stretch_words": 6}
-    prompts = {"prompt_words": [["good", "morning."], ["the", "rain"]], "prompt_frames": [9, 7]}
-    net = Ist(IstConfig(2, 64, 2, 128, BPE_SIZE, **sizes, **prompts))
+    net = Ist(IstConfig(2, 64, 2, 128, BPE_SIZE, 2, prompt_frames=12, prompt_tokens=8, **sizes))
     with torch.no_grad():
         for parameter in net.decoder.parameters():
             if parameter.ndim == 2:
@@ -67,7 +66,8 @@ def _ist(eos_bias: float) -> Ist:
         net.levels_out.weight.normal_(std=0.3)
         net.eos_out.weight.normal_(std=0.4)
         net.eos_out.bias.fill_(eos_bias)
-        net.prompt.copy_(torch.randint(0, dmel.LEVELS, net.prompt.shape))
+    for speaker, (text, frames) in enumerate([([4, 5, 6], 9), ([7, 8], 7)]):
+        net.set_prompt(speaker, text, torch.randint(0, dmel.LEVELS, (frames, dmel.CHANNELS)))
     return net
 
 

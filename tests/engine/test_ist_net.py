@@ -6,6 +6,7 @@ import random
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from tinybpe import write_tiny_bpe
 from tinyvoice import write_tiny_voice
 
@@ -42,7 +43,7 @@ def test_sizes():
 def test_what_is_made_ready_to_run_says_what_the_net_says():
     """A prompt, a chunk and frames fed back, in pieces: logits within 1e-4 of the net's over the whole."""
     torch.manual_seed(2)
-    net = Ist(Config(2, 64, 2, 128, 30)).eval()
+    net = Ist(Config(2, 64, 2, 128, 30, 2)).eval()
     for parameter in net.parameters():
         parameter.normal_(std=0.2)
     frames = np.random.default_rng(1).integers(0, 16, (12, 80)).astype(np.uint8)
@@ -153,12 +154,23 @@ def damaged(tmp_path, change) -> None:
     open_engine(tmp_path, best(), device="cpu", threads=1).close()
 
 
+def emptied(folder, card, name: str, value: int) -> None:
+    """The voice with a buffer that holds one value throughout."""
+    weights = load_file(folder / "ist.safetensors")
+    weights[name] = torch.full_like(weights[name], value)
+    save_file(weights, folder / "ist.safetensors")
+    card["sha256"]["ist.safetensors"] = sha256_of(folder / "ist.safetensors")
+
+
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (lambda f, c: c["config"].update(prompt_words=[["one"], []]), "prompt of two has 0 words of transcript and 7"),
-        (lambda f, c: c["config"].update(prompt_frames=[9]), "prompt of two has 2 words of transcript and 0 frames"),
-        (lambda f, c: c["config"].update(prompt_frames=[9, 8]), "does not fit"),
+        (lambda f, c: emptied(f, c, "prompt_text", -1), "prompt of one has 0 text tokens and 9 frames"),
+        (lambda f, c: emptied(f, c, "prompt", 16), "prompt of one has 3 text tokens and 0 frames"),
+        (lambda f, c: emptied(f, c, "prompt", 17), "prompt of one has 3 text tokens and 12 frames"),
+        (lambda f, c: emptied(f, c, "prompt_text", 999), "prompt of one has 8 text tokens"),
+        (lambda f, c: c.update(speakers=["one"]), "prompts of 2 speakers, and the card names others"),
+        (lambda f, c: c["config"].update(speakers=3), "does not fit"),
         (lambda f, c: c["config"].update(most_words=500), "do not fit into a slot"),
         (lambda f, c: (f / "bpe.json").unlink(), "not the file that the card names"),
         (lambda f, c: (f / "bpe.json").write_text("{}"), "not the file that the card names"),

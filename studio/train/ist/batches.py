@@ -94,13 +94,6 @@ class SpokenText:
         frames = sum(len(s.levels) for side in self.training.values() for s in side)
         return frames * dmel.TIME_BASE.frame_ms / 3.6e6
 
-    @property
-    def letter_frames(self) -> float:
-        """Frames for a letter or a space."""
-        sentences = [s for side in self.training.values() for s in side]
-        letters = sum(len(word) + 1 for s in sentences for word in s.words)
-        return round(sum(s.word_ends[-1] for s in sentences) / letters, 3)
-
     def prompts(self, fewest: int, most: int) -> list[Sentence]:
         """The first sentence of each speaker that is a whole one and as long as a prompt should be."""
         found = []

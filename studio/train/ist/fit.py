@@ -28,7 +28,6 @@ from studio.train.features import PHONES
 from studio.train.ist.batches import Batch, SpokenText, training_batches, validation_batches
 from studio.train.recipe import IstRecipe, Recipe
 
-CONFIG = "config.json"
 CHECKED_RATIOS = ("1:3", "3:9", "12:24", "whole")
 _SAVE_EVERY_S = 180.0
 _CHECK_EVERY_S = 420.0
@@ -135,23 +134,11 @@ def optimisers(fitter: Fitter, peak_rate: float) -> list[torch.optim.Optimizer]:
     ]
 
 
-def read_state(recipe: Recipe, state: Path, features: Path) -> tuple[Config, SpokenText]:
-    """A run's configuration, made at its first start, and what it learns from. Raises BadFile without an encoding."""
-    assert recipe.ist is not None
-    if not (state / BPE_FILE).is_file():
-        raise BadFile(f"there is no {state / BPE_FILE}", "make it with `studio train bpe --out` there")
-    bpe = Bpe.read(state / BPE_FILE)
-    text = SpokenText(features, recipe.corpus.speakers, recipe.corpus.validation_shards, bpe)
-    if (state / CONFIG).is_file():
-        return Config(**json.loads((state / CONFIG).read_text(encoding="utf-8"))), text
-    prompts = text.prompts(*recipe.ist.prompt_frames)
-    config = Config(
-        **{"text_tokens": bpe.size, "letter_frames": text.letter_frames} | recipe.ist.config,
-        prompt_words=[p.words for p in prompts],
-        prompt_frames=[len(p.levels) for p in prompts],
-    )
-    (state / CONFIG).write_text(json.dumps(config.to_dict()), encoding="utf-8")
-    return config, text
+def set_prompts(net: Ist, text: SpokenText, recipe: IstRecipe) -> None:
+    """Give the net a prompt of each speaker."""
+    for i, sentence in enumerate(text.prompts(*recipe.prompt_frames)):
+        tokens = [token for word in sentence.words for token in text.bpe.encode(word)]
+        net.set_prompt(i, tokens, torch.from_numpy(sentence.levels))
 
 
 def fit(recipe: Recipe, features: Path, state: Path, device: torch.device, threads: int | None = None) -> Path:
@@ -163,12 +150,14 @@ def fit(recipe: Recipe, features: Path, state: Path, device: torch.device, threa
     if threads:
         torch.set_num_threads(threads)
     torch.manual_seed(recipe.seed)
-    config, text = read_state(recipe, state, features)
-    fitter = Fitter(config).to(device)
+    if not (state / BPE_FILE).is_file():
+        raise BadFile(f"there is no {state / BPE_FILE}", "make it with `studio train bpe --out` there")
+    bpe = Bpe.read(state / BPE_FILE)
+    text = SpokenText(features, recipe.corpus.speakers, recipe.corpus.validation_shards, bpe)
+    fitter = Fitter(Config(**recipe.ist.config)).to(device)
     optims = optimisers(fitter, recipe.ist.peak_rate)
-    prompts = [torch.from_numpy(p.levels) for p in text.prompts(*recipe.ist.prompt_frames)]
-    fitter.net.prompt.copy_(torch.cat(prompts))
     at = _resume(state, fitter, optims, device)
+    set_prompts(fitter.net, text, recipe.ist)
     steps = recipe.ist.steps
     copied = HalfCopy(fitter)
     saved = checked = time.monotonic()

@@ -21,6 +21,7 @@ from studio.engine.slots import KeyValueSlots
 from studio.engine.weights import load_weights
 
 CAPACITY_TOKENS = 6144
+_MOST_TOKENS = 4800  # of a stretch and what is remembered: the text of that, and a long word, need room too
 WEIGHTS = "ist.safetensors"
 
 
@@ -41,17 +42,12 @@ class IstFamily:
         self._limits = Limits(
             c.context_frames, c.longest_word_frames, c.stretch_words, c.most_words, c.most_tokens, c.letter_frames
         )
-        pieces = net.prompt.cpu().split(c.prompt_frames)
-        self._prompts = [
-            Prompt([*(t for word in words for t in bpe.encode(word)), c.symbols.end], frames.numpy())
-            for words, frames in zip(c.prompt_words, pieces, strict=True)
-        ]
+        self._prompts = [Prompt([*tokens, c.symbols.end], frames) for tokens, frames in net.prompts()]
 
     @staticmethod
     def load(card: Card, folder: Path, device: torch.device, places: int) -> "IstFamily":
         """The family of a card, verified weights in it. Raises BadVoice."""
         config = Config(**card.config)
-        check_prompts(card, config)
         bpe = Bpe.of_voice(card, folder)
         if bpe.size != config.text_tokens:
             raise BadVoice(
@@ -59,6 +55,7 @@ class IstFamily:
             )
         net = Ist(config)
         load_weights(net, folder, card, WEIGHTS)
+        check(card, net)
         return IstFamily(net.to(device), bpe, places, device, check_format(card.number_format))
 
     def prompt(self, speaker: int) -> np.ndarray:
@@ -82,20 +79,20 @@ class IstFamily:
         )
 
 
-def check_prompts(card: Card, config: Config) -> None:
-    """Raises BadVoice unless every speaker has a prompt with its transcript, within bounds."""
-    for i, speaker in enumerate(card.speakers):
-        words = config.prompt_words[i] if i < len(config.prompt_words) else []
-        frames = config.prompt_frames[i] if i < len(config.prompt_frames) else 0
-        if not words or not 1 <= frames <= 1200:
+def check(card: Card, net: Ist) -> None:
+    """Raises BadVoice unless every speaker has a prompt with its transcript, and stretches fit into a slot."""
+    c, prompts = net.config, net.prompts()
+    if len(card.speakers) != c.speakers:
+        raise BadVoice(f"there are prompts of {c.speakers} speakers, and the card names others", "pack the voice anew")
+    for speaker, (tokens, frames) in zip(card.speakers, prompts, strict=True):
+        if not (tokens and len(frames) and max(tokens) < c.text_tokens and frames.max() < dmel.LEVELS):
             raise BadVoice(
-                f"the prompt of {speaker} has {len(words)} words of transcript and {frames} frames",
-                "a prompt is speech of at most 30 s with its transcript; pack the voice anew",
+                f"the prompt of {speaker} has {len(tokens)} text tokens and {len(frames)} frames",
+                "a prompt is speech with its transcript; pack the voice anew",
             )
-    if len(config.prompt_words) != len(card.speakers) or len(config.prompt_frames) != len(card.speakers):
-        raise BadVoice("there are prompts of more speakers than the card names", "pack the voice anew")
-    if not (0 < config.most_words <= 48 and config.longest_word_frames * config.most_words <= 2880):
-        raise BadVoice("stretches of this length do not fit into a slot", "restore card.json")
+    longest = c.most_words * c.longest_word_frames + c.most_tokens
+    if not (c.stretch_words > 0 and c.most_words > 0 and longest + c.context_frames + c.prompt_frames <= _MOST_TOKENS):
+        raise BadVoice("stretches of this length do not fit into a slot", "restore card.json from the repository")
 
 
 INFO = FamilyInfo("ist", "IST-LM (paper 003)", OPTION_SPECS, IstFamily.load)

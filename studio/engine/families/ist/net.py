@@ -1,8 +1,10 @@
 """IST-LM's net (paper 003, section 4.3): one decoder-only stream of text tokens and dMel frames."""
 
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -15,13 +17,12 @@ from studio.engine.nets.transformer import Decoder, DecoderConfig
 
 @dataclass(frozen=True)
 class Config:
-    """Sizes, and what a voice's prompts are.
+    """Sizes.
 
     Attributes:
         text_tokens: of the byte-pair encoding.
-        prompt_words: each speaker's transcript; ``prompt_frames`` how many frames speak it.
-        letter_frames: frames for a letter in the corpus.
-        context_frames and so on: see ``row.Limits``.
+        prompt_frames, prompt_tokens: the most that a speaker's prompt may have.
+        letter_frames: how long a letter lasts in the corpus; this and what follows: see ``row.Limits``.
     """
 
     layers: int
@@ -29,10 +30,11 @@ class Config:
     heads: int
     hidden: int
     text_tokens: int
+    speakers: int
     level_width: int = 8
-    prompt_words: list[list[str]] = field(default_factory=list[list[str]])
-    prompt_frames: list[int] = field(default_factory=list[int])
-    letter_frames: float = 2.4
+    prompt_frames: int = 160
+    prompt_tokens: int = 96
+    letter_frames: float = 2.3
     context_frames: int = 400
     longest_word_frames: int = 60
     stretch_words: int = 24
@@ -40,16 +42,16 @@ class Config:
     most_tokens: int = 400
 
     @staticmethod
-    def named(name: str) -> "Config":
+    def named(name: str, speakers: int = 2) -> "Config":
         """``paper``, ``small`` (at most 3M parameters) or ``tiny`` (at most 1M).
 
         ``paper`` has the printed sizes (section 5.1.2: 161.8M). What depends on the alphabet is ours: its tables of
         4,096 speech tokens, in and out, had 8.4M; here frames go in by 6.6M (levels 64 wide) and out by 1.3M.
         """
         sizes = {
-            "paper": Config(12, 1024, 16, 4096, 2000, level_width=64),
-            "small": Config(5, 192, 3, 768, 1000),
-            "tiny": Config(3, 128, 2, 512, 500),
+            "paper": Config(12, 1024, 16, 4096, 2000, speakers, level_width=64),
+            "small": Config(5, 192, 3, 768, 1000, speakers),
+            "tiny": Config(3, 128, 2, 512, 500, speakers),
         }
         if name not in sizes:
             raise BadOption(f"there is no config {name!r}", f"there are {', '.join(sizes)}")
@@ -82,9 +84,12 @@ class Ist(nn.Module):
         self.decoder = Decoder(DecoderConfig(config.layers, width, config.heads, config.hidden))
         self.levels_out = nn.Linear(width, dmel.CHANNELS * dmel.LEVELS)
         self.eos_out = nn.Linear(width, 1)
+        # Each speaker's speech prompt and its transcript (section 3), filled up with frames of padding and -1.
         self.prompt: Tensor
-        shape = (sum(config.prompt_frames), dmel.CHANNELS)
-        self.register_buffer("prompt", torch.zeros(shape, dtype=torch.uint8))
+        self.prompt_text: Tensor
+        shape = (config.speakers, config.prompt_frames, dmel.CHANNELS)
+        self.register_buffer("prompt", torch.full(shape, dmel.PAD, dtype=torch.uint8))
+        self.register_buffer("prompt_text", torch.full((config.speakers, config.prompt_tokens), -1))
         for table in (self.symbol, self.ratio):
             nn.init.normal_(table.weight, std=0.5)
         nn.init.normal_(self.level.weight, std=1.0)
@@ -93,6 +98,20 @@ class Ist(nn.Module):
         nn.init.zeros_(self.levels_out.weight)
         nn.init.zeros_(self.eos_out.weight)
         nn.init.constant_(self.eos_out.bias, -3.0)
+
+    def set_prompt(self, speaker: int, tokens: Sequence[int], frames: Tensor) -> None:
+        """Give a speaker a prompt: text tokens without the symbol that closes them, and frames uint8 [S, 80]."""
+        self.prompt[speaker], self.prompt_text[speaker] = dmel.PAD, -1
+        self.prompt[speaker, : len(frames)] = frames.to(self.prompt.device)
+        self.prompt_text[speaker, : len(tokens)] = torch.tensor([*tokens])
+
+    def prompts(self) -> list[tuple[list[int], np.ndarray]]:
+        """Each speaker's text tokens, and frames uint8 [S, 80]."""
+        texts = [[token for token in row if token >= 0] for row in self.prompt_text.tolist()]
+        return [
+            (text, frames[frames[:, 0] != dmel.PAD].cpu().numpy())
+            for text, frames in zip(texts, self.prompt, strict=True)
+        ]
 
     def embed_symbols(self, ids: Tensor, places: Tensor) -> Tensor:
         """Text tokens at their places, int64 [N] each -> [N, D]; a stretch's start lacks its ratio still."""
