@@ -3,13 +3,15 @@
 from collections.abc import Callable
 
 from studio.train.fitting import Fitting
-from studio.train.recipe import Recipe, S5Fit, SpeakStreamFit
+from studio.train.ist.fit import IstFitting
+from studio.train.recipe import IstFit, Recipe, S5Fit, SpeakStreamFit
 from studio.train.s5.fit import S5Fitting
 from studio.train.speakstream.fit import SpeakStreamFitting
 
 _FITTINGS: dict[str, Callable[[Recipe], Fitting]] = {
     SpeakStreamFit.family: SpeakStreamFitting,
     S5Fit.family: S5Fitting,
+    IstFit.family: IstFitting,
 }
 
 

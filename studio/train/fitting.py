@@ -32,7 +32,7 @@ class Fitter(nn.Module, ABC):
             identity.
     """
 
-    net: Any  # an nn.Module with its config and a buffer ``silence`` uint8 [speakers, S, 80]
+    net: Any  # an nn.Module with its config
     beginnings: tuple[str, ...] = ()
 
     @abstractmethod
@@ -53,11 +53,23 @@ class Fitter(nn.Module, ABC):
 
 
 class Fitting(ABC):
-    """One family's training by a recipe."""
+    """One family's training by a recipe.
+
+    Attributes:
+        beside: files of the state folder that belong to the voice, beside its weights.
+    """
+
+    beside: tuple[str, ...] = ()
 
     def __init__(self, recipe: Recipe, fitter: Fitter) -> None:
         assert recipe.fit is not None
         self.recipe, self.settings, self.fitter = recipe, recipe.fit, fitter
+
+    def prepare(self, text: SpokenText, state: Path) -> None:
+        """Give the net what it keeps of the speakers: the silence of each. Raises BadFile where something lacks."""
+        silence = self.fitter.net.get_buffer("silence")
+        for i, speaker in enumerate(text.speakers):
+            silence[i] = torch.from_numpy(text.silence[speaker]).to(silence)
 
     @abstractmethod
     def batches(self, text: SpokenText, number: int) -> Iterator[Any]:
@@ -146,7 +158,7 @@ def run(
     if start is not None and at.step == 0:
         _begin_from(fitter, start)
     text = SpokenText(features, recipe.corpus.speakers, recipe.corpus.validation_shards)
-    _set_silence(fitter.net, text)
+    fitting.prepare(text, state)
     steps = settings.steps
     copied = HalfCopy(fitter)
     saved = checked = time.monotonic()
@@ -224,12 +236,6 @@ def _begin_from(fitter: Fitter, path: Path) -> None:
             f"{path} does not fit this net: {', '.join([*lacking, *misfits.unexpected_keys][:3])}",
             "give weights of the same widths and speakers, with as many layers or fewer",
         )
-
-
-def _set_silence(net: Any, text: SpokenText) -> None:
-    silence = net.get_buffer("silence")
-    for i, speaker in enumerate(text.speakers):
-        silence[i] = torch.from_numpy(text.silence[speaker]).to(silence)
 
 
 def _save(state: Path, family: str, fitter: Fitter, optims: list[torch.optim.Optimizer], at: Progressed) -> None:

@@ -32,7 +32,8 @@ def pack_voice(recipe: Recipe, state: Path, vocoders: Path, out: Path) -> Path:
     weights = state / f"{info.name}.safetensors"
     if not weights.is_file():
         raise BadFile(f"there is no {weights}", "run `studio train fit` first")
-    net = fitting_of(recipe).fitter.net
+    fitting = fitting_of(recipe)
+    net = fitting.fitter.net
     net.load_state_dict(load_file(weights))
     kept = net.state_dict()
     if recipe.fit.halved:
@@ -50,7 +51,10 @@ def pack_voice(recipe: Recipe, state: Path, vocoders: Path, out: Path) -> Path:
         raise BadFile(f"there are no vocoders in {vocoders}", "run `studio train vocoder` first")
     for name, tensors in files.items():
         save_file({k: v.detach().contiguous() for k, v in tensors.items()}, folder / name)
-    size = sum((folder / name).stat().st_size for name in files)
+    for name in fitting.beside:
+        shutil.copyfile(state / name, folder / name)
+    whole = (*files, *fitting.beside)
+    size = sum((folder / name).stat().st_size for name in whole)
     if size > MAX_BYTES:
         raise BadFile(
             f"the voice would be {size / 1e6:.1f} MB", f"it may be {MAX_BYTES / 1e6:.0f} MB; choose smaller sizes"
@@ -58,7 +62,7 @@ def pack_voice(recipe: Recipe, state: Path, vocoders: Path, out: Path) -> Path:
     curves = state / "metrics.jsonl"
     if curves.is_file():
         shutil.copyfile(curves, folder / "curves.jsonl")
-    sha256 = {name: sha256_of(folder / name) for name in files}
+    sha256 = {name: sha256_of(folder / name) for name in whole}
     write_card(folder, _card(recipe, info, net.config.to_dict(), configs, parameters, sha256))
     return folder
 

@@ -54,8 +54,8 @@ class FitRecipe:
     batch_tokens: int
     max_frames: int  # of joined sentences; 30 s at 40 frames a second is 1200
     join_share: float
-    crop_share: float  # of joined sequences that begin in mid-text
     noise_share: float  # of input frames whose bins are moved by one level
+    crop_share: float = 0.0  # of joined sequences that begin in mid-text
     own_share: float = 0.0  # of input frames, on every second step, that the net draws itself
     halved: bool = False  # weights are packed in bfloat16
 
@@ -93,7 +93,27 @@ class S5Fit(FitRecipe):
             raise BadOption(f"[fit] alignment cannot be {self.alignment!r}", "it is mas or corpus")
 
 
-FITS: dict[str, type[FitRecipe]] = {one.family: one for one in (SpeakStreamFit, S5Fit)}
+@dataclass(frozen=True, kw_only=True)
+class IstFit(FitRecipe):
+    """IST-LM's training (paper 003, section 3).
+
+    Attributes:
+        prompt_frames: fewest and most of a prompt.
+        next_share: of joined sentences that are stretches of their own.
+        flush_share: of stretches that a flush cuts at a word's end.
+        ratios: drawn in training, each as often; all when empty.
+    """
+
+    family: ClassVar[str] = "ist"
+    prompt_frames: list[int]
+    next_share: float
+    flush_share: float
+    phone_weight: float
+    eos_weight: float
+    ratios: list[str] = field(default_factory=list)
+
+
+FITS: dict[str, type[FitRecipe]] = {one.family: one for one in (SpeakStreamFit, S5Fit, IstFit)}
 
 
 @dataclass(frozen=True)

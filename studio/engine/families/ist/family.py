@@ -95,4 +95,4 @@ def check(card: Card, net: Ist) -> None:
         raise BadVoice("stretches of this length do not fit into a slot", "restore card.json from the repository")
 
 
-INFO = FamilyInfo("ist", "IST-LM (paper 003)", OPTION_SPECS, IstFamily.load)
+INFO = FamilyInfo("ist", "IST-LM (paper 003)", OPTION_SPECS, 0, IstFamily.load)

@@ -1,0 +1,252 @@
+"""Training sequences of IST-LM: cut by the family's own rule, with the right thing to predict everywhere."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from tinybpe import BPE_SIZE, write_tiny_bpe
+from tinyvoice import VOCODERS
+from typer.testing import CliRunner
+
+from studio.cli import cli
+from studio.core.errors import BadFile, BadOption
+from studio.core.ports import SpeakRequest
+from studio.engine import dmel
+from studio.engine.families.ist.bpe import Bpe
+from studio.engine.families.ist.layout import FRAME
+from studio.engine.families.ist.net import Config
+from studio.engine.families.ist.rule import RATIOS
+from studio.engine.loop import open_engine
+from studio.engine.vocoders.registry import build_vocoder
+from studio.text.normalise import best
+from studio.train.families import fitting_of
+from studio.train.features import Sentence
+from studio.train.fitting import HalfCopy, run
+from studio.train.ist.batches import Batch, Encoded, collate, lay_out, prompts, training_batches, validation_batches
+from studio.train.ist.fit import IstFitter
+from studio.train.pack import pack_voice
+from studio.train.recipe import IstFit, Recipe, read_recipe
+from studio.train.spoken import SpokenText
+
+RECIPE = Path(__file__).parents[3] / "assets" / "recipes" / "ist-tiny.toml"
+WORDS = ["the", "stone", "over", "slowly."]
+ENDS = [4, 9, 13, 20]
+
+
+def sentence(offset: int = 0, words: list[str] = WORDS) -> Sentence:
+    """Frame f of it has level (f + offset) % 16 in every channel; one token a word, two with a mark."""
+    total = ENDS[len(words) - 1] + 2
+    levels = np.repeat(((np.arange(total) + offset) % 16).astype(np.uint8)[:, None], dmel.CHANNELS, 1)
+    return Sentence("slt", [*words], ENDS[: len(words)], levels, np.arange(total).astype(np.uint8) % 40)
+
+
+@pytest.fixture(scope="module")
+def encoded(tmp_path_factory) -> Encoded:
+    path = tmp_path_factory.mktemp("bpe") / "bpe.json"
+    write_tiny_bpe(path)
+    return Encoded(Bpe.read(path))
+
+
+def a_batch(encoded: Encoded, ratio: str) -> Batch:
+    """One sentence, no noise."""
+    made = lay_out([encoded.whole(sentence())], ratio, encoded.symbols)
+    return collate([made], encoded.symbols, 0.0, np.random.default_rng(0))
+
+
+@pytest.fixture
+def recipe() -> Recipe:
+    """The shipped recipe, made small."""
+    made = read_recipe(RECIPE)
+    assert isinstance(made.fit, IstFit)
+    config = {"layers": 1, "width": 32, "heads": 2, "hidden": 64, "text_tokens": BPE_SIZE, "speakers": 2}
+    fit = replace(made.fit, config=config, steps=4, prompt_frames=[5, 40], max_frames=80, batch_tokens=400)
+    return replace(made, fit=fit)
+
+
+@pytest.fixture
+def features(tmp_path, recipe) -> Path:
+    """Two shards of each speaker, three sentences each."""
+    folder = tmp_path / "features"
+    folder.mkdir()
+    for speaker in recipe.corpus.speakers:
+        for shard in range(2):
+            made = [sentence(shard + k, WORDS) for k in range(3)]
+            tensors = {
+                "levels": torch.from_numpy(np.concatenate([s.levels for s in made])),
+                "phones": torch.from_numpy(np.concatenate([s.phones for s in made])),
+                "frames": torch.tensor([len(s.levels) for s in made], dtype=torch.int32),
+                "word_ends": torch.tensor([e for s in made for e in s.word_ends], dtype=torch.int32),
+                "silence": torch.full((4, 80), 2, dtype=torch.uint8),
+            }
+            meta = {"words": json.dumps([s.words for s in made]), "speaker": speaker}
+            save_file(tensors, folder / f"{speaker}-00{shard}.safetensors", meta)
+    return folder
+
+
+def test_every_frame_is_predicted_once_after_what_it_may_see(encoded):
+    made = lay_out([encoded.whole(sentence()), encoded.whole(sentence(3))], "1:3", encoded.symbols)
+    batch = collate([made], encoded.symbols, 0.0, np.random.default_rng(0))
+    levels = [s.levels for s in (sentence(), sentence(3))]
+    assert np.array_equal(batch.target_levels.numpy(), np.concatenate(levels))
+    assert np.array_equal(batch.target_phones.numpy(), np.concatenate([sentence().phones, sentence(3).phones]))
+    fed = dict(zip(batch.frame_at.tolist(), batch.frame_levels[:, 0].tolist(), strict=True))
+    for at, level in zip(batch.target_at.tolist(), batch.target_levels[:, 0].tolist(), strict=True):
+        assert fed[at + 1] == level, "what is to be predicted is what is fed next"
+    symbols = batch.symbols[0].tolist()
+    first = [i for i in symbols if i != encoded.symbols.filler][:7]
+    assert first == [encoded.symbols.start, *encoded.tokens(WORDS), encoded.symbols.end]
+    assert batch.start_ratio.tolist() == [RATIOS.index("1:3")] * 2
+
+
+def test_the_end_is_learned_only_where_the_text_was_consumed(encoded):
+    made = lay_out([encoded.whole(sentence())], "1:3", encoded.symbols)
+    batch = collate([made], encoded.symbols, 0.0, np.random.default_rng(0))
+    closing = made.layout.symbols.index(encoded.symbols.end)
+    assert batch.stop_at.tolist() == [*range(closing, len(made) - 1)], "from the text's end to the last frame"
+    assert batch.stop.tolist() == [0.0] * (len(batch.stop) - 1) + [1.0]
+    consumed = sum(1 for s in made.layout.symbols[:closing] if s == FRAME)
+    assert consumed == 5 * 3, "five tokens before it, three frames after each"
+
+
+def test_padding_and_noise(encoded):
+    short, long = (
+        lay_out([encoded.whole(s)] * k, "3:9", encoded.symbols) for s, k in [(sentence(), 1), (sentence(), 2)]
+    )
+    batch = collate([short, long], encoded.symbols, 1.0, np.random.default_rng(0))
+    assert batch.symbols.shape == (2, len(long)) and (batch.symbols[0, len(short) :] == encoded.symbols.filler).all()
+    clean = collate([short, long], encoded.symbols, 0.0, np.random.default_rng(0))
+    moved = batch.frame_levels.int() - clean.frame_levels.int()
+    is_end = clean.frame_levels[:, 0] == dmel.EOS
+    assert int(moved.abs().max()) == 1 and int(moved[is_end].abs().max()) == 0 and int(is_end.sum()) == 3
+    assert torch.equal(batch.target_levels, clean.target_levels)
+
+
+def test_a_flush_cuts_at_a_words_end(encoded):
+    for seed in range(20):
+        first, second = encoded.flushed(sentence(), np.random.default_rng(seed))
+        assert first.tokens[-1] == encoded.symbols.flush and second.tokens[-1] == encoded.symbols.end
+        assert len(first.levels) in ENDS[:-1] and len(first.levels) + len(second.levels) == ENDS[-1] + 2
+        assert first.tokens[:-1] + second.tokens[:-1] == encoded.tokens(WORDS)
+        words = ENDS.index(len(first.levels)) + 1
+        assert first.tokens[:-1] == encoded.tokens(WORDS[:words])
+    (whole,) = encoded.flushed(sentence(words=["the"]), np.random.default_rng(0))
+    assert whole.tokens[-1] == encoded.symbols.end
+
+
+def test_batches_repeat_and_cover_every_sentence(features, recipe, encoded):
+    text = SpokenText(features, recipe.corpus.speakers, 1)
+    made = [[*training_batches(text, encoded, recipe.fit, 7, number)] for number in (0, 0, 1)]
+    first, again, other = ([b.target_levels for b in one] for one in made)
+    assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
+    assert len(first) != len(other) or not all(torch.equal(a, b) for a, b in zip(first, other, strict=True))
+    alone = replace(recipe.fit, join_share=0.0, flush_share=0.0)
+    assert sum(len(b.start_at) for b in training_batches(text, encoded, alone, 7, 0)) == 6 + 6, "a prompt before each"
+    held_out = [*validation_batches(text, encoded, recipe.fit, "whole")]
+    assert sum(len(b.start_at) for b in held_out) == 2 * 6
+    with pytest.raises(BadFile, match="no sentence of af_heart has 500 to 600 frames"):
+        prompts(text, 500, 600)
+
+
+def test_a_step_learns(encoded):
+    torch.manual_seed(0)
+    fitter = IstFitter(Config(2, 32, 2, 64, encoded.bpe.size, 1), phone_weight=0.4)
+    batch = collate(
+        [lay_out([encoded.whole(sentence())], "1:3", encoded.symbols)], encoded.symbols, 0.0, np.random.default_rng(0)
+    )
+    copied = HalfCopy(fitter)
+    optim = torch.optim.AdamW(fitter.parameters(), lr=1e-2)
+    totals = []
+    for step in range(30):
+        total = copied.half.total(copied.losses(batch, 0.5 * (step % 2), 0.5))
+        total.backward()
+        copied.hand_over_gradients()
+        optim.step()
+        totals.append(float(total.detach()))
+    assert totals[-1] < 0.7 * totals[0]
+
+
+def test_own_frames_replace_a_share_of_what_is_fed_and_nothing_else(encoded):
+    torch.manual_seed(0)
+    fitter = IstFitter(Config(1, 32, 2, 64, encoded.bpe.size, 1))
+    with torch.no_grad():  # a net that is certain of level 7 everywhere
+        fitter.net.levels_out.weight.zero_()
+        fitter.net.levels_out.bias.view(80, 16)[:, 7] = 100.0
+    batch = collate(
+        [lay_out([encoded.whole(sentence())], "3:9", encoded.symbols)], encoded.symbols, 0.0, np.random.default_rng(0)
+    )
+    changed = fitter.own_frames(batch, 1.0, 0.5)
+    is_end = batch.frame_levels[:, 0] == dmel.EOS
+    assert (changed.frame_levels[~is_end] == 7).all() and (changed.frame_levels[is_end] == dmel.EOS).all()
+    assert torch.equal(fitter.own_frames(batch, 0.0, 0.5).frame_levels, batch.frame_levels)
+
+
+def test_a_fit_goes_on_where_it_was_and_becomes_a_voice_that_speaks(tmp_path, features, recipe):
+    state = tmp_path / "state"
+    with pytest.raises(BadFile, match=r"no .*bpe\.json.*studio train bpe"):
+        run(fitting_of(recipe), features, state, torch.device("cpu"))
+    write_tiny_bpe(state / "bpe.json")
+    short = replace(recipe, fit=replace(recipe.fit, steps=2))
+    run(fitting_of(short), features, state, torch.device("cpu"))
+    path = run(fitting_of(recipe), features, state, torch.device("cpu"))
+    lines = [json.loads(line) for line in (state / "metrics.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines] == [2, 4] and set(lines[-1]["validation"]) == {
+        "1:3",
+        "3:9",
+        "12:24",
+        "whole",
+    }
+    weights = load_file(path)
+    assert (weights["prompt"][0, : ENDS[-1] + 2, 0] == torch.tensor(sentence(1).levels[:, 0])).all()
+    vocoders = tmp_path / "vocoders"
+    vocoders.mkdir()
+    vocoder = build_vocoder("sourcefilter", VOCODERS["sourcefilter"])
+    save_file(vocoder.state_dict(), vocoders / "sourcefilter.safetensors")
+    (vocoders / "sourcefilter.json").write_text(json.dumps({"config": vocoder.plain_config()}))
+    folder = pack_voice(recipe, state, vocoders, tmp_path / "voices")
+    assert {one.name for one in folder.iterdir()} >= {"card.json", "bpe.json", "ist.safetensors", "curves.jsonl"}
+    engine = open_engine(folder.parent, best(), device="cpu", threads=1)
+    utterance = engine.open(SpeakRequest(options={"ratio": "3:9"}))
+    utterance.push_text("The old stone. ")
+    utterance.end()
+    assert [*utterance.events()][-1].samples > 0
+    engine.close()
+
+
+SIZES = dict.fromkeys(("layers", "width", "heads", "hidden", "text_tokens"), 8)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"ratios": ["3:1"]}, "more text than it speaks"),
+        ({"ratios": ["2:7"]}, "no voice has learned"),
+        (
+            {"config": {**dict.fromkeys(("layers", "width", "heads", "hidden", "text_tokens"), 8), "speakers": 3}},
+            "3 speakers",
+        ),
+    ],
+)
+def test_recipes_that_cannot_be(recipe, change, told):
+    with pytest.raises(BadOption, match=told):
+        fitting_of(replace(recipe, fit=replace(recipe.fit, **change)))
+
+
+def test_an_encoding_of_another_size_is_refused(tmp_path, features, recipe):
+    write_tiny_bpe(tmp_path / "bpe.json", [("t", "h")])
+    with pytest.raises(BadFile, match=r"has 35 tokens and \[fit.config\]"):
+        run(fitting_of(recipe), features, tmp_path, torch.device("cpu"))
+
+
+def test_bpe_reads_texts_as_they_are_spoken(tmp_path):
+    texts = [{"kind": "prose", "text": f"It cost ${n}, they said."} for n in range(2, 40)]
+    (tmp_path / "texts.jsonl").write_text("".join(json.dumps(text) + "\n" for text in texts))
+    out = tmp_path / "deep" / "bpe.json"
+    done = CliRunner().invoke(
+        cli, ["train", "bpe", "--texts", str(tmp_path / "texts.jsonl"), "--out", str(out), "--size", "60"]
+    )
+    assert done.exit_code == 0 and done.output.startswith("60 tokens"), done.output
+    assert len(Bpe.read(out).encode("dollars,")) <= 4, "it was spoken in every text"
