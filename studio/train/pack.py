@@ -98,4 +98,5 @@ def _card(
         learned_from=f"sentences of LJSpeech (public domain) spoken by free synthetic speakers: {teachers}",
         parameters=parameters,
         sha256=sha256,
+        notes=info.notes,
     )

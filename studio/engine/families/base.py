@@ -161,6 +161,7 @@ class FamilyInfo:
         options: with their defaults.
         look_ahead_words: committed words that a word waits for, with these defaults.
         load: takes (card, folder, device, places).
+        notes: what it cannot do; for the card.
     """
 
     name: str
@@ -168,6 +169,7 @@ class FamilyInfo:
     options: tuple[OptionSpec, ...]
     look_ahead_words: int
     load: Callable[[Card, Path, "torch.device", int], Family]
+    notes: str = ""
 
 
 def family_info(name: str) -> FamilyInfo:
