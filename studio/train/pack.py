@@ -105,4 +105,5 @@ def _card(
         learned_from=f"{texts}, spoken by free synthetic speakers: {teachers}",
         parameters=parameters,
         sha256=sha256,
+        notes=info.notes,
     )

@@ -109,6 +109,18 @@ def test_no_stretch_ends_before_its_text_is_consumed(tmp_path):
     assert not end.forced
 
 
+def test_a_long_paste_is_spoken_to_its_end_even_by_whole(tmp_path):
+    write_tiny_voice(tmp_path, family="ist", eos_bias=50.0)
+    engine = open_engine(tmp_path, best(), device="cpu", threads=1)
+    utterance = engine.open(SpeakRequest(options={"ratio": "whole"}))
+    utterance.push_text("the stone over the light " * 60)
+    utterance.end()
+    events = list(utterance.events())
+    engine.close()
+    assert isinstance(events[-1], ev.Ended)
+    assert [e.i for e in events if isinstance(e, ev.WordEnd)] == [*range(300)]
+
+
 # ------------------------------------------------------------------ the encoding
 
 

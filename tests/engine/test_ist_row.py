@@ -1,6 +1,7 @@
 """IST-LM's row by table: wants and results without a net (the results are made up here)."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,7 +18,13 @@ from studio.engine.families.ist.rule import RATIOS
 END, FLUSH, START = 100, 101, 102
 SYMBOLS = Symbols(END, FLUSH, START, 103)
 LIMITS = Limits(
-    context_frames=20, longest_word_frames=9, stretch_words=4, most_words=6, most_tokens=50, letter_frames=1.0
+    context_frames=20,
+    longest_word_frames=9,
+    stretch_words=4,
+    most_words=6,
+    most_tokens=50,
+    letter_frames=1.0,
+    capacity_tokens=400,
 )
 PROMPT = Prompt([90, 91, END], np.full((4, 80), 3, np.uint8))
 PROMPT_LENGTH = 1 + 3 + 4 + 1
@@ -156,6 +163,17 @@ def test_too_much_context_begins_anew_from_the_prompt():
     starts = [p.start for p in prefills]
     assert starts[0] == 0 and starts[1] == prefills[1].at > 0, "36 frames were spoken, and 20 are kept"
     assert fed(prefills[1])[:4] == [START, 90, 91, END] and lengths[1] == lengths[0]
+
+
+def test_a_slot_that_is_full_of_text_begins_anew_too():
+    """Stretches that end at once fill it with text, not with frames."""
+    row = a_row("whole", replace(LIMITS, context_frames=10_000))
+    row.commit(["abcdefghijkl"] * 60)
+    row.end()
+    prefills, _, frames = go_on(row, p_eos=0.9)
+    held = [p.at + len(p.layout) - p.start for p in prefills]
+    assert frames == len(prefills) == 12 and max(held) <= LIMITS.capacity_tokens
+    assert [p.start > 0 for p in prefills] == sorted(p.start > 0 for p in prefills) and prefills[-1].start > 0
 
 
 def test_words_begin_and_end_once_in_order_by_estimate():

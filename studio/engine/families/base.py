@@ -206,6 +206,7 @@ class FamilyInfo:
         options: with their defaults.
         look_ahead_words: committed words that a word waits for, with these defaults.
         load: takes (card, folder, device, places).
+        notes: what it cannot do; for the card.
     """
 
     name: str
@@ -213,6 +214,7 @@ class FamilyInfo:
     options: tuple[OptionSpec, ...]
     look_ahead_words: int
     load: Callable[[Card, Path, "torch.device", int], Family]
+    notes: str = ""
 
 
 def family_names() -> list[str]:

@@ -21,7 +21,12 @@ from studio.engine.slots import KeyValueSlots
 from studio.engine.weights import load_weights
 
 CAPACITY_TOKENS = 6144
-_MOST_TOKENS = 4800  # of a stretch and what is remembered: the text of that, and a long word, need room too
+NOTES = (
+    "Every m frames cost n text tokens, so it waits inside words while text comes slowly, and no number of words says "
+    "how long. It knows no word boundaries: where words are shown is an estimate by letters. After a flush it begins "
+    "anew, as after a sentence."
+)
+_MOST_WORDS = 60  # of a stretch: fewer than an utterance commits ahead, or ``whole`` would wait for ever
 WEIGHTS = "ist.safetensors"
 
 
@@ -39,9 +44,7 @@ class IstFamily:
         memory = KeyValueSlots(sizes.layers, places, sizes.heads, CAPACITY_TOKENS, sizes.head_width, device=device)
         self.slots = IstSlots(memory, places, device)
         self.modules: Mapping[str, Module] = {"prefill": PrefillModule(step), "decode": DecodeModule(step)}
-        self._limits = Limits(
-            c.context_frames, c.longest_word_frames, c.stretch_words, c.most_words, c.most_tokens, c.letter_frames
-        )
+        self._limits = limits_of(c)
         self._prompts = [Prompt([*tokens, c.symbols.end], frames) for tokens, frames in net.prompts()]
 
     @staticmethod
@@ -90,9 +93,17 @@ def check(card: Card, net: Ist) -> None:
                 f"the prompt of {speaker} has {len(tokens)} text tokens and {len(frames)} frames",
                 "a prompt is speech with its transcript; pack the voice anew",
             )
-    longest = c.most_words * c.longest_word_frames + c.most_tokens
-    if not (c.stretch_words > 0 and c.most_words > 0 and longest + c.context_frames + c.prompt_frames <= _MOST_TOKENS):
+    limits = limits_of(c)
+    room = CAPACITY_TOKENS - limits.stretch_tokens - c.prompt_frames - c.prompt_tokens
+    if not (c.stretch_words > 0 and 0 < c.most_words <= _MOST_WORDS and c.longest_word_frames > 0 and room > 0):
         raise BadVoice("stretches of this length do not fit into a slot", "restore card.json from the repository")
 
 
-INFO = FamilyInfo("ist", "IST-LM (paper 003)", OPTION_SPECS, 0, IstFamily.load)
+def limits_of(config: Config) -> Limits:
+    """What a row may remember and say at once."""
+    c = config
+    lengths = (c.context_frames, c.longest_word_frames, c.stretch_words, c.most_words, c.most_tokens)
+    return Limits(*lengths, c.letter_frames, CAPACITY_TOKENS)
+
+
+INFO = FamilyInfo("ist", "IST-LM (paper 003)", OPTION_SPECS, 0, IstFamily.load, NOTES)

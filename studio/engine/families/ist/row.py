@@ -13,6 +13,7 @@ import numpy as np
 
 from studio.core.events import Eos, Event, Frames, Segment, WordEnd, WordStart
 from studio.core.time import TimeBase
+from studio.core.typography import MAX_WORD_LETTERS
 from studio.engine.families.base import Turn, Want
 from studio.engine.families.drawn import EOS_AT, Drawn
 from studio.engine.families.ist.layout import Layout, Symbols
@@ -27,7 +28,8 @@ class Limits:
     """How much a row remembers and how long a stretch may be.
 
     Attributes:
-        context_frames: a new stretch begins from the prompt alone when more than these were spoken since.
+        context_frames: a new stretch begins from the prompt alone when more than these were spoken since, or where the
+            longest stretch would not fit into ``capacity_tokens`` beside what a slot holds.
         longest_word_frames: a stretch without an end is cut at this many frames for each of its words.
         stretch_words: past so many words, a stretch is closed by the next full stop;
         most_words, most_tokens: and past these by any word.
@@ -40,6 +42,12 @@ class Limits:
     most_words: int
     most_tokens: int
     letter_frames: float
+    capacity_tokens: int
+
+    @property
+    def stretch_tokens(self) -> int:
+        """The most that a stretch feeds: text that ends with a word of the longest kind, and frames."""
+        return self.most_tokens + MAX_WORD_LETTERS + 4 + self.most_words * self.longest_word_frames
 
 
 @dataclass(frozen=True)
@@ -221,6 +229,7 @@ class IstRow:
 
     def back(self, mark: Mark) -> None:
         """Return to a mark, whose tokens the slot must still hold."""
+        assert self._length - mark.start <= self._limits.capacity_tokens, "the slot has written over what was marked"
         self._next_word, self._segments, self._frames = mark.next_word, mark.segments, mark.frames
         self._start, self._length = mark.start, mark.length
         self._since_prompt, self._owes_end = mark.since_prompt, mark.owes_end
@@ -295,7 +304,9 @@ class IstRow:
     def _begin(self, layout: Layout, stretch: _Stretch) -> None:
         """The end of the stretch before, or the prompt anew where too much was spoken since; and the start."""
         self._stretch = stretch
-        if self._since_prompt is None or self._since_prompt > self._limits.context_frames:
+        limits, held = self._limits, self._length - self._start
+        is_full = held + limits.stretch_tokens > limits.capacity_tokens
+        if self._since_prompt is None or self._since_prompt > limits.context_frames or is_full:
             self._start, self._since_prompt = self._length, 0
             layout.stretch(self._symbols, self._prompt.tokens, self._prompt.frames, stretch.rule.ratio)
         elif self._owes_end is not None:
