@@ -40,6 +40,20 @@ def test_stop_says_which_words_were_heard(live: LivePage) -> None:
     assert [event["type"] for event in _events(live)][-2:] == ["cancelled", "ended"]
 
 
+def test_the_temperature_is_shown_beside_its_own_slider(live: LivePage) -> None:
+    live.page.wait_for_selector("#live-option-m")
+    shown = {
+        name: live.page.locator(f"div.slider:has(#{name}) output") for name in ("live-temperature", "live-option-m")
+    }
+    before = shown["live-option-m"].inner_text()
+    for value, text in (("0", "greedy"), ("0.35", "0.35")):
+        live.page.locator("#live-temperature").fill(value)
+        assert {name: one.inner_text() for name, one in shown.items()} == {
+            "live-temperature": text,
+            "live-option-m": before,
+        }
+
+
 def test_typing_after_the_end_begins_a_new_utterance(live: LivePage) -> None:
     live.type("first text ")
     live.finish()

@@ -53,7 +53,7 @@ export class Settings {
 
   showHeat() {
     const value = Number(this.heat.value);
-    this.root.querySelector(".slider output").textContent = value === 0 ? "greedy" : value.toFixed(2);
+    this.heat.parentElement.querySelector("output").textContent = value === 0 ? "greedy" : value.toFixed(2);
   }
 
   draw(option) {
