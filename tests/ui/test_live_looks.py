@@ -84,6 +84,22 @@ def test_the_spectrogram_shows_the_sound(live: LivePage) -> None:
     assert tone < 90
 
 
+def test_a_new_size_is_never_shown_empty(live: LivePage) -> None:
+    """A canvas that is resized is black until it is drawn; the browser may show it before the next frame is due."""
+    live.paste(TEXT)
+    live.wait_lit(2)
+    script = """() => {
+      const { scope } = document.querySelector('.live').tap.page;
+      const at = () => scope.paint.getImageData(scope.canvas.width - 3, 45, 1, 1).data;
+      const sum = () => at().slice(0, 3).reduce((a, b) => a + b);
+      const before = sum();
+      scope.resize();
+      return [before, sum()];
+    }"""
+    before, after = live.page.evaluate(script)
+    assert before > 600 and after > 600
+
+
 LABELS = """() => {
   const { scope } = document.querySelector('.live').tap.page;
   const { paint } = scope;

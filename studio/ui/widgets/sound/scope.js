@@ -83,6 +83,8 @@ export class Scope {
     this.height = clientHeight;
     this.perSecond = clientWidth < 600 ? 110 : 130; // CSS pixels
     this.dirty = true;
+    this.drawnAt = 0; // a canvas of a new size is empty: it is drawn before the browser shows it
+    this.draw(this.heardS * this.rateHz, this.isMoving, performance.now());
   }
 
   /** After the end, the picture can be moved by drag, wheel and arrow keys. */
