@@ -132,7 +132,7 @@ def mos_ordinal(
     as_json: Json = False,
     save: Save = False,
 ) -> None:
-    """How often the ordinal model's expected scores hold the truth: few raters, few scripts, scores near the ceiling."""
+    """How often the ordinal model's expected scores hold the truth: few raters, few scripts, high scores."""
     from studio.bench.mos.coverage import CoverageSetting, bench_mos_coverage
 
     setting = CoverageSetting(runs=runs, seed=seed, tests=("ordinal",), quiet=as_json)
