@@ -226,7 +226,7 @@ def mos_ordinal(
     as_json: Json = False,
     save: Save = False,
 ) -> None:
-    """How often the ordinal model's expected scores hold the truth: few raters and scripts, scores near the ceiling."""
+    """How often the ordinal model's expected scores hold the truth: few raters, few scripts, high scores."""
     from studio.bench.mos.coverage import CoverageSetting, bench_mos_coverage
 
     setting = CoverageSetting(runs=runs, seed=seed, tests=("ordinal",), quiet=as_json)
@@ -249,7 +249,9 @@ def mos_looks(
 @bench.command("mos-plan")
 def mos_plan(
     runs: Annotated[int, typer.Option(min=1, help="Tests tried with the planned number.")] = 400,
-    small_pilots: Annotated[int, typer.Option(min=1, help="Pilots as small as labs have them.")] = 40,
+    small_pilots: Annotated[
+        int, typer.Option(min=0, help="Pilots as small as labs have them; 0 leaves them out.")
+    ] = 40,
     seed: Annotated[int, typer.Option(help="Of the crowd.")] = 0,
     as_json: Json = False,
     save: Save = False,

@@ -101,6 +101,14 @@ def test_means_are_those_of_the_statistics(world: World, found: dict[str, Any]) 
         assert ratings == str(by["coherence"][system].n)
 
 
+def test_every_stimulus_stands_under_its_script_and_its_system(world: World, found: dict[str, Any]) -> None:
+    table = next(t for t in detail_tables(found["mos"]) if t.caption == "naturalness: every stimulus")
+    by = means.by_stimulus(ratings_of(answers(world, "mos"), "naturalness", Scale(1, 5)))
+    assert [(row[0], row[1]) for row in table.rows] == sorted((item, system) for system, item in by)
+    for item, system, mean, *_ in table.rows:
+        assert mean == f"{by[system, item].mean:.2f}"
+
+
 def test_a_page_of_systems_prints_one_standard_error_and_the_interval(world: World, found: dict[str, Any]) -> None:
     [table] = paper_tables(found["page"])
     ratings = ratings_of(answers(world, "page"), "quality", Scale(1, 100))
@@ -146,9 +154,11 @@ def test_an_undefeated_system_is_named_in_tables_drawings_and_notes(found: dict[
     assert ladder.rows[0][:2] == ["heron", "–"] and ladder.rows[0][2].startswith("undefeated, above ")
     text = Page(html(results)).text
     assert text.count("undefeated, above ") >= 3  # the drawing on a desk and on a telephone, the table
-    assert text.count("eron: undefeated by the systems outside its group") == 2  # beside the drawing, under the table
+    assert text.count("heron: undefeated by the systems outside its group") == 2  # beside the drawing, under the table
     assert "undefeated, above" in markdown(results) and "undefeated, above" in latex(results)
-    assert figure_of(results).data[0].marker.symbol[0] == "triangle-right"
+    drawn = figure_of(results).data[0]
+    assert drawn.marker.symbol[0] == "triangle-right"
+    assert "%{text}" in drawn.texttemplate[0] and drawn.text[0].startswith("undefeated, above ")
 
 
 def test_unequal_scripts_are_said(found: dict[str, Any]) -> None:
