@@ -114,11 +114,11 @@ def test_a_listener_holds_a_little_back_and_hears_what_goes_beyond() -> None:
         return ev.Wait(t_ms=t_ms, reason=reason, sample=0, duration_ms=ms)  # pyright: ignore
 
     late = 2000.0
-    assert typists._stalls_ms([wait(late, "compute", 20), wait(late, "compute", 8)]) == []
-    assert typists._stalls_ms([wait(late, "compute", 20), wait(late, "compute", 15)]) == [5]
-    assert typists._stalls_ms([wait(late, "compute", 20), wait(late, "text", 900), wait(late, "compute", 20)]) == []
-    assert typists._stalls_ms([wait(100.0, "compute", 500)]) == [], "the warm-up does not count"
-    assert typists._stalls_ms([ev.Failed(code="x", message="y")]) == [0.0]
+    assert typists.stalls_ms([wait(late, "compute", 20), wait(late, "compute", 8)]) == []
+    assert typists.stalls_ms([wait(late, "compute", 20), wait(late, "compute", 15)]) == [5]
+    assert typists.stalls_ms([wait(late, "compute", 20), wait(late, "text", 900), wait(late, "compute", 20)]) == []
+    assert typists.stalls_ms([wait(100.0, "compute", 500)], 1500.0) == [], "the warm-up does not count"
+    assert typists.stalls_ms([ev.Failed(code="x", message="y")]) == [0.0]
 
 
 def test_a_step_stands_beside_what_memory_allows(subject: Subject, capsys: pytest.CaptureFixture[str]) -> None:
