@@ -21,11 +21,25 @@ def first_packets_ms(
     device: str = "auto",
     done: Callable[[], None] = lambda: None,
 ) -> list[float]:
-    """t4 - t0 of each text on a socket of this machine, by the client's clock; the first text is not counted.
+    """``packets_ms`` of an app that is started for it.
 
     Raises:
         NeedsPackage: websockets is missing.
         PageFailed: the app does not answer.
+    """
+    command = [*own_command(), "--no-demo", "--voices", str(voices), "--device", device]
+    with running_app(command) as url:
+        return packets_ms(url, voice, texts, options, done)
+
+
+def packets_ms(
+    url: str, voice: str, texts: Sequence[str], options: dict[str, Any], done: Callable[[], None] = lambda: None
+) -> list[float]:
+    """t4 - t0 of each text on an app's socket, by the client's clock; the first text is spoken twice and counted once.
+
+    Raises:
+        NeedsPackage: websockets is missing.
+        StudioError: the app did not speak.
     """
     try:
         from websockets.sync.client import connect
@@ -34,9 +48,8 @@ def first_packets_ms(
             "a socket is opened by websockets, which is not installed", "pip install 'streaming-tts-studio[app]'"
         ) from error
     found: list[float] = []
-    command = [*own_command(), "--no-demo", "--voices", str(voices), "--device", device]
     address = {"voice": voice} if voice else {}
-    with running_app(command) as url, connect(url.replace("http", "ws") + "ws/speak", max_size=None) as socket:
+    with connect(url.replace("http", "ws", 1) + "ws/speak", max_size=None) as socket:
         for number, text in enumerate([texts[0], *texts]):
             say = {"type": "open", "utterance": number, "source": "stream", "options": options, **address}
             socket.send(json.dumps(say))

@@ -9,15 +9,17 @@ import numpy as np
 import pytest
 import torch
 from needs import needs
+from serve.serving import Served
 from tinyvoice import write_tiny_voice
 
+from studio.bench.served import packets_ms
 from studio.bench.speed import generate, load, step, typists
 from studio.bench.speed.histogram import batches
 from studio.bench.speed.material import MEANS_S, Arrivals, seconds_per_char, texts_of
 from studio.bench.speed.plots import plot_load
 from studio.bench.speed.subject import Subject, frames_of
 from studio.core import events as ev
-from studio.core.errors import BadOption
+from studio.core.errors import BadOption, StudioError
 from studio.core.load import EngineLoad, ModuleLoad
 from studio.core.ports import SpeakRequest
 from studio.measure.report import plain
@@ -114,11 +116,11 @@ def test_a_listener_holds_a_little_back_and_hears_what_goes_beyond() -> None:
         return ev.Wait(t_ms=t_ms, reason=reason, sample=0, duration_ms=ms)  # pyright: ignore
 
     late = 2000.0
-    assert typists._stalls_ms([wait(late, "compute", 20), wait(late, "compute", 8)]) == []
-    assert typists._stalls_ms([wait(late, "compute", 20), wait(late, "compute", 15)]) == [5]
-    assert typists._stalls_ms([wait(late, "compute", 20), wait(late, "text", 900), wait(late, "compute", 20)]) == []
-    assert typists._stalls_ms([wait(100.0, "compute", 500)]) == [], "the warm-up does not count"
-    assert typists._stalls_ms([ev.Failed(code="x", message="y")]) == [0.0]
+    assert typists.stalls_ms([wait(late, "compute", 20), wait(late, "compute", 8)]) == []
+    assert typists.stalls_ms([wait(late, "compute", 20), wait(late, "compute", 15)]) == [5]
+    assert typists.stalls_ms([wait(late, "compute", 20), wait(late, "text", 900), wait(late, "compute", 20)]) == []
+    assert typists.stalls_ms([wait(100.0, "compute", 500)], 1500.0) == [], "the warm-up does not count"
+    assert typists.stalls_ms([ev.Failed(code="x", message="y")]) == [0.0]
 
 
 def test_a_step_stands_beside_what_memory_allows(subject: Subject, capsys: pytest.CaptureFixture[str]) -> None:
@@ -147,6 +149,19 @@ def test_the_stock_loop_runs_or_says_why_not(monkeypatch: pytest.MonkeyPatch) ->
     needs(find_spec("transformers"), "the package transformers")
     found = generate.stock_loop(sizes, (20,), 3)
     assert [run["context"] for run in found["runs"]] == [20] and found["parameters"] > 0
+
+
+def test_the_socket_is_timed_from_the_word_that_completes_the_window(tmp_path: Path) -> None:
+    server = Served(tmp_path)
+    try:
+        found = packets_ms(server.url + "/", "", [f"{line} {line}" for line in LINES], {"m": 3, "n": 1})
+        with pytest.raises(StudioError, match="did not speak"):
+            packets_ms(server.url + "/", "nobody", LINES, {"m": 3, "n": 1})
+    finally:
+        server.stop()
+    assert len(found) == len(LINES) and min(found) > 0
+    first = server.engine.opened[0]
+    assert first._options["m"] == 3 and first._spoken < 6, "it was broken off"
 
 
 def test_random_weights_speak_by_the_table() -> None:

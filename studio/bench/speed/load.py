@@ -17,6 +17,7 @@ from studio.bench.speed.histogram import batches, show_batches
 from studio.bench.speed.material import MEANS_S, Arrivals, seconds_per_char, texts_of
 from studio.bench.speed.subject import Subject
 from studio.bench.speed.typists import show as show_typists
+from studio.bench.speed.typists import stalls_ms
 from studio.core import events as ev
 from studio.core.errors import BadOption, Busy
 from studio.core.ports import SpeakRequest
@@ -83,7 +84,8 @@ def bench_queries(setting: LoadSetting) -> dict[str, Any]:
         for kind, arrivals, rate in runs:
             rows.append(_run(setting, kind, Arrivals(arrivals, rate, setting.seconds, setting.seed)))
             progress.advance(bar)
-    return {"seconds": setting.seconds, "places": setting.places, "runs": rows}
+    rates = [{"kind": k, "arrivals": a, "per_s": held(rows, k, a)} for k in setting.kinds for a in setting.arrivals]
+    return {"seconds": setting.seconds, "places": setting.places, "runs": rows, "held": rates}
 
 
 def _run(setting: LoadSetting, kind: str, arrivals: Arrivals) -> dict[str, Any]:
@@ -167,7 +169,7 @@ def _met(late_ms: float, utterance: LocalUtterance) -> _Query:
         first_chunk_ms=late_ms + at_chunk.t_ms,
         last_ms=late_ms + events[-1].t_ms,
         audio_ms=1000.0 * total / rate_hz,
-        stalled=any(isinstance(one, ev.Wait) and one.reason == "compute" for one in events),
+        stalled=bool(stalls_ms(events)),
     )
 
 
@@ -197,6 +199,8 @@ def show(out: Mapping[str, Any]) -> None:
     note = "ms since a query was due. FCL: to the first sample; FCL 372: to the first 372 ms of sound, as paper 004"
     title = f"Queries of {out['voice']} ({out['weights']} weights), {out['seconds']:g} s a run, {out['places']} places"
     print_table(title, columns, rows, note)
+    rows = [[f"{one['kind']}, {one['arrivals']}", one["per_s"]] for one in out["held"]]
+    print_table("The highest rate at which nobody was refused, failed or heard a stall", ("texts", "queries/s"), rows)
     for run in out["runs"][-1:]:
         show_batches(run["modules"], f"Batches at {run['per_s']:g} queries a second, {run['arrivals']}")
 

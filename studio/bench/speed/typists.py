@@ -99,7 +99,7 @@ def _try(setting: TypistsSetting, count: int) -> dict[str, Any]:
         spoken = [(one, [*one.utterance.events()]) for one in typists]
     finally:
         engine.close()
-    heard = [_stalls_ms(events) for _, events in spoken]
+    heard = [stalls_ms(events, 1000.0 * WARM_S) for _, events in spoken]
     return {
         "typists": count,
         "stalls": sum(len(one) for one in heard),
@@ -155,8 +155,12 @@ def _listen(one: _Typist, passed_s: float) -> None:
     one.utterance.grant(round(one.played + CREDIT_S * rate_hz))
 
 
-def _stalls_ms(events: Sequence[ev.Event]) -> list[float]:
-    """Pauses of the computer's that a listener hears, who holds ``HELD_BACK_MS`` back after each wait for text."""
+def stalls_ms(events: Sequence[ev.Event], from_ms: float = 0.0) -> list[float]:
+    """Pauses of the computer's that a listener hears, who holds ``HELD_BACK_MS`` back after each wait for text.
+
+    Args:
+        from_ms: what was before is not counted.
+    """
     found, spare_ms = list[float](), HELD_BACK_MS
     counted = False
     for one in events:
@@ -164,7 +168,7 @@ def _stalls_ms(events: Sequence[ev.Event]) -> list[float]:
             found.append(0.0)
         if not isinstance(one, ev.Wait):
             continue
-        counted = counted or one.t_ms >= 1000.0 * WARM_S
+        counted = counted or one.t_ms >= from_ms
         if one.reason == "text":
             spare_ms = HELD_BACK_MS
         elif one.reason == "compute" and counted:
