@@ -1,5 +1,6 @@
 """The engine of one process: voices in memory, a few places, one thread that opens utterances and takes their turns."""
 
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -21,6 +22,8 @@ from studio.engine.meter import Meter
 from studio.engine.pool import Pool
 from studio.engine.utterance import LocalUtterance, check_temperature
 from studio.engine.voices import Voice, load_voice, pick_device
+
+_log = logging.getLogger(__name__)
 
 PLACES = 4
 MAX_THREADS = 256
@@ -139,11 +142,21 @@ class LocalEngine:
                 active, closed = [*self._active], self._closed
             if closed:
                 break
-            if not self._pool.turn(active):
+            if not self._turn(active):
                 self._news.wait()
         self._open_waiting()  # which now refuses
         for utterance in active:
             utterance.fail("closed", "the engine was closed")
+
+    def _turn(self, active: Sequence[LocalUtterance]) -> bool:
+        """A turn for all; what no utterance could be blamed for ends those that speak, never the engine."""
+        try:
+            return self._pool.turn(active)
+        except Exception as error:  # noqa: BLE001 - the engine must go on for those to come
+            _log.exception("a turn failed")
+            for one in active:
+                one.fail("internal", f"{type(error).__name__} in the engine; the log has the details")
+            return True
 
     def _open_waiting(self) -> None:
         """Make ready what callers wait for."""

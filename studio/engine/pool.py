@@ -12,6 +12,7 @@ from studio.core.errors import StudioError
 from studio.core.time import Clock
 from studio.engine.families.base import Module, Want
 from studio.engine.meter import Meter
+from studio.engine.scheduling import Schedule
 from studio.engine.utterance import LocalUtterance
 
 if TYPE_CHECKING:
@@ -22,10 +23,11 @@ _log = logging.getLogger(__name__)
 
 
 class Pool:
-    """Gives every utterance that can go on its next frame."""
+    """Gives every utterance that can go on its next frame, newcomers first (``studio.engine.scheduling``)."""
 
     def __init__(self, clock: Clock, meter: Meter | None = None) -> None:
         self._clock, self._meter = clock, meter or Meter()
+        self._schedule = Schedule()
 
     def turn(self, utterances: Sequence[LocalUtterance]) -> bool:
         """One turn for all; answers whether anything was done."""
@@ -36,9 +38,12 @@ class Pool:
             if want is not None:
                 wants.append((one, want))
             did |= one.done
+        now_ms = self._clock.now_ms()
+        wants = self._schedule.choose(wants, lambda one: one[0].left_ms(now_ms))
         for voice in {id(one.voice): one.voice for one, _ in wants}.values():
             mine = [(one, want) for one, want in wants if one.voice is voice]
             self._turn_of(voice, mine)
+        self._schedule.took(len(wants), self._clock.now_ms() - now_ms)
         return did or bool(wants)
 
     def _turn_of(self, voice: "Voice", wants: list[tuple[LocalUtterance, Want]]) -> None:

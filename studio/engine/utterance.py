@@ -247,6 +247,10 @@ class LocalUtterance:
             self._waits.hold("text")
         return want
 
+    def left_ms(self, now_ms: float) -> float:
+        """How long the sound lasts that its listener has; minus infinity before the first."""
+        return self._waits.left_ms(now_ms)
+
     def took(self, outputs: Any, share_ms: float) -> None:
         """Take a module's result; what precedes the sound is told when the frame is there (the ladder's t1)."""
         self._compute_ms += share_ms

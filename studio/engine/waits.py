@@ -1,5 +1,7 @@
 """Whose a pause in the output is: the text's, the listener's credit's, or the computer's."""
 
+import math
+
 from studio.core import events as ev
 
 
@@ -42,6 +44,10 @@ class Waits:
         self.held_by = self._could_ms = None
         self._dry_at_ms += 1000.0 * samples / self._rate_hz
         return found
+
+    def left_ms(self, now_ms: float) -> float:
+        """How long an ideal player can still go on; minus infinity where it has had nothing."""
+        return -math.inf if self._dry_at_ms is None else self._dry_at_ms - now_ms
 
     def took_back(self, samples: int) -> None:
         """Some sound that was made will not be played."""

@@ -60,7 +60,7 @@ def test_an_autocorrected_word_is_struck_through(live: LivePage) -> None:
     live.page.wait_for_selector(".words .edited")
     assert live.classes("edited") == ["teh"]
     assert live.page.locator(".words .edited").evaluate("n => getComputedStyle(n).textDecorationLine") == "line-through"
-    live.wait_status("given to the voice already")
+    live.wait_status("heard already")
 
 
 def test_a_word_deleted_letter_by_letter_is_struck_and_the_new_one_stands_beside_it(live: LivePage) -> None:
@@ -75,6 +75,39 @@ def test_a_word_deleted_letter_by_letter_is_struck_and_the_new_one_stands_beside
     live.page.wait_for_function("document.querySelector('.words ins')?.textContent === 'dog'")
     assert live.classes("edited") == ["cat"]
     assert live.page.locator(".words ins").count() == 1
+
+
+def _replace(live: LivePage, word: str, by: str) -> None:
+    """Select a word of the field and type over it."""
+    script = (
+        "(field, word) => field.setSelectionRange(field.value.indexOf(word), field.value.indexOf(word) + word.length)"
+    )
+    field = live.page.locator("#live-text")
+    field.evaluate(script, word)
+    field.focus()
+    live.page.keyboard.insert_text(by) if by else live.page.keyboard.press("Delete")
+
+
+def test_a_word_that_was_not_heard_yet_is_said_as_it_stands_and_one_that_was_turns_grey(live: LivePage) -> None:
+    live.paste("constantinople and alexandria were wonderful cities in their time ")
+    live.wait_lit(1)
+    _replace(live, "wonderful", "terrible")
+    live.page.wait_for_function("document.querySelector('.words').textContent.includes('terrible')")
+    _replace(live, "their ", "")
+    live.page.wait_for_function(
+        "document.querySelector('.live').tap.events.filter((e) => e.type === 'revised').length >= 2"
+    )
+    _replace(live, "constantinople", "byzantium")
+    live.page.wait_for_selector(".words .edited")
+    assert live.classes("edited") == ["constantinople"]
+    live.page.wait_for_timeout(500)
+    live.finish()
+    live.wait_said()
+    words = "constantinople and alexandria were terrible cities in time"
+    assert live.page.locator(".words .w").all_text_contents() == words.split()
+    assert [entry["i"] for entry in live.lit] == [*range(8)]
+    sent, heard = live.sent(), live.rendered()
+    assert len(heard) == len(sent) and live.page.locator('.status[data-level="error"]').count() == 0
 
 
 def test_emoji_are_shown_as_left_out_with_the_reason(live: LivePage) -> None:

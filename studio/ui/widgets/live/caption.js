@@ -103,6 +103,23 @@ export class Caption {
     this.stale = true;
   }
 
+  /** Words from one on will be committed anew. */
+  takeBack(words) {
+    const first = this.byWord[words];
+    this.byWord.length = this.spelt.length = Math.min(this.spelt.length, words);
+    if (!first) return;
+    const isParted = first.words[0] < words; // a place of several words, of which some stay
+    if (isParted) first.words = first.words.filter((i) => i < words);
+    for (const token of this.tokens.splice(first.index + (isParted ? 1 : 0))) {
+      if (token.node?.nextElementSibling?.tagName === "INS") token.node.nextElementSibling.remove();
+      token.node?.nextSibling?.remove();
+      token.node?.remove();
+    }
+    this.next = Math.min(this.next, this.tokens.length);
+    this.first = Math.min(this.first, this.next);
+    this.stale = true;
+  }
+
   setHeld(text) {
     this.held = text;
     this.stale = true;
@@ -164,6 +181,7 @@ const EVENTS = {
     }
   },
   unsupported(c, e) {
+    if (c.tokens.some((one) => one.why && one.start === e.char_start)) return; // read again
     const token = { start: e.char_start, end: e.char_end, words: [], why: e.why };
     c.add(token);
     c.explain(token);
@@ -185,11 +203,14 @@ const EVENTS = {
     if (!node || !e.text?.trim()) return;
     const added = document.createElement("ins");
     added.textContent = e.text.trim();
-    added.title = "Changed after it was given to the voice; what was said stays as it was.";
+    added.title = "Changed after it was heard; what was said stays as it was.";
     node.after(" ", added);
   },
   revised(c, e) {
-    c.starts = c.starts.filter((sample) => sample < e.from_sample);
+    c.takeBack(e.words);
+    c.starts = c.starts.filter((sample) => sample < e.from_sample).slice(0, e.words);
+    c.ends = c.ends.filter((sample) => sample <= e.from_sample).slice(0, e.words);
+    c.now = Math.min(c.now, c.starts.length - 1);
   },
 };
 

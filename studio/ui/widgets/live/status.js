@@ -3,7 +3,7 @@
 const SHOWN_MS = 9000;
 
 const NOTES = {
-  edited: "That word had been given to the voice already: the change is shown, what was said stays.",
+  edited: "That word was heard already: the change is shown, what was said stays.",
   already_said: "That part has been said already. Press Speak to say the whole text again.",
   queued: "That comes next: what is being said is heard to its end first. Stop drops both.",
   full: "The field is full: it holds 200,000 characters, and the rest was left out.",

@@ -49,6 +49,23 @@ export class Scope {
     else if (e.type === "eos") this.eos.push({ sample: e.frame * this.frameSamples, forced: e.forced, p: e.p });
     else if (e.type === "gap") this.gaps.push(e);
     else if (e.type === "ready") this.frameSamples = e.frame_samples;
+    else if (e.type === "revised") this.cut(e);
+  }
+
+  /** Sound from a sample on, and words from one on, were taken back. */
+  cut({ from_sample: sample, words }) {
+    this.columns = Math.min(this.columns, Math.floor(sample / Math.round(HOP_S * this.rateHz)));
+    this.tiles.length = Math.ceil(this.columns / TILE_COLUMNS);
+    const tile = this.tiles.at(-1);
+    if (tile) {
+      tile.filled = this.columns - (this.tiles.length - 1) * TILE_COLUMNS;
+      tile.drawn = Math.min(tile.drawn, tile.filled);
+    }
+    this.spelt.length = Math.min(this.spelt.length, words);
+    this.words = this.words.filter((word) => word.start < sample);
+    for (const word of this.words) if (word.end > sample) word.end = 0;
+    for (const marks of ["eos", "gaps"]) this[marks] = this[marks].filter((mark) => mark.sample <= sample);
+    this.seams = this.seams.filter((seam) => seam < sample);
   }
 
   push(data) {

@@ -92,6 +92,14 @@ export class Spectrum {
     return out;
   }
 
+  /** Go on from a sample whose last samples before it were these, Int16Array. */
+  cut(sample, before) {
+    this.since = sample % this.hop;
+    this.past.fill(0);
+    const used = before.subarray(Math.max(0, before.length - this.window));
+    for (let k = 0; k < used.length; k++) this.past[this.window - used.length + k] = used[k] / 32768;
+  }
+
   column(out) {
     this.re.fill(0);
     this.im.fill(0);

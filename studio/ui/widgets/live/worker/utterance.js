@@ -73,6 +73,8 @@ export class Utterance {
     const last = this.pcm.at(-1);
     if (last && last.first + last.data.length > sample) last.data = last.data.slice(0, sample - last.first);
     this.samples = Math.min(this.samples, sample);
+    this.gaps = this.gaps.filter((gap) => gap.sample <= sample);
+    this.spectrum?.cut(this.samples, this.pcm.at(-1)?.data ?? new Int16Array(0));
   }
 
   /** The player resumed at `sample` after a silence of `frames`: say why it had to be silent. */
@@ -137,7 +139,8 @@ export class Utterance {
 const EVENTS = {
   text(u, e) {
     u.textMs = now();
-    u.sentText += e.text;
+    const chars = Array.from(u.sentText);
+    u.sentText = e.char_start < chars.length ? chars.slice(0, e.char_start).join("") + e.text : u.sentText + e.text;
   },
   committed(u, e) {
     const at = now();
@@ -176,6 +179,8 @@ const EVENTS = {
   },
   revised(u, e) {
     u.take = e.take;
+    u.words.length = Math.min(u.words.length, e.words);
+    for (const word of u.words) if (word?.endSample > e.from_sample) delete word.endSample;
     u.cut(e.from_sample);
   },
   cancelled(u, e) {

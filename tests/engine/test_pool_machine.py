@@ -1,0 +1,199 @@
+"""Random joins, leaves, cancels and revisions: each utterance's samples are those it would have had alone (law 3).
+
+``STUDIO_POOL_STEPS=10000 pytest tests/engine/test_pool_machine.py`` takes so many steps; CI takes a few.
+"""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
+from tinyvoice import write_tiny_voice
+
+from studio.core import events as ev
+from studio.core.errors import Closed, TooLate
+from studio.core.ports import SpeakRequest
+from studio.core.time import MonotonicClock
+from studio.core.trace import Trace, collect
+from studio.engine.loop import LocalEngine, open_engine
+from studio.engine.pool import Pool
+from studio.engine.utterance import LocalUtterance
+from studio.text.normalise import best
+
+PLACES = 6
+STEPS = int(os.environ.get("STUDIO_POOL_STEPS", "0"))
+WORDS = "one two $3.50 four, five; 1999 seven. eight nine ten".split()
+FRAME = 600
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalEngine]:
+    root = tmp_path_factory.mktemp("voices")
+    write_tiny_voice(root, speakers=("one", "two"))
+    engine = open_engine(root, best(), device="cpu", threads=1, places=PLACES + 1)
+    yield engine
+    engine.close()
+
+
+@dataclass
+class Life:
+    """One utterance: what was asked of it, and after how many of its own turns."""
+
+    request: SpeakRequest
+    utterance: LocalUtterance
+    turns: int = 0
+    story: list[tuple[int, str, tuple[Any, ...]]] = field(default_factory=list)
+    events: list[ev.Event] = field(default_factory=list)
+
+    def do(self, what: str, *given: Any) -> None:
+        """Ask something of it; what is refused is refused in words."""
+        self.story.append((self.turns, what, given))
+        try:
+            getattr(self.utterance, what)(*given)
+        except (Closed, TooLate):
+            self.story.pop()
+
+    def listen(self) -> None:
+        """Take what it said so far."""
+        while not self.utterance._out.empty():
+            self.events.append(self.utterance._out.get())
+
+    @property
+    def trace(self) -> Trace:
+        return collect({}, self.events)
+
+
+def begin(engine: LocalEngine, request: SpeakRequest) -> Life:
+    """An utterance whose turns the test takes, not the engine's thread."""
+    opened = engine.open(request)
+    with engine._lock:
+        engine._active = [one for one in engine._active if one is not opened]
+    return Life(request, opened)
+
+
+def turn(pool: Pool, lives: list[Life]) -> None:
+    """One turn for all; those that said or did something have had one."""
+    before = [(one.utterance._samples, one.utterance._row.want()) for one in lives if not one.utterance.done]
+    going = [one for one in lives if not one.utterance.done]
+    pool.turn([one.utterance for one in going])
+    for one, (samples, want) in zip(going, before, strict=True):
+        one.listen()
+        moved = one.utterance._samples != samples or one.utterance._row.want() is not want
+        one.turns += moved or one.utterance.done
+
+
+def alone(engine: LocalEngine, life: Life) -> Trace:
+    """The same story with nobody else there."""
+    pool, again = Pool(MonotonicClock()), begin(engine, life.request)
+    for due, what, given in life.story:
+        while again.turns < due and not again.utterance.done:
+            turn(pool, [again])
+        getattr(again.utterance, what)(*given)
+    for _ in range(3000):
+        if again.utterance.done:
+            break
+        turn(pool, [again])
+    again.listen()
+    return again.trace
+
+
+class Machine(RuleBasedStateMachine):
+    """Up to six utterances of two speakers in one pool."""
+
+    engine: LocalEngine
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pool, self.lives, self.begun = Pool(MonotonicClock()), list[Life](), 0
+
+    def speaking(self) -> list[Life]:
+        return [one for one in self.lives if not one.utterance.done]
+
+    def one(self, which: int) -> Life:
+        speaking = self.speaking()
+        return speaking[which % len(speaking)]
+
+    @precondition(lambda self: len(self.speaking()) < PLACES)
+    @rule(m=st.integers(1, 4), n=st.integers(1, 2), scheme=st.sampled_from(["S1", "S2"]), frames=st.integers(4, 60))
+    def join(self, m: int, n: int, scheme: str, frames: int) -> None:
+        options = {"m": max(m, n), "n": n, "scheme": scheme}
+        self.begun += 1
+        request = SpeakRequest(
+            voice=f"tiny:{('one', 'two')[self.begun % 2]}",
+            seed=self.begun,
+            options=options,
+            credit_samples=frames * FRAME,
+        )
+        self.lives.append(begin(self.engine, request))
+        self.lives[-1].do("push_text", "so it begins ")
+
+    @precondition(lambda self: bool(self.speaking()))
+    @rule(
+        which=st.integers(0, 9), words=st.lists(st.sampled_from(WORDS), min_size=1, max_size=5), cut=st.integers(0, 3)
+    )
+    def push(self, which: int, words: list[str], cut: int) -> None:
+        text = " ".join(words) + " "
+        self.one(which).do("push_text", text[: len(text) - cut])
+
+    @precondition(lambda self: bool(self.speaking()))
+    @rule(which=st.integers(0, 9), ahead=st.integers(0, 40))
+    def hear(self, which: int, ahead: int) -> None:
+        life = self.one(which)
+        heard = min(life.utterance._samples, life.utterance._heard.sample + ahead * 300)
+        life.do("played", heard)
+        life.do("grant", heard + (life.request.credit_samples or 0))
+
+    @precondition(lambda self: bool(self.speaking()))
+    @rule(which=st.integers(0, 9), back=st.integers(0, 30), words=st.lists(st.sampled_from(WORDS), max_size=4))
+    def revise(self, which: int, back: int, words: list[str]) -> None:
+        life = self.one(which)
+        at = max(min(life.utterance.settled(), life.utterance._reading.chars), life.utterance._reading.chars - back)
+        life.do("revise", at, "".join(f"{word} " for word in words))
+
+    @precondition(lambda self: bool(self.speaking()))
+    @rule(which=st.integers(0, 9), what=st.sampled_from(["flush", "end", "cancel"]), played=st.integers(0, 9000))
+    def finish(self, which: int, what: str, played: int) -> None:
+        self.one(which).do(what, *([played] if what == "cancel" else []))
+
+    @rule(turns=st.integers(1, 25))
+    def go_on(self, turns: int) -> None:
+        for _ in range(turns):
+            turn(self.pool, self.lives)
+
+    def teardown(self) -> None:
+        for life in self.speaking():
+            life.do("grant", 10**9)
+            life.do("end")
+        for _ in range(3000):
+            if not self.speaking():
+                break
+            turn(self.pool, self.lives)
+        for number, life in enumerate(self.lives):
+            life.listen()
+            trace, straight = life.trace, alone(self.engine, life)
+            assert isinstance(trace.events[-1], ev.Ended), (number, trace.events[-1])
+            assert trace.events[-1].samples == len(trace.pcm) and np.array_equal(trace.pcm, straight.pcm), number
+            assert [word.text for word in trace.words()] == [word.text for word in straight.words()]
+            spoken = [word.start for word in trace.words() if word.start is not None]
+            assert spoken == sorted(spoken)
+        assert len(self.engine.voice("tiny").free) == PLACES + 1
+
+
+def test_random_joins_leaves_cancels_and_revisions(engine: LocalEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Machine, "engine", engine, raising=False)
+    examples, steps = (max(1, STEPS // 50), 50) if STEPS else (6, 20)
+    run_state_machine_as_test(
+        Machine,
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=steps,
+            deadline=None,
+            derandomize=not STEPS,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
