@@ -1,14 +1,17 @@
 """S5-TTS's net: sizes, masks, streaming against whole sequences, the auxiliary attention, what no word may see."""
 
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 from tinyvoice import NETS, write_tiny_voice
 
 from studio.core import events as ev
-from studio.core.errors import BadOption
+from studio.core.cards import read_card, sha256_of, write_card
+from studio.core.errors import BadOption, BadVoice
 from studio.core.ports import SpeakRequest
 from studio.engine.families.s5.alignment import AuxiliaryAttention, monotonic_alignment
 from studio.engine.families.s5.family import CAPACITY_SYMBOLS, S5Family
@@ -227,6 +230,52 @@ def test_a_long_text_outlives_its_context(engine):
     assert ends == [*range(4 * 6 + 20)]
     memory = engine.voice("tiny").family.slots
     assert max(int(n) for n in memory.text.length) <= CAPACITY_SYMBOLS
+
+
+def net_with_references(frames: int = 30) -> S5:
+    """Two speakers that are told by what they said before, and by nothing else."""
+    torch.manual_seed(4)
+    net = S5(Config(1, 2, 32, 2, 64, 2, reference_frames=40))
+    with torch.no_grad():
+        for parameter in net.parameters():
+            if parameter.ndim == 2:
+                parameter.normal_(std=0.3)
+    for speaker, said in enumerate(("hˈaJ ðˈɛɹ.", "ɡˈʊd dˈA")):
+        symbols = [symbol for word in said.split() for symbol in spell(word)]
+        net.set_reference(speaker, symbols, torch.randint(0, 16, (frames, 80), dtype=torch.uint8))
+    return net
+
+
+@torch.inference_mode()
+def test_a_reference_is_aligned_once_and_tells_the_speaker():
+    net = net_with_references()
+    assert net.speaker is None
+    family = S5Family(net, 2, CPU)
+    prompts = [family.prompt(speaker) for speaker in (0, 1)]
+    assert [p.shape for p in prompts] == [(40, 80)] * 2 and not np.array_equal(*prompts)
+    drawn = []
+    for speaker in (0, 1):
+        row = family.row((speaker,), speaker, {"k": 1}, 0.0, 3)
+        row.commit(["one", "two"])
+        given = row.want().inputs
+        asked = [*given.spoken]
+        assert len(asked) == given.tokens == 41 and asked == sorted(asked) and asked[0] == 0 and asked[-1] == 2
+        drawn += family.modules["word"].run(family.slots, [(speaker,)], [given])
+        seen = family.modules["word"]._seen(given, CPU)
+        assert seen.tolist() == look_ahead_mask(asked, [*given.words], 1) and not seen[0].all()
+    assert not np.array_equal(drawn[0].shares[-3:], drawn[1].shares[-3:])
+
+
+def test_a_reference_without_its_transcript_is_no_voice(tmp_path):
+    folder = write_tiny_voice(tmp_path, family="s5")
+    net = net_with_references()
+    net.transcript[1] = -1
+    save_file({k: v.contiguous() for k, v in net.state_dict().items()}, folder / "s5.safetensors")
+    card = read_card(folder)
+    sha256 = card.sha256 | {"s5.safetensors": sha256_of(folder / "s5.safetensors")}
+    write_card(folder, replace(card, config=net.config.to_dict(), sha256=sha256))
+    with pytest.raises(BadVoice, match="reference of two has 0 phonemes and 30 frames; a reference is speech with"):
+        open_engine(tmp_path, best(), device="cpu", threads=1)
 
 
 @pytest.mark.parametrize("wrong", [0, 4, 1.5, "2", True])
