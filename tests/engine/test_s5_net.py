@@ -1,5 +1,6 @@
 """S5-TTS's net: sizes, masks, streaming against whole sequences, the auxiliary attention, what no word may see."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
 
@@ -75,13 +76,15 @@ def test_without_its_mask_the_encoder_sees_everything():
         assert [not torch.equal(x, y) for x, y in zip(a, b, strict=True)] == differs
 
 
-def a_step(words: list[str], frames: np.ndarray, begins: bool = True, at: int = 0) -> WordStep:
+def a_step(
+    words: list[str], frames: np.ndarray, begins: bool = True, at: int = 0, k: int = 2, spoken: Sequence[int] = ()
+) -> WordStep:
     spelled = [*map(spell, words), [END]]
     return WordStep(
         symbols=[i for word in spelled for i in word],
         words=words_of(spelled),
         place=3,
-        k=2,
+        k=k,
         start=0,
         at=at,
         begins=begins,
@@ -90,12 +93,14 @@ def a_step(words: list[str], frames: np.ndarray, begins: bool = True, at: int = 
         temperature=0.0,
         seed=1,
         frame=0,
+        spoken=spoken,
     )
 
 
 @torch.inference_mode()
-def test_streaming_equals_whole():
-    """Teacher-forced frames through modules and slots, against one pass of the net as trained."""
+@pytest.mark.parametrize(("look_ahead", "spoken"), [(2, []), (1, [0] * 6 + [1] * 5)])
+def test_streaming_equals_whole(look_ahead, spoken):
+    """Teacher-forced frames through modules and slots, against one pass of the net as trained, masks and all."""
     net = NETS["s5"](0.0)
     with torch.no_grad():
         for parameter in net.parameters():
@@ -103,18 +108,19 @@ def test_streaming_equals_whole():
                 parameter.uniform_(0.5, 1.5)
     family = S5Family(net, 3, CPU)
     fed = torch.randint(0, 16, (16, 80), dtype=torch.uint8)
-    given = a_step(["lˈIt", "kˈAm"], fed[:10].numpy())
+    given = a_step(["lˈIt", "kˈAm"], fed[:10].numpy(), k=look_ahead, spoken=spoken)
     drawn = [family.modules["word"].run(family.slots, [(2,)], [given])[0]]
     for frame in fed[10:]:
         family.slots.last[2] = frame
         drawn += family.modules["decode"].run(family.slots, [(2,)], [None])
     symbols, words = torch.tensor([[*given.symbols]]), torch.tensor([[*given.words]])
-    k = torch.tensor([2])
+    k = torch.tensor([look_ahead])
     memory = net.encode(
         net.embed_symbols(symbols), 3 + torch.arange(symbols.shape[1])[None], seen_steps(words, words, k)
     )
     x = torch.cat((net.bos[None], net.embed_frames(fed)))[None] + net.embed_row(torch.tensor([1]), k)
-    hidden, shares = net.decode(x, memory, torch.ones(1, x.shape[1], symbols.shape[1], dtype=torch.bool))
+    asking = torch.tensor([[*(spoken or [0] * 11), *[1] * 6]])  # of the last word all is in view
+    hidden, shares = net.decode(x, memory, seen_steps(asking, words, k))
     levels, stop = net.heads(hidden[0, 10:])
     assert np.array_equal(np.concatenate([d.levels for d in drawn]), levels.argmax(-1).numpy().astype(np.uint8))
     np.testing.assert_allclose([d.p_stop for d in drawn], stop.sigmoid().numpy(), rtol=1e-4, atol=1e-5)
