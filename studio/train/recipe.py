@@ -88,6 +88,8 @@ class S5Fit(FitRecipe):
         cross_weight, aux_weight: of the CTC losses of the cross-attention and of the auxiliary attention.
         stop_weight: of the stop token, which is no codec token here.
         alignment: whose words the decoder mask goes by: "mas" as in the paper, "corpus" for the corpus' word ends.
+        reference_frames: the fewest and the most of a speaker's reference, which the voice goes on from; where there is
+            one, [fit.config] says the same most, and no embedding tells the speaker.
     """
 
     family: ClassVar[str] = "s5"
@@ -96,10 +98,17 @@ class S5Fit(FitRecipe):
     aux_weight: float
     stop_weight: float
     alignment: str = "mas"
+    reference_frames: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         if self.alignment not in ("mas", "corpus"):
             raise BadOption(f"[fit] alignment cannot be {self.alignment!r}", "it is mas or corpus")
+        most = 0 if self.reference_frames is None else self.reference_frames[1]
+        if most != self.config.get("reference_frames", 0):
+            raise BadOption(
+                f"[fit] wants references of at most {most} frames and [fit.config] says otherwise",
+                "write reference_frames = [fewest, most] into [fit], and reference_frames = most into [fit.config]",
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

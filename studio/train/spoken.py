@@ -85,3 +85,15 @@ def noisy(levels: np.ndarray, share: float, rng: np.random.Generator) -> np.ndar
     moved = rng.integers(-1, 2, size=levels.shape, dtype=np.int8)
     moved[rng.random(len(levels)) >= share] = 0
     return np.clip(levels.astype(np.int8) + moved, 0, dmel.LEVELS - 1).astype(np.uint8)
+
+
+def prompts(text: SpokenText, fewest: int, most: int) -> dict[str, Sentence]:
+    """The first sentence of each speaker that is a whole one and as long as a prompt should be. Raises BadFile."""
+    found = {}
+    for speaker in text.speakers:
+        fits = (s for s in text.training[speaker] if fewest <= len(s.levels) <= most and s.words[-1].endswith("."))
+        sentence = next(fits, None)
+        if sentence is None:
+            raise BadFile(f"no sentence of {speaker} has {fewest} to {most} frames", "change prompt_frames")
+        found[speaker] = sentence
+    return found

@@ -1,14 +1,18 @@
 """S5-TTS's net: sizes, masks, streaming against whole sequences, the auxiliary attention, what no word may see."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 from tinyvoice import NETS, write_tiny_voice
 
 from studio.core import events as ev
-from studio.core.errors import BadOption
+from studio.core.cards import read_card, sha256_of, write_card
+from studio.core.errors import BadOption, BadVoice
 from studio.core.ports import SpeakRequest
 from studio.engine.families.s5.alignment import AuxiliaryAttention, monotonic_alignment
 from studio.engine.families.s5.family import CAPACITY_SYMBOLS, S5Family
@@ -72,13 +76,15 @@ def test_without_its_mask_the_encoder_sees_everything():
         assert [not torch.equal(x, y) for x, y in zip(a, b, strict=True)] == differs
 
 
-def a_step(words: list[str], frames: np.ndarray, begins: bool = True, at: int = 0) -> WordStep:
+def a_step(
+    words: list[str], frames: np.ndarray, begins: bool = True, at: int = 0, k: int = 2, spoken: Sequence[int] = ()
+) -> WordStep:
     spelled = [*map(spell, words), [END]]
     return WordStep(
         symbols=[i for word in spelled for i in word],
         words=words_of(spelled),
         place=3,
-        k=2,
+        k=k,
         start=0,
         at=at,
         begins=begins,
@@ -87,12 +93,14 @@ def a_step(words: list[str], frames: np.ndarray, begins: bool = True, at: int = 
         temperature=0.0,
         seed=1,
         frame=0,
+        spoken=spoken,
     )
 
 
 @torch.inference_mode()
-def test_streaming_equals_whole():
-    """Teacher-forced frames through modules and slots, against one pass of the net as trained."""
+@pytest.mark.parametrize(("look_ahead", "spoken"), [(2, []), (1, [0] * 6 + [1] * 5)])
+def test_streaming_equals_whole(look_ahead, spoken):
+    """Teacher-forced frames through modules and slots, against one pass of the net as trained, masks and all."""
     net = NETS["s5"](0.0)
     with torch.no_grad():
         for parameter in net.parameters():
@@ -100,18 +108,19 @@ def test_streaming_equals_whole():
                 parameter.uniform_(0.5, 1.5)
     family = S5Family(net, 3, CPU)
     fed = torch.randint(0, 16, (16, 80), dtype=torch.uint8)
-    given = a_step(["lˈIt", "kˈAm"], fed[:10].numpy())
+    given = a_step(["lˈIt", "kˈAm"], fed[:10].numpy(), k=look_ahead, spoken=spoken)
     drawn = [family.modules["word"].run(family.slots, [(2,)], [given])[0]]
     for frame in fed[10:]:
         family.slots.last[2] = frame
         drawn += family.modules["decode"].run(family.slots, [(2,)], [None])
     symbols, words = torch.tensor([[*given.symbols]]), torch.tensor([[*given.words]])
-    k = torch.tensor([2])
+    k = torch.tensor([look_ahead])
     memory = net.encode(
         net.embed_symbols(symbols), 3 + torch.arange(symbols.shape[1])[None], seen_steps(words, words, k)
     )
     x = torch.cat((net.bos[None], net.embed_frames(fed)))[None] + net.embed_row(torch.tensor([1]), k)
-    hidden, shares = net.decode(x, memory, torch.ones(1, x.shape[1], symbols.shape[1], dtype=torch.bool))
+    asking = torch.tensor([[*(spoken or [0] * 11), *[1] * 6]])  # of the last word all is in view
+    hidden, shares = net.decode(x, memory, seen_steps(asking, words, k))
     levels, stop = net.heads(hidden[0, 10:])
     assert np.array_equal(np.concatenate([d.levels for d in drawn]), levels.argmax(-1).numpy().astype(np.uint8))
     np.testing.assert_allclose([d.p_stop for d in drawn], stop.sigmoid().numpy(), rtol=1e-4, atol=1e-5)
@@ -227,6 +236,52 @@ def test_a_long_text_outlives_its_context(engine):
     assert ends == [*range(4 * 6 + 20)]
     memory = engine.voice("tiny").family.slots
     assert max(int(n) for n in memory.text.length) <= CAPACITY_SYMBOLS
+
+
+def net_with_references(frames: int = 30) -> S5:
+    """Two speakers that are told by what they said before, and by nothing else."""
+    torch.manual_seed(4)
+    net = S5(Config(1, 2, 32, 2, 64, 2, reference_frames=40))
+    with torch.no_grad():
+        for parameter in net.parameters():
+            if parameter.ndim == 2:
+                parameter.normal_(std=0.3)
+    for speaker, said in enumerate(("hˈaJ ðˈɛɹ.", "ɡˈʊd dˈA")):
+        symbols = [symbol for word in said.split() for symbol in spell(word)]
+        net.set_reference(speaker, symbols, torch.randint(0, 16, (frames, 80), dtype=torch.uint8))
+    return net
+
+
+@torch.inference_mode()
+def test_a_reference_is_aligned_once_and_tells_the_speaker():
+    net = net_with_references()
+    assert net.speaker is None
+    family = S5Family(net, 2, CPU)
+    prompts = [family.prompt(speaker) for speaker in (0, 1)]
+    assert [p.shape for p in prompts] == [(40, 80)] * 2 and not np.array_equal(*prompts)
+    drawn = []
+    for speaker in (0, 1):
+        row = family.row((speaker,), speaker, {"k": 1}, 0.0, 3)
+        row.commit(["one", "two"])
+        given = row.want().inputs
+        asked = [*given.spoken]
+        assert len(asked) == given.tokens == 41 and asked == sorted(asked) and asked[0] == 0 and asked[-1] == 2
+        drawn += family.modules["word"].run(family.slots, [(speaker,)], [given])
+        seen = family.modules["word"]._seen(given, CPU)
+        assert seen.tolist() == look_ahead_mask(asked, [*given.words], 1) and not seen[0].all()
+    assert not np.array_equal(drawn[0].shares[-3:], drawn[1].shares[-3:])
+
+
+def test_a_reference_without_its_transcript_is_no_voice(tmp_path):
+    folder = write_tiny_voice(tmp_path, family="s5")
+    net = net_with_references()
+    net.transcript[1] = -1
+    save_file({k: v.contiguous() for k, v in net.state_dict().items()}, folder / "s5.safetensors")
+    card = read_card(folder)
+    sha256 = card.sha256 | {"s5.safetensors": sha256_of(folder / "s5.safetensors")}
+    write_card(folder, replace(card, config=net.config.to_dict(), sha256=sha256))
+    with pytest.raises(BadVoice, match="reference of two has 0 phonemes and 30 frames; a reference is speech with"):
+        open_engine(tmp_path, best(), device="cpu", threads=1)
 
 
 @pytest.mark.parametrize("wrong", [0, 4, 1.5, "2", True])

@@ -11,11 +11,12 @@ from studio.core import events as ev
 from studio.core.errors import BadOption
 from studio.core.time import TimeBase
 from studio.engine.families.base import NotFinite
-from studio.engine.families.s5.row import Drawn, Limits, S5Row, WordStep
+from studio.engine.families.s5.row import Drawn, Limits, Reference, S5Row, WordStep
 from studio.engine.families.s5.rule import END, spell
 
 SILENCE = np.full((10, 80), 3, np.uint8)
 LIMITS = Limits(context_frames=40, kept_frames=20, longest_word_frames=6, capacity_tokens=400)
+NONE = Reference([], SILENCE[:0], [])
 SAID = {"one": "wˈʌn", "two": "tˈu", "three": "θɹˈi", "four": "fˈɔɹ", "five.": "fˈIv.", "other": "ˈʌðəɹ"}
 
 
@@ -23,9 +24,11 @@ def pronounce(words: Sequence[str]) -> list[str]:
     return [SAID[word] for word in words]
 
 
-def a_row(k: int = 1, limits: Limits = LIMITS) -> S5Row:
+def a_row(k: int = 1, limits: Limits = LIMITS, reference: Reference = NONE) -> S5Row:
     base = TimeBase(24_000, 600, 300)
-    return S5Row((5,), limits, base, SILENCE, pronounce, speaker=1, options={"k": k}, temperature=0.5, seed=9)
+    return S5Row(
+        (5,), limits, base, SILENCE, reference, pronounce, speaker=1, options={"k": k}, temperature=0.5, seed=9
+    )
 
 
 def drawn(at: int = 0, p_stop: float = 0.0, level: int = 7, of: int = 60, is_finite: bool = True) -> Drawn:
@@ -151,6 +154,53 @@ def test_the_oldest_words_are_forgotten_with_their_phonemes_and_frames():
     # A place counts all phonemes since the text began: 4 of "one", 3 of "two", each with its space.
     assert forgotten[0].place == 4 + 3 + 4 + 3 and len(forgotten[0].words) < len(steps[6].words)
     assert all(b.at - a.at == 6 for a, b in pairwise(steps[1:]))
+
+
+FIVE = spell(SAID["five."])  # what the speaker said before, in nine frames
+REFERENCE = Reference([FIVE], np.full((9, 80), 9, np.uint8), [0] * 9)
+
+
+def test_a_reference_comes_first_and_its_transcript_before_the_text():
+    """The sums of W_j include the transcript; a token that is fed sees what the frame after it may see."""
+    row = a_row(k=1, reference=REFERENCE)
+    row.commit(["one", "two", "three"])
+    first = row.want().inputs
+    assert [*first.symbols] == [*FIVE, *spell(SAID["one"]), *spell(SAID["two"])]
+    assert [*first.words] == [0] * len(FIVE) + [1] * 4 + [2] * 3
+    assert np.array_equal(first.frames, np.concatenate((REFERENCE.frames, SILENCE))) and first.tokens == 1 + 9 + 10
+    assert [*first.spoken] == [0] * 9 + [1] * 10 + [1], "nine frames of the reference, ten of silence, the first of one"
+    row.took(drawn(len(FIVE)))
+    row.want()
+    turn = row.took(drawn(len(FIVE) + 3))
+    assert len(turn.frames) == 1, "the last phoneme of its own word"
+    row.want()
+    turn = row.took(drawn(len(FIVE) + 4))
+    assert [e.i for e in turn.after if isinstance(e, ev.WordEnd)] == [0]
+    second = row.want().inputs
+    assert (second.at, [*second.spoken], second.begins) == (1 + 9 + 10 + 2 - 1, [], False)
+    assert second.words[-1] == 3
+
+
+def test_a_full_slot_begins_anew_from_the_reference():
+    row = a_row(k=1, reference=REFERENCE)
+    row.commit(["one", "two"] * 8)
+    steps = []
+    for _ in range(14):
+        step = row.want().inputs
+        steps.append(step)
+        here, inside = 1 + row._plan.speak[0] - row._first_word, 0
+        inside = [*step.words].index(here)
+        for n in range(7):
+            row.want()
+            row.took(drawn(len(step.words) - 1 if n == 6 else inside, level=n))
+    (anew, *_) = [s for s in steps[1:] if s.begins]
+    assert anew.at == anew.start == steps[steps.index(anew) - 1].at + 1 + 6 and anew.place == 0
+    assert [*anew.symbols][: len(FIVE)] == FIVE and [*anew.words][: len(FIVE)] == [0] * len(FIVE)
+    kept = len(anew.frames) - 9 - 10
+    assert kept == 18 and anew.frames[-1, 0] == 5 and len(anew.spoken) == anew.tokens
+    assert [*anew.spoken] == [0] * 9 + [1] * 10 + [1] * 6 + [2] * 6 + [3] * 6 + [4]
+    after = steps[steps.index(anew) + 1]
+    assert (after.begins, after.start, after.at) == (False, anew.start, anew.at + anew.tokens + 6 - 1)
 
 
 def test_what_is_no_number_ends_it():

@@ -52,8 +52,13 @@ class LeanCross:
         self._gain = trained.norm_query.weight.detach().clone()  # the norm's root of d and the scores' 1 / root cancel
         self._out = Product(trained.out.weight, None, number_format)
 
-    def __call__(self, h: Tensor, slots: KeyValueSlots, rows: Sequence[int]) -> tuple[Tensor, list[Tensor]]:
-        """Attend from [N, D], one token of each row or N tokens of one row, to all that the rows' slots hold.
+    def __call__(
+        self, h: Tensor, slots: KeyValueSlots, rows: Sequence[int], seen: Tensor | None = None
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Attend from [N, D], one token of each row or N tokens of one row, to what the rows' slots hold.
+
+        Args:
+            seen: bool [N, T], which of it the tokens of one row may attend to; all of it unless given.
 
         Returns:
             [N, D], and each row's shares of its last token, mean of the heads, [T].
@@ -66,7 +71,8 @@ class LeanCross:
         for b, row in enumerate(rows):
             mine = q if one_row else q[b : b + 1]
             ((keys, values),) = slots.held(self._layer, row, int(slots.length[row]))
-            shares = torch.bmm(mine.transpose(0, 1), keys.transpose(1, 2)).softmax(-1)
+            scores = torch.bmm(mine.transpose(0, 1), keys.transpose(1, 2))
+            shares = (scores if seen is None else scores.masked_fill(~seen, float("-inf"))).softmax(-1)
             answer = torch.bmm(shares, values).transpose(0, 1).flatten(1)
             mixed[slice(None) if one_row else slice(b, b + 1)] = answer
             found.append(shares[:, -1].mean(0))

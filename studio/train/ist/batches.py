@@ -7,14 +7,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from studio.core.errors import BadFile
 from studio.engine import dmel
 from studio.engine.families.ist.bpe import Bpe
 from studio.engine.families.ist.layout import FRAME, Layout, Symbols
 from studio.engine.families.ist.rule import RATIOS, Ratio
 from studio.train.features import Sentence
 from studio.train.recipe import IstFit
-from studio.train.spoken import SpokenText, grouped, join, noisy
+from studio.train.spoken import SpokenText, grouped, join, noisy, prompts
 
 _BUCKET = 384  # sequences sorted by length together
 _DRAWS = 20  # until a sentence of a prompt's length is found
@@ -99,18 +98,6 @@ class Encoded:
             Stretch([*self.tokens(s.words[:word]), self.symbols.flush], s.levels[:at], s.phones[:at]),
             Stretch([*self.tokens(s.words[word:]), self.symbols.end], s.levels[at:], s.phones[at:]),
         ]
-
-
-def prompts(text: SpokenText, fewest: int, most: int) -> dict[str, Sentence]:
-    """The first sentence of each speaker that is a whole one and as long as a prompt should be. Raises BadFile."""
-    found = {}
-    for speaker in text.speakers:
-        fits = (s for s in text.training[speaker] if fewest <= len(s.levels) <= most and s.words[-1].endswith("."))
-        sentence = next(fits, None)
-        if sentence is None:
-            raise BadFile(f"no sentence of {speaker} has {fewest} to {most} frames", "change prompt_frames")
-        found[speaker] = sentence
-    return found
 
 
 def lay_out(stretches: Sequence[Stretch], ratio: str, symbols: Symbols) -> Interleaved:

@@ -20,9 +20,9 @@ from studio.engine.families.ist.net import Config, Ist
 from studio.engine.families.ist.rule import Options
 from studio.train.features import PHONES
 from studio.train.fitting import Fitter, Fitting, mean_losses
-from studio.train.ist.batches import Batch, Encoded, prompts, training_batches, validation_batches
+from studio.train.ist.batches import Batch, Encoded, training_batches, validation_batches
 from studio.train.recipe import IstFit, Recipe
-from studio.train.spoken import SpokenText
+from studio.train.spoken import SpokenText, prompts
 
 CHECKED_RATIOS = ("1:3", "3:9", "12:24", "whole")
 

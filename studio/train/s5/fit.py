@@ -6,19 +6,22 @@ says which word each decoder step is of, and so what the decoder mask hides.
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from studio.core.errors import BadFile
 from studio.engine import dmel
 from studio.engine.families.s5.alignment import log_diagonal_prior, monotonic_alignment
 from studio.engine.families.s5.net import S5, Config, seen_steps
-from studio.engine.families.s5.rule import LARGEST_LOOK_AHEAD
+from studio.engine.families.s5.rule import LARGEST_LOOK_AHEAD, spell
+from studio.text.phonemes import pronounce
 from studio.train.fitting import Fitter, Fitting, mean_losses
 from studio.train.recipe import Recipe, S5Fit
 from studio.train.s5.batches import Batch, training_batches, validation_batches
-from studio.train.spoken import SpokenText
+from studio.train.spoken import SpokenText, prompts
 
 _BLANK = -1.0  # log share of CTC's blank, before all shares are made to sum to one (Badlani et al. 2022)
 _LEAST = 1e-6  # of a share whose logarithm is taken
@@ -145,6 +148,17 @@ class S5Fitting(Fitting):
         self._settings = recipe.fit
         torch.manual_seed(recipe.seed)
         super().__init__(recipe, S5Fitter(Config(**recipe.fit.config), recipe.fit))
+
+    def prepare(self, text: SpokenText, state: Path) -> None:
+        """Give the net each speaker's silence, and a reference where the recipe wants one. Raises BadFile."""
+        super().prepare(text, state)
+        if self._settings.reference_frames is None:
+            return
+        for number, (speaker, said) in enumerate(prompts(text, *self._settings.reference_frames).items()):
+            symbols = [symbol for word in pronounce(said.words) for symbol in spell(word)]
+            if len(symbols) > len(said.levels):
+                raise BadFile(f"a reference of {speaker} is spoken too fast to be aligned", "change reference_frames")
+            self.fitter.net.set_reference(number, symbols, torch.from_numpy(said.levels))
 
     def batches(self, text: SpokenText, number: int) -> Iterator[Batch]:
         """One pass over every sentence; the same for the same number."""

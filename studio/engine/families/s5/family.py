@@ -1,6 +1,7 @@
 """S5-TTS loaded: its net, its slots, its modules."""
 
 from collections.abc import Mapping
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -8,19 +9,21 @@ import numpy as np
 import torch
 
 from studio.core.cards import Card
+from studio.core.errors import BadVoice
 from studio.engine import dmel
 from studio.engine.families.base import FamilyInfo, Module
 from studio.engine.families.s5.modules import DecodeModule, S5Slots, S5Step, WordModule
 from studio.engine.families.s5.net import S5, Config
-from studio.engine.families.s5.row import Limits, S5Row
-from studio.engine.families.s5.rule import OPTION_SPECS, Options
+from studio.engine.families.s5.row import Limits, Reference, S5Row
+from studio.engine.families.s5.rule import IDS, OPTION_SPECS, SPACE, Options
 from studio.engine.nets.products import NumberFormat, check_format
 from studio.engine.slots import KeyValueSlots
 from studio.engine.weights import load_weights
 from studio.text import phonemes
 
 CAPACITY_TOKENS = 2048  # of the decoder: frames
-CAPACITY_SYMBOLS = 1536  # of the encoder: phonemes
+CAPACITY_SYMBOLS = 1792  # of the encoder: phonemes, those of a reference too
+_LONGEST_REFERENCE = 400  # frames
 
 
 class S5Family:
@@ -40,6 +43,7 @@ class S5Family:
         self.modules: Mapping[str, Module] = {"word": WordModule(step), "decode": DecodeModule(step)}
         self._limits = Limits(c.context_frames, c.kept_frames, c.longest_word_frames, CAPACITY_TOKENS)
         self._silence = net.silence.cpu().numpy()
+        self._references = [_reference(net, speaker) for speaker in range(c.speakers)]
 
     @staticmethod
     def load(card: Card, folder: Path, device: torch.device, places: int) -> "S5Family":
@@ -47,11 +51,12 @@ class S5Family:
         phonemes.load()
         net = S5(Config(**card.config))
         load_weights(net, folder, card, "s5.safetensors")
+        _check_references(card, net)
         return S5Family(net.to(device), places, device, check_format(card.number_format))
 
     def prompt(self, speaker: int) -> np.ndarray:
-        """A speaker's silence, uint8 [S, 80]."""
-        return self._silence[speaker]
+        """What a speaker said before, if anything, and a silence, uint8 [S, 80]."""
+        return np.concatenate((self._references[speaker].frames, self._silence[speaker]))
 
     def row(
         self, slots: tuple[int, ...], speaker: int, options: Mapping[str, Any], temperature: float, seed: int
@@ -61,13 +66,39 @@ class S5Family:
             slots,
             self._limits,
             dmel.TIME_BASE,
-            self.prompt(speaker),
+            self._silence[speaker],
+            self._references[speaker],
             phonemes.pronounce,
             speaker=speaker,
             options=options,
             temperature=temperature,
             seed=seed,
         )
+
+
+def _reference(net: S5, speaker: int) -> Reference:
+    symbols, frames = net.reference_of(speaker)
+    if not symbols:
+        return Reference([], frames.cpu().numpy(), [])
+    words = [*accumulate(int(symbol == SPACE) for symbol in symbols)]
+    spelled = [[s for s, w in zip(symbols, words, strict=True) if w == word] for word in range(1, words[-1] + 1)]
+    return Reference(spelled, frames.cpu().numpy(), [words[t] - 1 for t in net.align(symbols, frames)])
+
+
+def _check_references(card: Card, net: S5) -> None:
+    """Raises BadVoice unless every speaker has a reference and its transcript, where these tell the speaker."""
+    if len(card.speakers) != net.config.speakers:
+        raise BadVoice(f"the net knows {net.config.speakers} speakers, the card others", "pack the voice anew")
+    if net.config.reference_frames > _LONGEST_REFERENCE:
+        raise BadVoice(f"a reference has {net.config.reference_frames} frames", f"at most {_LONGEST_REFERENCE} fit")
+    for number, speaker in enumerate(card.speakers if net.config.reference_frames else ()):
+        symbols, frames = net.reference_of(number)
+        begins = bool(symbols) and symbols[0] == SPACE and max(symbols) < IDS
+        if not (begins and len(frames) >= len(symbols) and int(frames.max()) < dmel.LEVELS):
+            raise BadVoice(
+                f"the reference of {speaker} has {len(symbols)} phonemes and {len(frames)} frames",
+                "a reference is speech with its transcript; pack the voice anew",
+            )
 
 
 INFO = FamilyInfo("s5", "S5-TTS (paper 001)", OPTION_SPECS, Options().look_ahead_words, S5Family.load)

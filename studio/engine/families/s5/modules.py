@@ -85,13 +85,16 @@ class S5Step:
             slots.text.write(layer, slot, 0, keys[0], values[0])
         slots.text.length[slot] = symbols.shape[1]
 
-    def draw(self, slots: S5Slots, numbers: list[int], x: Tensor) -> list[Drawn]:
-        """Run tokens [B, T, D] of slots and draw each row's next frame; one copy to the host for all rows."""
+    def draw(self, slots: S5Slots, numbers: list[int], x: Tensor, seen: Tensor | None = None) -> list[Drawn]:
+        """Run tokens [B, T, D] of slots and draw each row's next frame; one copy to the host for all rows.
+
+        ``seen`` bool [T, symbols]: what the tokens of one row may attend to; all that is in view unless given.
+        """
         count, layers = len(numbers), len(self._cross)
         shares: list[list[Tensor]] = []
 
         def between(layer: int, h: Tensor) -> Tensor:
-            h, found = self._cross[layer](h, slots.text, numbers)
+            h, found = self._cross[layer](h, slots.text, numbers, seen)
             shares.append(found)
             return h
 
@@ -133,8 +136,17 @@ class WordModule:
                 x = torch.cat((self._step.net.bos.unsqueeze(0), x))
             here = slice(slot, slot + 1)
             x = x + self._step.net.embed_row(slots.speaker[here], slots.k[here])
-            found += self._step.draw(slots, [slot], x.unsqueeze(0))
+            found += self._step.draw(slots, [slot], x.unsqueeze(0), self._seen(given, device))
         return found
+
+    def _seen(self, given: WordStep, device: torch.device) -> Tensor | None:
+        """What each token may attend to, where they are of several words: the decoder's mask."""
+        if not (self._step.net.config.decoder_mask and given.spoken):
+            return None
+        asking, words, k = (
+            torch.tensor([values], device=device) for values in ([*given.spoken], [*given.words], given.k)
+        )
+        return seen_steps(asking, words, k)[0]
 
 
 class DecodeModule:

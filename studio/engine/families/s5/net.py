@@ -3,15 +3,17 @@
 A frame's eight codebooks are dMel's groups of ten channels: their embeddings are summed, and all are predicted at once.
 """
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from studio.core.errors import BadOption
 from studio.engine import dmel
-from studio.engine.families.s5.alignment import AuxiliaryAttention
+from studio.engine.families.s5.alignment import AuxiliaryAttention, log_diagonal_prior, monotonic_alignment
 from studio.engine.families.s5.rule import LARGEST_LOOK_AHEAD, STRESSED, SYMBOLS
 from studio.engine.nets.cross import CrossAttention
 from studio.engine.nets.transformer import Decoder, DecoderConfig, attend_whole, rotary
@@ -30,6 +32,7 @@ class Config:
         alignment_width, alignment_scale: C and delta of the auxiliary attention.
         context_frames: what a slot remembers at a word's start; ``kept_frames`` what a drop leaves.
         longest_word_frames: a word that does not end is cut at so many frames.
+        reference_frames: the longest reference recording; 0 where an embedding tells the speaker instead.
     """
 
     encoder_layers: int
@@ -46,6 +49,7 @@ class Config:
     context_frames: int = 600
     kept_frames: int = 360
     longest_word_frames: int = 60
+    reference_frames: int = 0
 
     @staticmethod
     def named(name: str, speakers: int = 2) -> "Config":
@@ -78,7 +82,7 @@ class S5(nn.Module):
         self.level = nn.Embedding(dmel.SYMBOLS, config.level_width)
         self.frame = nn.Linear(dmel.CHANNELS * config.level_width, width)
         self.bos = nn.Parameter(torch.randn(width) * 0.5)
-        self.speaker = nn.Embedding(config.speakers, width)
+        self.speaker = None if config.reference_frames else nn.Embedding(config.speakers, width)
         self.look_ahead = nn.Embedding(LARGEST_LOOK_AHEAD + 1, width)
         self.decoder = Decoder(DecoderConfig(config.decoder_layers, width, config.heads, config.hidden))
         self.cross = nn.ModuleList(CrossAttention(width, config.heads) for _ in range(config.decoder_layers))
@@ -88,8 +92,16 @@ class S5(nn.Module):
         # frames of each speaker's silence, which precede every utterance, so that speech starts in the first frame
         self.silence: Tensor
         self.register_buffer("silence", torch.zeros(config.speakers, SILENCE_FRAMES, dmel.CHANNELS, dtype=torch.uint8))
+        # what each speaker said once, and the ids of its phonemes: the net goes on as it began
+        self.reference: Tensor
+        self.transcript: Tensor
+        if longest := config.reference_frames:
+            frames = torch.full((config.speakers, longest, dmel.CHANNELS), dmel.PAD, dtype=torch.uint8)
+            self.register_buffer("reference", frames)
+            self.register_buffer("transcript", torch.full((config.speakers, longest), -1))
         for table in (self.symbol, self.stress, self.speaker, self.look_ahead):
-            nn.init.normal_(table.weight, std=0.5)
+            if table is not None:
+                nn.init.normal_(table.weight, std=0.5)
         nn.init.normal_(self.level.weight, std=1.0)
         with torch.no_grad():  # levels are ordered: begin with a table that says so
             self.level.weight[: dmel.LEVELS, 0] = torch.linspace(-1.7, 1.7, dmel.LEVELS)
@@ -106,8 +118,33 @@ class S5(nn.Module):
         return self.frame(self.level(levels.long()).flatten(-2))
 
     def embed_row(self, speaker: Tensor, k: Tensor) -> Tensor:
-        """What every step of a row's decoder hears: speakers and look-aheads, int64 [B] each -> [B, D]."""
-        return self.speaker(speaker) + self.look_ahead(k)
+        """What every step of a row's decoder hears: speakers and look-aheads, int64 [B] each -> [B, D].
+
+        Where a reference tells the speaker, nothing else does.
+        """
+        return self.look_ahead(k) if self.speaker is None else self.speaker(speaker) + self.look_ahead(k)
+
+    def set_reference(self, speaker: int, symbols: Sequence[int], frames: Tensor) -> None:
+        """Give a speaker a reference: its phonemes' ids, and frames uint8 [R, 80], at least as many."""
+        self.reference[speaker], self.transcript[speaker] = dmel.PAD, -1
+        self.reference[speaker, : len(frames)] = frames.to(self.reference.device)
+        self.transcript[speaker, : len(symbols)] = torch.tensor([*symbols])
+
+    def reference_of(self, speaker: int) -> tuple[list[int], Tensor]:
+        """The ids of a speaker's transcript, and frames uint8 [R, 80]; none where an embedding tells the speaker."""
+        if not self.config.reference_frames:
+            return [], self.silence[speaker, :0]
+        symbols, frames = self.transcript[speaker], self.reference[speaker]
+        return symbols[symbols >= 0].tolist(), frames[frames[:, 0] != dmel.PAD]
+
+    @torch.no_grad()
+    def align(self, symbols: Sequence[int], frames: Tensor) -> np.ndarray:
+        """The phoneme of each frame uint8 [R, 80], R >= T, by the auxiliary attention: int64 [R]."""
+        ids = torch.tensor([[*symbols]], device=frames.device)
+        real = torch.ones_like(ids, dtype=torch.bool)
+        found = self.aligner(self.embed_frames(frames).unsqueeze(0), self.embed_symbols(ids), real)
+        log_shares = found.cpu() + log_diagonal_prior(len(frames), len(symbols))
+        return monotonic_alignment(log_shares.numpy(), np.array([len(frames)]), np.array([len(symbols)]))[0]
 
     def encode(self, embedded: Tensor, places: Tensor, seen: Tensor) -> Tensor:
         """Encode phonemes in parallel.

@@ -32,7 +32,8 @@ class WordStep:
         start, at: decoder tokens before ``start`` are forgotten; these tokens stand at ``at`` and after it, over
             the token there: the frame before was fed with one word less in view, and is fed again.
         begins: nothing came before, so that the decoder's first token goes ahead.
-        frames: uint8 [n, 80], the frames fed: the silence that nobody hears, or the frame before.
+        frames: uint8 [n, 80], the frames fed: what nobody hears (a reference, a silence), or the frame before.
+        spoken: the word of the frame after each token fed, A(s), where they are of several words.
         frame: index of the frame to draw.
     """
 
@@ -48,6 +49,7 @@ class WordStep:
     temperature: float
     seed: int
     frame: int
+    spoken: Sequence[int] = ()
 
     @property
     def tokens(self) -> int:
@@ -71,6 +73,21 @@ class Drawn:
 
 
 @dataclass(frozen=True)
+class Reference:
+    """What the speaker said before, which the net goes on from; all empty where there is none.
+
+    Attributes:
+        spelled: the phonemes of each word of its transcript.
+        frames: uint8 [R, 80].
+        spoken: the word of each frame.
+    """
+
+    spelled: Sequence[Sequence[int]]
+    frames: np.ndarray = field(repr=False)
+    spoken: Sequence[int] = field(repr=False)
+
+
+@dataclass(frozen=True)
 class Limits:
     """How much a row remembers, in frames and in tokens; see ``net.Config``."""
 
@@ -87,6 +104,7 @@ class _Step:
     Attributes:
         through: encoder steps up to the end of each word that is spoken (the sums of W_j).
         word, word_frame: the word that the attention is in, and where that word began.
+        made: each frame and the word that it is of.
     """
 
     index: int
@@ -97,7 +115,12 @@ class _Step:
     through: list[int]
     word: int
     word_frame: int
-    frames: int = 0
+    made: list[tuple[int, np.ndarray]] = field(default_factory=list[tuple[int, np.ndarray]], repr=False)
+
+    @property
+    def frames(self) -> int:
+        """How many frames were made."""
+        return len(self.made)
 
 
 @dataclass(frozen=True)
@@ -124,6 +147,7 @@ class S5Row:
         limits: Limits,
         time_base: TimeBase,
         silence: np.ndarray,
+        reference: Reference,
         pronounce: Pronounce,
         *,
         speaker: int,
@@ -133,6 +157,7 @@ class S5Row:
     ) -> None:
         self.slots = slots
         self._limits, self._time_base, self._silence, self._pronounce = limits, time_base, silence, pronounce
+        self._reference = reference
         self._speaker, self._seed, self._temperature = speaker, seed, temperature
         self._options = Options(**options)
         self._rule = LookAheadRule()
@@ -243,28 +268,46 @@ class S5Row:
         self._flushed = min(self._flushed, len(self._words))
 
     def _word_step(self, plan: Plan) -> WordStep:
-        first = self._steps == 0
-        fed = self._silence if first else self._last
-        assert fed is not None, "a frame was drawn"
-        self._make_room(plan)
-        spelled = self._spelled(plan.stop)
+        begins = self._make_room(plan) or self._steps == 0
+        spelled = [*self._reference.spelled, *self._spelled(plan.stop)]
         through = counts_through(spelled)
-        self._through = [through[i - self._first_word] for i in plan.speak]
+        before = len(self._reference.spelled) - self._first_word
+        self._through = [through[i + before] for i in plan.speak]
         ends = [[END]] if plan.close else []
+        fed, spoken = self._beginning(plan, before) if begins else (self._last, ())
+        assert fed is not None, "a frame was drawn"
         return WordStep(
             symbols=[*chain.from_iterable([*spelled, *ends])],
             words=[i for i, word in enumerate([*spelled, *ends]) for _ in word],
             place=self._place,
             k=self._options.k,
             start=self._start,
-            at=0 if first else self._length - 1,
-            begins=first,
+            at=self._length - (not begins),
+            begins=begins,
             frames=fed,
             speaker=self._speaker,
             temperature=self._temperature,
             seed=self._seed,
             frame=self._frames,
+            spoken=spoken,
         )
+
+    def _beginning(self, plan: Plan, before: int) -> tuple[np.ndarray, Sequence[int]]:
+        """What a slot begins with: the reference, a silence, and what it still holds of the words spoken.
+
+        Args:
+            before: what turns a word's index into that among the words in view.
+
+        Returns:
+            Frames uint8 [n, 80], and for each token that is fed the word of the frame after it.
+        """
+        if not self._reference.spelled:
+            return self._silence, ()
+        kept = [one for step in self._past for one in step.made]
+        frames = np.concatenate((self._reference.frames, self._silence, *(frame for _, frame in kept)))
+        silent = [len(self._reference.spelled)] * len(self._silence)
+        words = [*(word for word, _ in kept), plan.speak.start]
+        return frames, [*self._reference.spoken, *silent, *(word + before for word in words)]
 
     def _spelled(self, stop: int) -> list[list[int]]:
         """Phonemes of the words that are seen, by what these words alone say about each other."""
@@ -311,7 +354,7 @@ class S5Row:
     def _accepted(self, step: _Step, drawn: Drawn) -> np.ndarray:
         self._last = drawn.levels
         self._frames += 1
-        step.frames += 1
+        step.made.append((step.word, drawn.levels))
         return drawn.levels
 
     def _passed(self, step: _Step, attended: int) -> list[Event]:
@@ -338,8 +381,11 @@ class S5Row:
             events.append(WordEnd(i=i, sample=self._time_base.samples(int(ends[n + 1])), source=last))
         return events
 
-    def _make_room(self, plan: Plan) -> None:
-        """Past the stated context, forget the oldest words, their phonemes and their frames."""
+    def _make_room(self, plan: Plan) -> bool:
+        """Past the stated context, forget the oldest words, their phonemes and their frames.
+
+        Answers whether the slot begins anew: a reference, which is older than all of it, must stay.
+        """
         limits = self._limits
         frames = sum(step.frames for step in self._past)
         spare = limits.longest_word_frames * _SPARE_WORDS
@@ -350,11 +396,17 @@ class S5Row:
             return frames > limit_frames or held > limits.capacity_tokens or letters > _LETTERS
 
         limit = limits.context_frames
+        forgets = False
         while len(self._past) > 1 and too_full(limit):  # the last one's last frame is fed again
-            limit = limits.kept_frames
+            limit, forgets = limits.kept_frames, True
             oldest = self._past.popleft()
             count = oldest.plan.speak.stop - self._first_word
-            self._place += sum(map(len, self._spelled(oldest.plan.stop)[:count]))
+            if not self._reference.spelled:
+                self._place += sum(map(len, self._spelled(oldest.plan.stop)[:count]))
+                self._start += oldest.tokens
             self._first_word = oldest.plan.speak.stop
-            self._start += oldest.tokens
             frames -= oldest.frames
+        anew = forgets and bool(self._reference.spelled)
+        if anew:
+            self._start = self._length
+        return anew
