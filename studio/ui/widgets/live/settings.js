@@ -1,6 +1,7 @@
 // Voice, speaker, the family's options, temperature and seed: drawn from what the voices' cards say.
 
 const SEND_AFTER_MS = 120;
+const MOST_SEGMENTS = 4; // more choices do not fit beside each other
 
 export class Settings {
   /** `on` has changed(settings, rateHz). */
@@ -124,7 +125,7 @@ export class Settings {
   }
 }
 
-const DRAWN = { int: slider, float: slider, choice: segmented };
+const DRAWN = { int: slider, float: slider, choice: (option, set) => (option.choices.length > MOST_SEGMENTS ? menu : segmented)(option, set) };
 
 function slider(option, set) {
   const row = element("div", "control slider");
@@ -142,6 +143,18 @@ function slider(option, set) {
     output.textContent = input.value;
   });
   row.append(label, output, input);
+  return helped(row, option, input);
+}
+
+function menu(option, set) {
+  const row = element("div", "control");
+  const label = element("label", "", option.label);
+  const input = element("select");
+  input.id = label.htmlFor = `live-option-${option.name}`;
+  input.dataset.option = option.name;
+  input.replaceChildren(...option.choices.map((choice) => new Option(choice, choice, choice === option.default, choice === option.default)));
+  input.addEventListener("change", () => set(input.value));
+  row.append(label, input);
   return helped(row, option, input);
 }
 
