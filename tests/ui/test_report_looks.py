@@ -17,8 +17,8 @@ _LOOK = """() => [...document.querySelectorAll('figure')].map((figure) => {
   const shown = [...figure.querySelectorAll('svg')].filter((svg) => svg.getBoundingClientRect().width > 0);
   const parts = shown.flatMap((svg) => [...svg.querySelectorAll('text, circle, rect, line')]);
   const beyond = parts.filter((part) => {
-    const at = part.getBoundingClientRect();
-    return at.left < place.left - 1.5 || at.right > place.right + 1.5 || at.bottom > place.bottom;
+    const at = part.getBoundingClientRect(), sheet = part.ownerSVGElement.getBoundingClientRect();
+    return at.left < sheet.left - 1.5 || at.right > sheet.right + 1.5 || at.bottom > place.bottom;
   });
   const letters = Math.min(...shown.map((svg) => 12 * svg.getScreenCTM().a));
   const scrolls = figure.scrollWidth > figure.clientWidth;

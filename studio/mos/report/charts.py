@@ -7,6 +7,7 @@ from html import escape
 
 WIDTH, ROW, PAD = 560, 26, 16
 _LONGEST = 24  # letters of a label
+_LETTER, _GAP = 7.2, 12.0  # the width of a letter of what is written behind a mark, and what parts the two
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ def intervals(marks: Sequence[Mark], low: float | None = None, high: float | Non
     low, high = min(low, ticks[0]), max(high, ticks[-1])
 
     def draw(form: _Form) -> str:
-        left, right = form.span((m.label for m in marks), 96)
+        left, right = form.span((m.label for m in marks), _GAP + _LETTER * max(len(m.shown) for m in marks))
 
         def x(value: float) -> float:
             return left + (min(max(value, low), high) - low) / (high - low) * (right - left)
@@ -106,7 +107,7 @@ def intervals(marks: Sequence[Mark], low: float | None = None, high: float | Non
                     f'<line class="whisker" x1="{x1:.1f}" x2="{x2:.1f}" y1="{y1}" y2="{y2}"/>' for x1, x2, y1, y2 in at
                 ]
             parts.append(f'<circle class="point" cx="{x(mark.value):.1f}" cy="{y}" r="4.5"/>')
-            parts.append(form.behind(mark.shown, right + 12, top))
+            parts.append(form.behind(mark.shown, right + _GAP, top))
         return form.svg(bottom + 26, parts, title)
 
     return draw(_BROAD) + draw(_NARROW)

@@ -33,6 +33,8 @@ def second_opinion_tables(results: Mapping[str, Any]) -> list[Table]:
         said = results["second_opinion"].get(question["id"])
         if said is not None:
             found.append(_expected(question, table, said))
+            if not said["reason"] and not any(MODEL in table.notes for table in found):
+                found[-1].notes.insert(0, MODEL)
             found += [] if said["reason"] else [_apart(question["id"], said)]
     return [table for table in found if table.rows]
 
@@ -58,7 +60,7 @@ def _expected(question: Mapping[str, Any], table: Mapping[str, Any], said: Mappi
         f"{low:g}|{high:g} {number(at, 2)}"
         for low, high, at in zip(said["levels"][:-1], said["levels"][1:], said["thresholds"], strict=True)
     )
-    notes = [MODEL, f"In logits: standard deviation of {scatter}, of single answers 1.81; thresholds {steps}."]
+    notes = [f"In logits: standard deviation of {scatter}, of single answers 1.81; thresholds {steps}."]
     return Table(caption, columns, rows, [*notes, *few_raters(said["systems"].values())])
 
 
@@ -90,4 +92,6 @@ def _odds(logits: float) -> str:
     odds = exp(min(logits, 50.0))
     if odds > _MOST_ODDS:
         return f"> {_MOST_ODDS:g}"
-    return f"{odds:.2g}" if odds >= 1 / _MOST_ODDS else f"< {1 / _MOST_ODDS:g}"
+    if odds < 1 / _MOST_ODDS:
+        return f"< {1 / _MOST_ODDS:g}"
+    return f"{odds:.0f}" if odds >= 10 else f"{odds:.1f}" if odds >= 1 else f"{odds:.2g}"
