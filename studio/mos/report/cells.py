@@ -92,4 +92,4 @@ def few_raters(intervals: Iterable[Mapping[str, Any]]) -> list[str]:
     raters = min((r for r, _ in counts if r is not None), default=None)
     items = min((n for _, n in counts if n is not None), default=None)
     said = few(raters, items)
-    return [] if said is None else [f"{said[:1].upper()}{said[1:]}."]
+    return [] if said is None else [f"{said}."]

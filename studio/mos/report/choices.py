@@ -85,7 +85,7 @@ def _ladder(choices: Mapping[str, Any]) -> Table:
         f"c = {constants['c']:g}, converged; {gamma['interval']}. Only differences within this test can be compared.",
         f"{dsm['interval']} after 30 sweeps from 1, as paper 002 prints it; too narrow for strong systems.",
         f"Of the votes: {undecided}.",
-        *(f"{note[:1].upper()}{note[1:]}." for note in gamma["notes"]),
+        *(f"{note}." for note in gamma["notes"]),
     ]
     notes += [f"No intervals: {gamma['reason']}."] if gamma["reason"] else []
     return Table("Elo", ["System", "Elo", "95% interval", "DSM-compatible"], rows, notes)

@@ -18,7 +18,8 @@ from studio.mos.report.charts import Spot, scatter
 from studio.mos.report.choices import elo_interval, elo_score, ranked
 
 SOONER = "Share of the votes for the voice that was sooner, by how much sooner it was"
-_MS = "latency, ms: from the words that a voice needed to its first sound"
+_MS = "latency, ms"
+_LATENCY = "Latency: from the words that a voice needed to its first sound."
 _SOONER_MS = "by how much the voice was sooner, ms"
 _TOGETHER = (
     "Latency and voice go together: the slope among the same voices is of what differed from one typing to the next."
@@ -72,7 +73,9 @@ def latency_figures(results: Mapping[str, Any]) -> list[tuple[str, str]]:
     if found is None:
         return drawn
     if spots := elo_by_latency(results):
-        drawn.append((scatter(spots, _MS, "Elo by latency"), "Elo of each voice at its median latency, 95%."))
+        drawn.append(
+            (scatter(spots, _MS, "Elo by latency"), f"Elo of each voice at its median latency, 95%. {_LATENCY}")
+        )
     if found["preference"]["n"]:
         spots = bins_by_latency(found["preference"]["bins"], 100.0)
         drawn.append((scatter(spots, _SOONER_MS, "preference by latency", 50.0), f"{SOONER}, percent, 95%."))

@@ -126,7 +126,7 @@ def _notes(votes: Votes, fitted: Fit, alone: Mapping[int, Standing], unbounded: 
         if names := [votes.systems[s] for s, stands in alone.items() if stands.state == state]:
             said.append(f"{', '.join(names)}: {what}")
     if alone and not unbounded:
-        said.append("where wins do not connect systems, the distance between them and its interval are the prior's")
+        said.append("Where wins do not connect systems, the distance between them and its interval are the prior's")
     ties = float(undecided(votes).mean()) if len(votes) else 0.0
     if ties >= MANY_TIES and fitted.tie is None:
         said.append(

@@ -137,7 +137,7 @@ def few(raters: int | None, items: int | None) -> str | None:
     ]
     if not short:
         return None
-    return f"only {' and '.join(short)}: under {FEW_RATERS} an interval rests on its assumptions more than on answers"
+    return f"Only {' and '.join(short)}: under {FEW_RATERS} an interval rests on its assumptions more than on answers"
 
 
 def alike(se: float) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from studio.mos.report.choices import elo_interval, ranked
-from studio.ui.figures.look import ACCENT, ROW_PX, dressed, plain, whiskers
+from studio.ui.figures.look import ACCENT, ROW_PX, dressed, plain, towards_the_middle, whiskers
 
 _PARTS = (
     ("wins_a", "first of the two", ACCENT),
@@ -49,7 +49,7 @@ def preferences(results: Mapping[str, Any]) -> go.Figure | None:
 def ladder(results: Mapping[str, Any]) -> go.Figure | None:
     """Elo with 95% intervals, the best on top; None without votes.
 
-    A system without a finite strength stands at its bound, and an arrow says to which side it may go on.
+    A system without a finite strength stands at its bound, named, with an arrow to the side where it may go on.
     """
     choices = results["tables"].get("choices", {"n": 0})
     if not choices["n"]:
@@ -61,6 +61,10 @@ def ladder(results: Mapping[str, Any]) -> go.Figure | None:
     points = whiskers([n for n, _ in rows], marks, 0)
     points.update(marker_symbol=[arrow.get(r["state"], "circle") for _, r in rows])
     points.update(text=[elo_interval(r) for _, r in rows], hovertemplate="%{y}: %{x:.0f}, %{text}<extra></extra>")
+    points.update(
+        mode="markers+text", texttemplate=["\N{EN SPACE}%{text}\N{EN SPACE}" if r["state"] else " " for _, r in rows]
+    )
+    points.update(textposition=towards_the_middle([m["value"] for m in marks]), cliponaxis=False)
     figure = dressed(go.Figure(points), 60 + ROW_PX * len(rows))
     figure.update_yaxes(autorange="reversed")
     return figure

@@ -8,7 +8,7 @@ from plotly.subplots import make_subplots
 
 from studio.mos.report.charts import Spot
 from studio.mos.report.latency import bins_by_latency, elo_by_latency, found_latency, mean_by_latency
-from studio.ui.figures.look import ACCENT, dressed, plain
+from studio.ui.figures.look import ACCENT, dressed, plain, towards_the_middle
 
 _PANEL_PX = 260
 _LATENCY = "latency, ms"
@@ -29,7 +29,7 @@ def answers(results: Mapping[str, Any]) -> go.Figure | None:
     panels: list[tuple[str, list[Spot], str, float | None]] = []
     if found["preference"]["n"]:
         spots = bins_by_latency(found["preference"]["bins"], 100.0)
-        panels.append(("Votes for the voice that was sooner, percent", spots, "sooner by, ms", 50.0))
+        panels.append(("Votes for the sooner voice, percent", spots, "sooner by, ms", 50.0))
     asked = {q["id"]: q["prompt"] or q["id"] for q in results["questions"]}
     for name, table in found["questions"].items():
         if table["n"]:
@@ -44,16 +44,16 @@ def _drawn(panels: Sequence[tuple[str, list[Spot], str, float | None]]) -> go.Fi
         rows=len(panels),
         cols=1,
         subplot_titles=[plain(title, 60) for title, *_ in panels],
-        vertical_spacing=min(0.5, 90 / (_PANEL_PX * len(panels))) if len(panels) > 1 else 0,
+        vertical_spacing=min(0.5, 110 / (_PANEL_PX * len(panels))) if len(panels) > 1 else 0,
     )
     for row, (_, spots, under, even) in enumerate(panels, start=1):
         figure.add_trace(_points(spots), row=row, col=1)
-        figure.update_xaxes(title_text=under, row=row, col=1)
+        figure.update_xaxes(title={"text": under, "standoff": 4, "font": {"size": 13}}, row=row, col=1)
         if even is not None:
             line = {"color": "#76818c", "width": 1}
             figure.add_hline(y=even, line=line, row=row, col=1)  # pyright: ignore[reportArgumentType] (numbers are meant)
     figure.update_annotations(font_size=14)
-    return dressed(figure, _PANEL_PX * len(panels) + 40, margin={"t": 34, "b": 50})
+    return dressed(figure, _PANEL_PX * len(panels) + 40, margin={"t": 40, "b": 50})
 
 
 def _points(spots: Sequence[Spot]) -> go.Scatter:
@@ -63,7 +63,8 @@ def _points(spots: Sequence[Spot]) -> go.Scatter:
         y=[s.y for s in spots],
         mode="markers+text" if any(s.label for s in spots) else "markers",
         text=[plain(s.label, 18) for s in spots],
-        textposition="top center",
+        texttemplate="\N{EN SPACE}%{text}\N{EN SPACE}",
+        textposition=towards_the_middle([s.x for s in spots]),
         marker={"size": 10, "color": ACCENT},
         error_y={
             "type": "data",

@@ -1,5 +1,6 @@
 """What all figures share. The page's style recolours lines and letters, so that one figure serves light and dark."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import plotly.graph_objects as go
@@ -36,6 +37,13 @@ def dressed(figure: go.Figure, height_px: int, **layout: Any) -> go.Figure:
     figure.update_xaxes(automargin=True, fixedrange=True, zeroline=False, gridcolor="#dfe1de")
     figure.update_yaxes(automargin=True, fixedrange=True, zeroline=False, gridcolor="#dfe1de")
     return figure
+
+
+def towards_the_middle(values: Sequence[float | None]) -> list[str]:
+    """On which side of each point its words stand, so that none go beyond the edge of the figure."""
+    known = [v for v in values if v is not None] or [0.0]
+    middle = (min(known) + max(known)) / 2
+    return ["middle left" if v is not None and v > middle else "middle right" for v in values]
 
 
 def whiskers(names: list[str], rows: list[dict[str, Any]], digits: int) -> go.Scatter:

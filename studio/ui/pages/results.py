@@ -30,14 +30,14 @@ _NONE = (
     "makes one."
 )
 FIGURES = (
-    ("Means with 95% intervals, by rater and script", intervals),
-    ("CMOS of each pair with 95% intervals", compared),
-    ("Share of X found with 95% intervals", identified),
+    ("Means, 95% by rater and script", intervals),
+    ("CMOS of each pair, 95%", compared),
+    ("Share of X found, 95%", identified),
     ("Preference of each pair", preferences),
-    ("Elo with 95% intervals", ladder),
-    ("One-sided confidence that the row is better", better),
-    ("Elo and scores by latency, with 95% intervals", voices),
-    ("Answers by latency, with 95% intervals", answers),
+    ("Elo, 95% intervals", ladder),
+    ("Row better: one-sided confidence", better),
+    ("Elo and scores by latency, 95%", voices),
+    ("Answers by latency, 95%", answers),
     ("How often each score was given", histograms),
     ("How far raters came", funnel),
 )

@@ -146,9 +146,11 @@ def test_an_undefeated_system_is_named_in_tables_drawings_and_notes(found: dict[
     assert ladder.rows[0][:2] == ["heron", "–"] and ladder.rows[0][2].startswith("undefeated, above ")
     text = Page(html(results)).text
     assert text.count("undefeated, above ") >= 3  # the drawing on a desk and on a telephone, the table
-    assert text.count("eron: undefeated by the systems outside its group") == 2  # beside the drawing, under the table
+    assert text.count("heron: undefeated by the systems outside its group") == 2  # beside the drawing, under the table
     assert "undefeated, above" in markdown(results) and "undefeated, above" in latex(results)
-    assert figure_of(results).data[0].marker.symbol[0] == "triangle-right"
+    drawn = figure_of(results).data[0]
+    assert drawn.marker.symbol[0] == "triangle-right"
+    assert "%{text}" in drawn.texttemplate[0] and drawn.text[0].startswith("undefeated, above ")
 
 
 def test_unequal_scripts_are_said(found: dict[str, Any]) -> None:

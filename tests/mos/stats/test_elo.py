@@ -69,10 +69,10 @@ def test_shares_of_ties_are_said_and_what_they_do():
 def test_few_raters_and_scripts_are_said():
     by_two = replace(FOUR, rater=np.arange(len(FOUR)) % 2, raters=["r", "q"])
     assert elo_report(by_two)["notes"] == [
-        "only 2 raters: under 5 an interval rests on its assumptions more than on answers"
+        "Only 2 raters: under 5 an interval rests on its assumptions more than on answers"
     ]
     on_one = replace(by_two, item=FOUR.a * 0, items=["i"])
-    assert "only 2 raters and 1 script: " in elo_report(on_one)["notes"][0]
+    assert "Only 2 raters and 1 script: " in elo_report(on_one)["notes"][0]
     many = replace(FOUR, rater=np.arange(len(FOUR)) % 5, raters=[f"r{k}" for k in range(5)])
     assert elo_report(many)["notes"] == []
 
