@@ -249,7 +249,9 @@ def mos_looks(
 @bench.command("mos-plan")
 def mos_plan(
     runs: Annotated[int, typer.Option(min=1, help="Tests tried with the planned number.")] = 400,
-    small_pilots: Annotated[int, typer.Option(min=1, help="Pilots as small as labs have them.")] = 40,
+    small_pilots: Annotated[
+        int, typer.Option(min=0, help="Pilots as small as labs have them; 0 leaves them out.")
+    ] = 40,
     seed: Annotated[int, typer.Option(help="Of the crowd.")] = 0,
     as_json: Json = False,
     save: Save = False,
