@@ -53,7 +53,7 @@ def score_tables(answers: Sequence[Judged], question: str, low: int, high: int) 
         "p808": {name: asdict(row) for name, row in means.p808(ratings).items()},
         "stimuli": [
             {"item": item, "system": system, **asdict(i)}
-            for (item, system), i in sorted(means.by_stimulus(ratings).items())
+            for (system, item), i in sorted(means.by_stimulus(ratings).items(), key=lambda found: found[0][::-1])
         ],
         "differences": [asdict(d) for d in compare.all_pairs(ratings)],
         "agreement": {

@@ -101,6 +101,14 @@ def test_means_are_those_of_the_statistics(world: World, found: dict[str, Any]) 
         assert ratings == str(by["coherence"][system].n)
 
 
+def test_every_stimulus_stands_under_its_script_and_its_system(world: World, found: dict[str, Any]) -> None:
+    table = next(t for t in detail_tables(found["mos"]) if t.caption == "naturalness: every stimulus")
+    by = means.by_stimulus(ratings_of(answers(world, "mos"), "naturalness", Scale(1, 5)))
+    assert [(row[0], row[1]) for row in table.rows] == sorted((item, system) for system, item in by)
+    for item, system, mean, *_ in table.rows:
+        assert mean == f"{by[system, item].mean:.2f}"
+
+
 def test_a_page_of_systems_prints_one_standard_error_and_the_interval(world: World, found: dict[str, Any]) -> None:
     [table] = paper_tables(found["page"])
     ratings = ratings_of(answers(world, "page"), "quality", Scale(1, 100))
