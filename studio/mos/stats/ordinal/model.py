@@ -145,7 +145,8 @@ class _Said:
 
     def differences(self) -> list[Difference]:
         names, found = self._ratings.systems, list[Difference]()
-        for (at, a), (beside, b) in combinations(enumerate(self._used.tolist()), 2):
+        places = [(at, int(code)) for at, code in enumerate(self._used)]
+        for (at, a), (beside, b) in combinations(places, 2):
             slope = np.zeros(len(self._fitted.covariance))
             slope[self._cuts + at], slope[self._cuts + beside] = 1, -1
             gap = self._fitted.locations[at] - self._fitted.locations[beside]
