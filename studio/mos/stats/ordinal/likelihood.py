@@ -100,14 +100,13 @@ class Likelihood:
         along = self._eta(moved)
         by_upper = row.by_upper + weight * row.curvature_by_upper - along * row.slope_by_upper
         by_lower = row.by_lower + weight * row.curvature_by_lower - along * row.slope_by_lower
-        thresholds = np.bincount(self._level, by_upper, self._levels)[:-1]
-        thresholds = thresholds + np.bincount(self._level, by_lower, self._levels)[1:]
+        below, above = (_sums(self._level, by, self._levels) for by in (by_upper, by_lower))
         each = precision * (self._u**2 + curve.variance() - 2 * moved * self._u) - 1
         log_sd, at = np.empty(len(self._order)), 0
         for grouping in self._order:
             log_sd[grouping] = each[at : at + self._sizes[grouping]].sum()
             at += self._sizes[grouping]
-        return Gradient(thresholds, -(by_upper + by_lower), log_sd)
+        return Gradient(below[:-1] + above[1:], -(by_upper + by_lower), log_sd)
 
     def _eta(self, u: F8) -> F8:
         """Z u."""

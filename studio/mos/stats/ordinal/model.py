@@ -80,7 +80,7 @@ def ordinal_model(ratings: Ratings, terms: Sequence[Term] = TERMS, prior: bool =
     _check(ratings, levels, groupings)
     fitted = estimate(answer.astype(np.int64), system, list(groupings.values()), prior)
     said = _Said(ratings, used, levels, fitted, level)
-    sd = dict(zip(groupings, fitted.sd.tolist(), strict=True))
+    sd = {str(term): float(value) for term, value in zip(groupings, fitted.sd, strict=True)}
     return Ordinal(
         said.means(),
         said.locations(),
@@ -145,7 +145,8 @@ class _Said:
 
     def differences(self) -> list[Difference]:
         names, found = self._ratings.systems, list[Difference]()
-        for (at, a), (beside, b) in combinations(enumerate(self._used), 2):
+        places = [(at, int(code)) for at, code in enumerate(self._used)]
+        for (at, a), (beside, b) in combinations(places, 2):
             slope = np.zeros(len(self._fitted.covariance))
             slope[self._cuts + at], slope[self._cuts + beside] = 1, -1
             gap = self._fitted.locations[at] - self._fitted.locations[beside]
