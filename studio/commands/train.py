@@ -135,14 +135,23 @@ def fit(
     device: Device = "auto",
     threads: Annotated[int | None, typer.Option(help="Of arithmetic on a CPU.")] = None,
     start: Annotated[Path | None, typer.Option(help="Weights to begin from, such as a shipped voice's.")] = None,
+    workers: Annotated[int, typer.Option(min=0, max=64, help="Processes that make batches ahead, for a GPU.")] = 0,
 ) -> None:
     """Fit the net of a voice, of the family that its recipe names."""
     from studio.engine.voices import pick_device
+    from studio.train.ahead import Ahead
     from studio.train.families import fitting_of
     from studio.train.fitting import run
     from studio.train.recipe import read_recipe
 
-    typer.echo(run(fitting_of(read_recipe(recipe)), features, state, pick_device(device), threads, start))
+    fitting = fitting_of(read_recipe(recipe))
+    ahead = Ahead(fitting, features, workers) if workers else None
+    passes = None if ahead is None else ahead.batches
+    try:
+        typer.echo(run(fitting, features, state, pick_device(device), threads, start, passes))
+    finally:
+        if ahead is not None:
+            ahead.close()
 
 
 @train.command()

@@ -5,7 +5,7 @@ import json
 import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from studio.train.recipe import FitRecipe, Recipe
 from studio.train.spoken import SpokenText
 
 _SAVE_EVERY_S = 180.0
-_CHECK_EVERY_S = 420.0
+_CHECK_EVERY_S = {"cpu": 420.0, "cuda": 60.0}
 
 
 class Fitter(nn.Module, ABC):
@@ -78,6 +78,9 @@ class Fitting(ABC):
     @abstractmethod
     def validate(self, text: SpokenText, device: torch.device) -> dict[str, dict[str, float]]:
         """Losses on unseen sentences, by setting."""
+
+
+Passes = Callable[[int], Iterator[Any]]  # the batches of a pass by its number
 
 
 @dataclass
@@ -141,12 +144,13 @@ def run(
     device: torch.device,
     threads: int | None = None,
     start: Path | None = None,
+    passes: Passes | None = None,
 ) -> Path:
     """Train until the recipe's steps are done, from wherever ``state`` says; answers the weights' path.
 
     ``start`` are weights to begin from instead of chance, such as a shipped voice's; layers that they lack are added
-    on top, and begin as the identity. Metrics go to
-    ``state/metrics.jsonl`` (one line a few steps, one a validation).
+    on top, and begin as the identity. ``passes`` makes the batches of a pass elsewhere; else they are made here.
+    Metrics go to ``state/metrics.jsonl`` (one line a few steps, one a validation).
     """
     recipe, settings = fitting.recipe, fitting.settings
     if threads:
@@ -167,7 +171,8 @@ def run(
     with Progress(*columns) as progress:
         bar = progress.add_task(f"fitting {text.hours:.1f} h", total=steps, completed=at.step)
         while at.step < steps:
-            for i, batch in enumerate(fitting.batches(text, at.number)):
+            made = fitting.batches(text, at.number) if passes is None else passes(at.number)
+            for i, batch in enumerate(made):
                 if i < at.batch:
                     continue
                 share = rate_at(at.step / steps, settings)
@@ -178,7 +183,7 @@ def run(
                 if at.step % 10 == 0:
                     log.write(json.dumps({"step": at.step, "rate": share, "hours": text.hours, **losses}) + "\n")
                 now = time.monotonic()
-                if now - checked > _CHECK_EVERY_S or at.step == steps:
+                if now - checked > _CHECK_EVERY_S[device.type] or at.step == steps:
                     checked = now
                     found = fitting.validate(text, device)
                     log.write(json.dumps({"step": at.step, "validation": found}) + "\n")
