@@ -136,6 +136,7 @@ def fit(
     threads: Annotated[int | None, typer.Option(help="Of arithmetic on a CPU.")] = None,
     start: Annotated[Path | None, typer.Option(help="Weights to begin from, such as a shipped voice's.")] = None,
     workers: Annotated[int, typer.Option(min=0, max=64, help="Processes that make batches ahead, for a GPU.")] = 0,
+    minutes: Annotated[float | None, typer.Option(min=0.1, help="End after so long, the rate fallen.")] = None,
 ) -> None:
     """Fit the net of a voice, of the family that its recipe names."""
     from studio.engine.voices import pick_device
@@ -148,7 +149,8 @@ def fit(
     ahead = Ahead(fitting, features, workers) if workers else None
     passes = None if ahead is None else ahead.batches
     try:
-        typer.echo(run(fitting, features, state, pick_device(device), threads, start, passes))
+        budget_s = None if minutes is None else 60.0 * minutes
+        typer.echo(run(fitting, features, state, pick_device(device), threads, start, passes, budget_s))
     finally:
         if ahead is not None:
             ahead.close()

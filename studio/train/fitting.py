@@ -90,6 +90,11 @@ class Progressed:
     step: int = 0
     number: int = 0
     batch: int = 0
+    trained_s: float = 0.0
+
+    def done(self, steps: int, budget_s: float | None) -> float:
+        """The share of the training that is behind us."""
+        return max(self.step / steps, self.trained_s / budget_s if budget_s else 0.0)
 
 
 def rate_at(done: float, recipe: FitRecipe) -> float:
@@ -145,12 +150,13 @@ def run(
     threads: int | None = None,
     start: Path | None = None,
     passes: Passes | None = None,
+    budget_s: float | None = None,
 ) -> Path:
-    """Train until the recipe's steps are done, from wherever ``state`` says; answers the weights' path.
+    """Train until the recipe's steps are done or the seconds are spent, whichever comes first; answers the weights' path.
 
-    ``start`` are weights to begin from instead of chance, such as a shipped voice's; layers that they lack are added
-    on top, and begin as the identity. ``passes`` makes the batches of a pass elsewhere; else they are made here.
-    Metrics go to ``state/metrics.jsonl`` (one line a few steps, one a validation).
+    It goes on from wherever ``state`` says. ``start`` are weights to begin from instead of chance, such as a shipped
+    voice's; layers that they lack are added on top, and begin as the identity. ``passes`` makes the batches of a pass
+    elsewhere; else they are made here. Metrics go to ``state/metrics.jsonl`` (one line a few steps, one a validation).
     """
     recipe, settings = fitting.recipe, fitting.settings
     if threads:
@@ -165,17 +171,18 @@ def run(
     fitting.prepare(text, state)
     steps = settings.steps
     copied = HalfCopy(fitter)
-    saved = checked = time.monotonic()
+    saved = checked = last = time.monotonic()
+    done = at.done(steps, budget_s)
     log = (state / "metrics.jsonl").open("a", encoding="utf-8", buffering=1)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns) as progress:
         bar = progress.add_task(f"fitting {text.hours:.1f} h", total=steps, completed=at.step)
-        while at.step < steps:
+        while done < 1.0:
             made = fitting.batches(text, at.number) if passes is None else passes(at.number)
             for i, batch in enumerate(made):
                 if i < at.batch:
                     continue
-                share = rate_at(at.step / steps, settings)
+                share = rate_at(done, settings)
                 own_share = settings.own_share * (at.step % 2)
                 losses = train_step(copied, optims, batch.to(device), fitting, share, own_share)
                 at.step, at.batch = at.step + 1, i + 1
@@ -183,14 +190,16 @@ def run(
                 if at.step % 10 == 0:
                     log.write(json.dumps({"step": at.step, "rate": share, "hours": text.hours, **losses}) + "\n")
                 now = time.monotonic()
-                if now - checked > _CHECK_EVERY_S[device.type] or at.step == steps:
+                at.trained_s, last = at.trained_s + now - last, now
+                done = at.done(steps, budget_s)
+                if now - checked > _CHECK_EVERY_S[device.type] or done >= 1.0:
                     checked = now
                     found = fitting.validate(text, device)
                     log.write(json.dumps({"step": at.step, "validation": found}) + "\n")
-                if now - saved > _SAVE_EVERY_S or at.step == steps:
+                if now - saved > _SAVE_EVERY_S or done >= 1.0:
                     saved = now
                     _save(state, settings.family, fitter, optims, at)
-                if at.step >= steps:
+                if done >= 1.0:
                     break
             else:
                 at.number, at.batch = at.number + 1, 0
