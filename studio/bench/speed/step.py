@@ -141,11 +141,12 @@ def _at_context(voice: Voice, context: int, seed: int) -> Row:
     row.commit(_WORDS)
     want = row.want()
     assert want is not None, "there are words enough"
-    frames = getattr(want.inputs, "frames", None)
-    if not is_dataclass(want.inputs) or frames is None or not hasattr(want.inputs, "tokens"):
+    first: Any = want.inputs
+    frames = getattr(first, "frames", None)
+    if not is_dataclass(first) or frames is None or not hasattr(first, "tokens"):
         raise BadOption(f"the step of {voice.card.family} cannot be timed at a context", "take a voice of speakstream")
-    missing = max(0, context - (want.inputs.tokens - len(frames)))
-    inputs = replace(want.inputs, frames=np.resize(_frame(voice), (missing, *_frame(voice).shape)))  # pyright: ignore
+    missing = max(0, context - (first.tokens - len(frames)))
+    inputs = replace(first, frames=np.resize(_frame(voice), (missing, *_frame(voice).shape)))  # pyright: ignore
     (found,) = voice.family.modules[want.module].run(voice.family.slots, [row.slots], [inputs])
     row.took(found)
     return row
