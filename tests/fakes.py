@@ -9,7 +9,7 @@ import queue
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -139,6 +139,7 @@ class FakeUtterance:
         self._cuts = self._saying = 0  # revisions; words that are said or being said
         self._marks = [(0, 0, 0)]  # between segments: sample, words spoken, segments
         self._zero = time.perf_counter()
+        self._news: Callable[[], None] = lambda: None
         ready = ev.Ready(
             utterance=number,
             voice=self.card.name,
@@ -257,6 +258,13 @@ class FakeUtterance:
     def note(self, event: ev.Event) -> None:
         self._emit(event)
 
+    def listen(self, news: Callable[[], None]) -> None:
+        self._news = news
+        news()
+
+    def taken(self) -> list[ev.Event]:
+        return [self._events.get() for _ in range(self._events.qsize())]
+
     def events(self) -> Iterator[ev.Event]:
         while True:
             event = self._events.get()
@@ -275,6 +283,7 @@ class FakeUtterance:
             if not self._over:
                 self._over = ev.is_last(event)
                 self._events.put(replace(event, t_ms=(time.perf_counter() - self._zero) * 1000.0))
+                self._news()
 
     def _take(self, text: str) -> None:
         """Commit every word of the text that white space has closed."""

@@ -1,7 +1,7 @@
 """``studio bench``: how fast it speaks, and how much the server bears."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -32,9 +32,8 @@ def latency(
     """First audio and real-time factor, warm and cold, by the ladder t0a .. t5, and t4 through the app's socket."""
     from studio.bench.latency import LatencySetting, bench_latency
 
-    where = {"voices": voices, "voice": voice, "device": device}
-    parts = {"cold": cold, "served": served}
-    setting = LatencySetting(**where, **parts, quiet=as_json, texts=texts, count=count, m=m)
+    where: dict[str, Any] = {"voices": voices, "voice": voice, "device": device}
+    setting = LatencySetting(**where, texts=texts, count=count, m=m, cold=cold, served=served, quiet=as_json)
     show("latency", bench_latency(setting), as_json, save)
 
 
@@ -61,7 +60,7 @@ def step(
     from studio.bench.speed.subject import Subject
 
     subject = Subject(voices=voices, voice=voice, size=size, vocoder=vocoder, device=device, threads=threads)
-    many = {"rows": tuple(rows or StepSetting.rows), "contexts": tuple(context or StepSetting.contexts)}
+    many: dict[str, Any] = {"rows": tuple(rows or StepSetting.rows), "contexts": tuple(context or StepSetting.contexts)}
     found = subject.about() | bench_step(StepSetting(subject=subject, **many, steps=steps, stock=stock, quiet=as_json))
     if not as_json:
         show_steps(found)
@@ -100,7 +99,7 @@ def load_(
 
     subject = Subject(voices=voices, voice=voice, size=size, vocoder=vocoder, device=device, threads=threads)
     lines = read_texts(texts)
-    common = {"subject": subject, "lines": lines, "seed": seed, "quiet": as_json}
+    common: dict[str, Any] = {"subject": subject, "lines": lines, "seed": seed, "quiet": as_json}
     found = subject.about() | typists.bench_typists(
         typists.TypistsSetting(**common, wpm=wpm, seconds=seconds, most=most)
     )
@@ -108,7 +107,7 @@ def load_(
         typists.show(found)
     if queries or rate or kind or arrivals:
         chosen = {"rates": rate, "kinds": kind, "arrivals": arrivals}
-        given = {name: tuple(values) for name, values in chosen.items() if values}
+        given: dict[str, Any] = {name: tuple(values) for name, values in chosen.items() if values}
         setting = load.LoadSetting(**common, **given, seconds=query_seconds, places=places)
         found["queries"] = load.bench_queries(setting)
         if not as_json:

@@ -6,7 +6,7 @@ card's rate), so waits are never samples. ``to_dict`` and ``from_dict`` are the 
 """
 
 import math
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -31,7 +31,7 @@ class Event:
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form: ``{"type": ..., "t_ms": ..., ...}``; binary fields are left out."""
-        out = {"type": self.type, **asdict(self)}
+        out = {"type": self.type, **vars(self)}
         out["t_ms"] = round(self.t_ms, 3)
         return out
 

@@ -3,7 +3,7 @@
 ``serve`` and ``ui`` know the engine only through these.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -89,6 +89,14 @@ class Utterance(Protocol):
 
     def note(self, event: Event) -> None:
         """Add an event of the caller's (``edited``, a ``network`` wait) to the stream; its t_ms is set here."""
+        ...
+
+    def listen(self, news: Callable[[], None]) -> None:
+        """Have ``news`` called, by any thread and soon done, whenever something was said that ``taken`` will answer."""
+        ...
+
+    def taken(self) -> list[Event]:
+        """Every event since the last call, in order, without waiting; for who does not wait in ``events``."""
         ...
 
     def events(self) -> Iterator[Event]:

@@ -25,6 +25,7 @@ from studio.core.tracefile import layers_of, read_trace
 
 HEARD_WAITS: tuple[ev.WaitReason, ...] = ("text", "compute", "network")
 MAX_SILENCE_S = 3600.0
+_as_json = json.JSONEncoder(ensure_ascii=False).encode  # one encoder: dumps would make one for each event
 
 
 @dataclass(frozen=True)
@@ -227,32 +228,55 @@ class TraceWriter:
         self._levels = (folder / "frames.u8").open("w+b", buffering=0)
         self._p_eos = (folder / "p_eos.f32").open("w+b", buffering=0)
         self._events = (folder / "events.jsonl").open("w", encoding="utf-8", buffering=1)
+        self._gathered: dict[BinaryIO, tuple[int, bytearray]] = {}  # bytes of a batch, and where they begin
         self._write_meta()
 
-    def write(self, event: ev.Event) -> None:
-        """Add one event; what was closed takes no more, silently, as a late ``played`` may come after the end."""
-        line = json.dumps(event.to_dict(), ensure_ascii=False)
+    def write(self, *events: ev.Event) -> None:
+        """Add events; what was closed takes no more, silently, as a late ``played`` may come after the end."""
+        lines = [_as_json(event.to_dict()) for event in events]
         with self._lock:
             if self._closed:
                 return
-            if isinstance(event, ev.Ready):
-                self._meta = meta_of(event) | self._meta
-                self._write_meta()
-            elif isinstance(event, ev.Audio):
-                _put(self._audio, WAV_HEADER_BYTES + 2 * event.sample, event.pcm.astype("<i2").tobytes())
-                self._write_wav_header()
-            elif isinstance(event, ev.Frames):
-                self._set_channels(event.levels.shape[1])
-                _put(self._levels, event.first_frame * event.levels.shape[1], event.levels.astype(np.uint8).tobytes())
-                _put(self._p_eos, 4 * event.first_frame, np.asarray(event.p_eos, "<f4").tobytes())
-            elif isinstance(event, ev.Revised):
-                self._audio.truncate(WAV_HEADER_BYTES + 2 * event.from_sample)
-                self._write_wav_header()
-                frames = event.from_sample // self._meta["frame_samples"]
-                self._levels.truncate(frames * self._meta.get("channels", 0))
-                self._p_eos.truncate(4 * frames)
-            self._events.write(line + "\n")
-            self.bytes_written += len(line) + _layer_bytes(event)
+            for event, line in zip(events, lines, strict=True):
+                self._put_layers(event)
+                self.bytes_written += len(line) + _layer_bytes(event)
+            self._put_gathered()
+            self._events.write("".join(f"{line}\n" for line in lines))
+            self._write_wav_header()
+
+    def _put_layers(self, event: ev.Event) -> None:
+        if isinstance(event, ev.Ready):
+            self._meta = meta_of(event) | self._meta
+            self._write_meta()
+        elif isinstance(event, ev.Audio):
+            self._gather(
+                self._audio, WAV_HEADER_BYTES + 2 * event.sample, event.pcm.astype("<i2", copy=False).tobytes()
+            )
+        elif isinstance(event, ev.Frames):
+            self._set_channels(event.levels.shape[1])
+            levels = event.levels.astype(np.uint8, copy=False)
+            self._gather(self._levels, event.first_frame * levels.shape[1], levels.tobytes())
+            self._gather(self._p_eos, 4 * event.first_frame, np.asarray(event.p_eos, "<f4").tobytes())
+        elif isinstance(event, ev.Revised):
+            self._put_gathered()
+            self._audio.truncate(WAV_HEADER_BYTES + 2 * event.from_sample)
+            frames = event.from_sample // self._meta["frame_samples"]
+            self._levels.truncate(frames * self._meta.get("channels", 0))
+            self._p_eos.truncate(4 * frames)
+
+    def _gather(self, file: BinaryIO, at: int, data: bytes) -> None:
+        """Keep what goes into a file, in one piece where it follows what is kept already."""
+        first, kept = self._gathered.get(file, (at, bytearray()))
+        if first + len(kept) != at:
+            _put(file, first, kept)
+            first, kept = at, bytearray()
+        kept += data
+        self._gathered[file] = first, kept
+
+    def _put_gathered(self) -> None:
+        for file, (at, data) in self._gathered.items():
+            _put(file, at, data)
+        self._gathered.clear()
 
     def drop(self) -> None:
         """Close the files and remove them: nothing of this trace is kept."""
@@ -311,7 +335,7 @@ def _layer_bytes(event: ev.Event) -> int:
     return event.levels.size + 4 * len(event.p_eos) if isinstance(event, ev.Frames) else 0
 
 
-def _put(file: BinaryIO, at: int, data: bytes) -> None:
+def _put(file: BinaryIO, at: int, data: bytes | bytearray) -> None:
     """Write at a place and forget what stood after it (a revised take begins there)."""
     file.seek(at)
     file.write(data)

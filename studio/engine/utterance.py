@@ -105,6 +105,7 @@ class LocalUtterance:
         self._compute_ms = 0.0
         self._waits = Waits(voice.card.sample_rate_hz, voice.card.time_base.frame_ms)
         self._start_ms = clock.now_ms()
+        self._news: Callable[[], None] = lambda: None
         self._out: SimpleQueue[ev.Event] = SimpleQueue()
         self._emit(replace(ready, utterance=self.id))
         self._bound()
@@ -203,6 +204,15 @@ class LocalUtterance:
     def note(self, event: ev.Event) -> None:
         """Add an event of the caller's."""
         self._emit(event)
+
+    def listen(self, news: Callable[[], None]) -> None:
+        """Have ``news`` called whenever there is something to take."""
+        self._news = news
+        news()
+
+    def taken(self) -> list[ev.Event]:
+        """Every event since the last call, without waiting."""
+        return [self._out.get() for _ in range(self._out.qsize())]
 
     def events(self) -> Iterator[ev.Event]:
         """Every event in order, waiting for the next."""
@@ -431,3 +441,4 @@ class LocalUtterance:
             self._heard.event(event)
             self._over = ev.is_last(event)
             self._out.put(replace(event, t_ms=self._clock.now_ms() - self._start_ms))
+        self._news()

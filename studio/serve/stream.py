@@ -1,13 +1,12 @@
-"""One utterance of a socket: two threads between the blocking engine and the event loop.
+"""One utterance of a socket, between the engine and the event loop; no thread is its own.
 
-The *hand* gives the engine what the client sent, in order; the *ear* listens to the utterance's events,
-writes them to the trace and puts them into ``outbox``, at most ``ROOM`` ahead of what the socket has taken.
+The *hand* gives the engine what the client sent, in order, on a thread that all share; the *ear* is woken when the
+utterance said something, puts it into ``outbox``, and has it written to the trace in batches.
 """
 
 import asyncio
 import contextlib
 import logging
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -25,7 +24,7 @@ from studio.serve import protocol as wire
 from studio.serve.traces import TraceShelf
 from studio.settings import ServeSettings
 
-ROOM = 256  # events made but not yet sent
+TRACE_S = 0.5  # a trace is written so often
 INBOX = 64  # messages taken but not yet given to the engine
 REST = 9.0  # a message that took so long to obey is followed by a rest of so many times that, for the others' sake
 PIECE_CHARS = 4096  # a huge paste reaches the engine in pieces of this size
@@ -89,24 +88,21 @@ class Stream:
         if message.source == "keyboard":
             self._live = LiveText(utterance, self._clock, settings.idle_flush_ms, revises=revises)
         self._loop = asyncio.get_running_loop()
-        self._room = threading.BoundedSemaphore(ROOM)
-        self._turn = threading.Condition()
+        self._stirred, self._unsaved, self._ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []  # kept, or they might be collected while they wait
+        self._unwritten: list[ev.Event] = []
+        self._is_woken = self._is_deaf = False
         self._inbox: deque[wire.Message] = deque()
         self._played_sample = self._reported = 0
         self._closed = self._cancelled = False
         self._chars = 0
         self._active_ms = self._rest_until_ms = self._clock.now_ms()
         self._token, self._writer = self._begin_trace(message)
-        name = f"utterance-{utterance.id}"
-        self._threads = [
-            threading.Thread(target=self._hand, name=f"{name}-hand", daemon=True),
-            threading.Thread(target=self._ear, name=f"{name}-ear", daemon=True),
-        ]
 
     def start(self) -> None:
         """Begin to listen and to speak."""
-        for thread in self._threads:
-            thread.start()
+        self._tasks = [self._loop.create_task(self._write_trace()), self._loop.create_task(self._hand())]
+        self.utterance.listen(self._news)
 
     # --- called by the socket, on the event loop --------------------------------------------------
 
@@ -114,20 +110,19 @@ class Stream:
         """Take a message; waits while the engine is behind, so that the client's socket fills up instead of us."""
         while len(self._inbox) >= INBOX and not self._closed:
             await asyncio.sleep(0.005)
-        with self._turn:
-            self._active_ms = self._clock.now_ms()
-            if isinstance(message, wire.PlayedReport):
-                self._played_sample = max(self._played_sample, min(message.sample, self.sent_sample))
-            else:
-                self._inbox.append(message)
-            self._turn.notify_all()
+        self._active_ms = self._clock.now_ms()
+        if isinstance(message, wire.PlayedReport):
+            self._played_sample = max(self._played_sample, min(message.sample, self.sent_sample))
+            self._report()
+        else:
+            self._inbox.append(message)
+            self._stirred.set()
 
     def cancel(self, played_sample: int | None = None) -> None:
-        """Stop the voice, past everything that waits in the inbox; may block for one engine turn."""
-        with self._turn:
-            heard = self._played_sample
-            self._inbox.clear()
-            self._cancelled = True
+        """Stop the voice, past everything that waits in the inbox."""
+        heard = self._played_sample
+        self._inbox.clear()
+        self._cancelled = True
         self.utterance.cancel(heard if played_sample is None else min(played_sample, self.sent_sample))
 
     def sent(self, item: Outgoing, blocked_ms: float) -> None:
@@ -136,7 +131,6 @@ class Stream:
         Sound waits behind an event just as it does behind sound, so a wait is noted for either; but not for the
         notes of waits, or each would bring the next.
         """
-        self._room.release()
         is_note = isinstance(item, ev.Wait) and item.reason == "network"
         if blocked_ms >= NETWORK_WAIT_MS and not is_note:
             with contextlib.suppress(Closed):
@@ -154,41 +148,46 @@ class Stream:
 
     # --- the hand: from the client to the engine ---------------------------------------------------
 
-    def _hand(self) -> None:
-        while (work := self._next_work()) is not None:
-            began_s = time.thread_time()
+    async def _hand(self) -> None:
+        while (work := await self._next_work()) is not None:
             try:
-                work()
+                await asyncio.to_thread(self._timed, work)
             except Closed as error:
                 if not self._cancelled:  # what was on its way when the client cancelled is no mistake
-                    self._put(error)
+                    self.outbox.put_nowait(error)
             except StudioError as error:
-                self._put(error)
+                self.outbox.put_nowait(error)
             except Exception:
                 log.exception("an utterance could not do what its client asked")
-                self._put(Broken("this utterance broke off", "the server's log says why; open a new one"))
+                self.outbox.put_nowait(Broken("this utterance broke off", "the server's log says why; open a new one"))
                 self.utterance.cancel(self._reported)
+
+    def _timed(self, work: Callable[[], object]) -> None:
+        began_s = time.thread_time()
+        try:
+            work()
+        finally:
             self._rest_until_ms = self._clock.now_ms() + 1000.0 * REST * (time.thread_time() - began_s)
 
-    def _next_work(self) -> Callable[[], object] | None:
+    async def _next_work(self) -> Callable[[], object] | None:
         """What to do next, waiting for it; None when the utterance is over."""
-        with self._turn:
-            while not self._closed:
-                if self._played_sample > self._reported:
-                    return self._report
-                now_ms = self._clock.now_ms()
-                rests_ms = self._rest_until_ms - now_ms if self._inbox else 0.0
-                if self._inbox and rests_ms <= 0.0:
-                    message = self._inbox.popleft()
-                    return partial(_DO[type(message)], self, message)
-                deadline_ms = self._live.next_deadline_ms() if self._live and not self._inbox else None
-                if self._live and deadline_ms is not None and now_ms >= deadline_ms:
-                    return self._live.poll
-                quiet_ms = self._active_ms + self._settings.quiet_close_ms
-                if now_ms >= quiet_ms:
-                    return self._give_up
-                due_ms = quiet_ms if deadline_ms is None else min(quiet_ms, deadline_ms)
-                self._turn.wait((rests_ms or due_ms - now_ms) / 1000.0)
+        while not self._closed:
+            self._stirred.clear()
+            now_ms = self._clock.now_ms()
+            rests_ms = self._rest_until_ms - now_ms if self._inbox else 0.0
+            if self._inbox and rests_ms <= 0.0:
+                message = self._inbox.popleft()
+                return partial(_DO[type(message)], self, message)
+            deadline_ms = self._live.next_deadline_ms() if self._live and not self._inbox else None
+            if self._live and deadline_ms is not None and now_ms >= deadline_ms:
+                return self._live.poll
+            quiet_ms = self._active_ms + self._settings.quiet_close_ms
+            if now_ms >= quiet_ms:
+                return self._give_up
+            due_ms = quiet_ms if deadline_ms is None else min(quiet_ms, deadline_ms)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout((rests_ms or due_ms - now_ms) / 1000.0):
+                    await self._stirred.wait()
         return None
 
     def _report(self) -> None:
@@ -199,8 +198,8 @@ class Stream:
     def _give_up(self) -> None:
         self._active_ms = self._clock.now_ms()
         minutes = self._settings.quiet_close_ms / 60_000
-        self._put(Idle(f"nothing was sent or spoken for {minutes:g} minutes", "open a new utterance"))
         self.utterance.cancel(self._reported)
+        raise Idle(f"nothing was sent or spoken for {minutes:g} minutes", "open a new utterance")
 
     def _count(self, text: str) -> None:
         self._chars += len(text)
@@ -256,21 +255,27 @@ class Stream:
 
     # --- the ear: from the engine to the client ----------------------------------------------------
 
+    def _news(self) -> None:
+        """Something was said; called by any thread. The event loop is woken once for all that came meanwhile."""
+        if not self._is_woken:
+            self._is_woken = True
+            with contextlib.suppress(RuntimeError):  # the loop is gone with its server: nobody listens any more
+                self._loop.call_soon_threadsafe(self._ear)
+
     def _ear(self) -> None:
-        events = self.utterance.events()
-        try:
-            for event in events:
-                self._hear(event)
-        except Exception:
-            log.exception("an event of an utterance could not be taken")
-            self.utterance.cancel(self._reported)
-            for _ in events:
-                pass
-        finally:
-            with self._turn:
-                self._closed = True
-                self._turn.notify_all()
-            self._put(Over(self._finish_trace()))
+        self._is_woken = False
+        for event in self.utterance.taken():
+            try:
+                if not self._is_deaf:
+                    self._hear(event)
+            except Exception:
+                log.exception("an event of an utterance could not be taken")
+                self._is_deaf = True
+                self.utterance.cancel(self._reported)
+            if ev.is_last(event):
+                self._closed = self.is_over = True
+                self._stirred.set()
+                self._tasks.append(self._loop.create_task(self._end_trace()))
 
     def _hear(self, event: ev.Event) -> None:
         if self._live is not None:
@@ -279,14 +284,26 @@ class Stream:
             self._active_ms = self._clock.now_ms()
         self.is_over = ev.is_last(event)
         if not isinstance(event, ev.Frames | ev.Played):
-            self._put(event)
-        self._write(event)
+            self.outbox.put_nowait(event)
+        if self._writer is not None:
+            self._unwritten.append(event)
+            self._unsaved.set()
 
-    def _put(self, item: Outgoing) -> None:
-        """Hand something to the event loop, waiting while it is ``ROOM`` behind."""
-        self._room.acquire()
-        with contextlib.suppress(RuntimeError):  # the loop is gone with its server: nobody listens any more
-            self._loop.call_soon_threadsafe(self.outbox.put_nowait, item)
+    async def _write_trace(self) -> None:
+        """Write events to the trace in batches, on a thread that utterances share."""
+        while not self._closed:
+            await self._unsaved.wait()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(TRACE_S):
+                    await self._ended.wait()
+            self._unsaved.clear()
+            await asyncio.to_thread(self._write)
+
+    async def _end_trace(self) -> None:
+        self._ended.set()
+        self._unsaved.set()
+        await self._tasks[0]
+        self.outbox.put_nowait(Over(await asyncio.to_thread(self._finish_trace)))
 
     def _begin_trace(self, message: wire.Open) -> tuple[str, TraceWriter | None]:
         try:
@@ -295,12 +312,13 @@ class Stream:
             log.warning("no trace is written: %s", error.strerror)
             return "", None
 
-    def _write(self, event: ev.Event) -> None:
-        """Add to the trace; a full disk, or an utterance without end, costs the trace, not the speech."""
-        if self._writer is None:
+    def _write(self) -> None:
+        """Add what came to the trace; a full disk, or an utterance without end, costs the trace, not the speech."""
+        events, self._unwritten = self._unwritten, []
+        if self._writer is None or not events:
             return
         try:
-            self._writer.write(event)
+            self._writer.write(*events)
         except OSError as error:
             self._give_trace_up(error.strerror or str(error))
         else:
@@ -315,6 +333,7 @@ class Stream:
 
     def _finish_trace(self) -> str | None:
         """Close the trace, and answer its token."""
+        self._write()
         if self._writer is None:
             return None
         try:

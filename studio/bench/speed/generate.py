@@ -31,7 +31,8 @@ class Stock:
     def of(cls, voice: Voice) -> "Stock":
         """Those of a voice's net."""
         config = voice.card.config
-        return cls(*(int(config[name]) for name in ("layers", "width", "heads", "hidden")), voice.device)
+        layers, width, heads, hidden = (int(config[name]) for name in ("layers", "width", "heads", "hidden"))
+        return cls(layers, width, heads, hidden, voice.device)
 
 
 def stock_loop(stock: Stock, contexts: Sequence[int], steps: int) -> dict[str, Any]:
@@ -53,7 +54,7 @@ def stock_loop(stock: Stock, contexts: Sequence[int], steps: int) -> dict[str, A
         use_parallel_residual=False,
     )
     with torch.device(stock.device):
-        model = GPTNeoXForCausalLM(config).eval()
+        model: Any = GPTNeoXForCausalLM(config).eval()
     runs = []
     for context in contexts:
         ids = torch.randint(_VOCABULARY, (1, context), device=stock.device)

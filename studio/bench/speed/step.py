@@ -6,7 +6,7 @@ reaches in the same run are the floor.
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, is_dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from studio.bench.speed.subject import Subject
 from studio.core.errors import BadOption
 from studio.core.options import default_options
 from studio.engine.families.base import Row
+from studio.engine.families.speakstream.row import Prefill
 from studio.engine.nets.products import Product
 from studio.engine.slots import KeyValueSlots
 from studio.engine.voices import Voice
@@ -53,7 +54,7 @@ def bench_step(setting: StepSetting) -> dict[str, Any]:
     """A row for each context and batch size, the machine's bandwidth, and what a stock loop takes.
 
     Raises:
-        BadOption: the family's first module does not take frames, so that no context can be made.
+        BadOption: the voice is not of SpeakStream, whose prefill makes a context.
     """
     torch.set_num_threads(setting.subject.threads)
     with Progress(disable=setting.quiet, transient=True) as progress, torch.inference_mode():
@@ -141,11 +142,12 @@ def _at_context(voice: Voice, context: int, seed: int) -> Row:
     row.commit(_WORDS)
     want = row.want()
     assert want is not None, "there are words enough"
-    frames = getattr(want.inputs, "frames", None)
-    if not is_dataclass(want.inputs) or frames is None or not hasattr(want.inputs, "tokens"):
+    if not isinstance(first := want.inputs, Prefill):
         raise BadOption(f"the step of {voice.card.family} cannot be timed at a context", "take a voice of speakstream")
-    missing = max(0, context - (want.inputs.tokens - len(frames)))
-    inputs = replace(want.inputs, frames=np.resize(_frame(voice), (missing, *_frame(voice).shape)))  # pyright: ignore
+    own = first.stretches[-1]
+    missing = max(0, context - (first.tokens - len(own.frames)))
+    frames = np.resize(_frame(voice), (missing, *_frame(voice).shape))
+    inputs = replace(first, stretches=[*first.stretches[:-1], replace(own, frames=frames)])
     (found,) = voice.family.modules[want.module].run(voice.family.slots, [row.slots], [inputs])
     row.took(found)
     return row
