@@ -152,7 +152,7 @@ def run(
     passes: Passes | None = None,
     budget_s: float | None = None,
 ) -> Path:
-    """Train until the recipe's steps are done or the seconds are spent, whichever comes first; answers the weights' path.
+    """Train until the steps are done or the seconds are spent, whichever comes first; answers the weights' path.
 
     It goes on from wherever ``state`` says. ``start`` are weights to begin from instead of chance, such as a shipped
     voice's; layers that they lack are added on top, and begin as the identity. ``passes`` makes the batches of a pass
