@@ -83,7 +83,8 @@ def heat_maps(figures: Mapping[str, Any]) -> "go.Figure":
     for column, key in enumerate(MEASURES, 1):
         values = np.array([figures["ratios"][name][key] for name in names], float).T
         last = int(np.flatnonzero(~np.isnan(values).all(1)).max(initial=0)) + 1
-        left, right = whole.layout[f"xaxis{column}" if column > 1 else "xaxis"].domain
+        axis: Any = whole.layout[f"xaxis{column}" if column > 1 else "xaxis"]  # pyright: ignore[reportIndexIssue]
+        left, right = axis["domain"]
         bar = {"orientation": "h", "x": (left + right) / 2, "y": -0.14, "yanchor": "top", "thickness": 10}
         bar |= {"len": right - left, "lenmode": "fraction", "nticks": 5}
         whole.add_trace(
