@@ -145,7 +145,9 @@ def test_a_slow_network_is_a_wait(serving: Serving) -> None:
     assert last_sample(heard) == len(pcm(heard)) == of(heard, "ended")[0]["samples"] == all_samples
 
 
-@pytest.mark.parametrize("slow", [{"audio"}, {"word_start"}, {"word_start", "wait"}], ids=" and ".join)
+@pytest.mark.parametrize(
+    "slow", [{"audio"}, {"word_start"}, {"word_start", "wait"}], ids=lambda one: " and ".join(sorted(one))
+)
 def test_whatever_blocks_the_socket_is_a_wait(
     serving: Serving, monkeypatch: pytest.MonkeyPatch, slow: set[str]
 ) -> None:
