@@ -173,9 +173,7 @@ class Desk:
         path = self.setting.voices / self.card.name / "recipe.toml"
         if not path.is_file():
             return PROGRAMS, speaker, 0.0
-        recipe = read_recipe(path).corpus
-        taught_by = recipe.named().get(speaker, speaker)
-        return recipe.teacher, taught_by, recipe.gain_db.get(taught_by, 0.0)
+        return read_recipe(path).corpus.taught_by(speaker)
 
     @cached_property
     def recogniser(self) -> Recogniser:

@@ -1,4 +1,4 @@
-"""Stimuli from the studio's own voices: texts spoken by systems like ``slt?m=3,n=1``, clips and traces kept.
+"""Stimuli from the studio's own voices: texts spoken by systems like ``clara?m=3,n=1``, clips and traces kept.
 
 Here the engine and the listening tests meet, and nowhere else: what passes between them is a folder of files.
 """
@@ -40,7 +40,7 @@ def read_spec(text: str) -> SystemSpec:
     """A system from its description. Raises BadOption."""
     match = _SPEC.fullmatch(text)
     if match is None or not (match["voice"] or match["speaker"]):
-        raise BadOption(f"{text!r} is not a system", "write [voice:]speaker[?m=3,n=1], slt?m=3,n=1 for instance")
+        raise BadOption(f"{text!r} is not a system", "write [voice:]speaker[?m=3,n=1], clara?m=3,n=1 for instance")
     options: dict[str, Any] = {}
     for part in filter(None, (match["options"] or "").split(",")):
         key, mark, value = part.partition("=")
@@ -156,13 +156,19 @@ def _by_teacher(
     device: str,
     spoken: Callable[[], None],
 ) -> None:
-    from studio.train.teachers.choose import teacher_of
+    from studio.engine import dmel
+    from studio.train.corpus.shards import levelled
+    from studio.train.recipe import read_recipe
+    from studio.train.teachers.choose import open_teacher, teacher_of
 
-    spoken_texts = teacher_of(spec.speaker).speak(spec.speaker, list(texts.values()))
-    for (item, text), taught in zip(texts.items(), spoken_texts, strict=True):
+    corpora = (read_recipe(path).corpus for path in sorted(voices.glob("*/recipe.toml")))
+    learned = next((one.taught_by(spec.speaker) for one in corpora if spec.speaker in one.named()), None)
+    name, speaker, gain_db = learned or ("", spec.speaker, 0.0)
+    teacher = open_teacher(name) if name else teacher_of(speaker)
+    for (item, text), taught in zip(texts.items(), teacher.speak(speaker, list(texts.values())), strict=True):
         if taught is None:
             raise BadFile(f"the teacher cannot say {text[:60]!r}", "write numbers and abbreviations out")
-        write_wav(folder / f"{item}.wav", taught.pcm, taught.rate_hz)
+        write_wav(folder / f"{item}.wav", levelled(taught, gain_db), dmel.TIME_BASE.rate_hz)
         spoken()
 
 

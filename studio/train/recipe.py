@@ -32,6 +32,11 @@ class CorpusRecipe:
         """The teacher's speaker for each speaker of the voice's card, in order."""
         return {self.names.get(speaker, speaker): speaker for speaker in self.speakers}
 
+    def taught_by(self, speaker: str) -> tuple[str, str, float]:
+        """The teacher of a card's speaker, which of the teacher's speakers that is, and its gain in dB."""
+        own = self.named().get(speaker, speaker)
+        return self.teacher, own, self.gain_db.get(own, 0.0)
+
 
 @dataclass(frozen=True)
 class WindowDraw:
