@@ -47,7 +47,7 @@ def told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *a
         ("app", "--settings", "WHAT"),
         ("campaign", "new", "a", "--template", "speakstream-mos", "--from", "WHAT.csv"),
         ("campaign", "new", "a", "--template", "speakstream-mos", "--from", "sounds", "--config", "WHAT"),
-        ("campaign", "new", "a", "--template", "speakstream-mos", "--texts", "WHAT", "--systems", "slt"),
+        ("campaign", "new", "a", "--template", "speakstream-mos", "--texts", "WHAT", "--systems", "clara"),
         ("campaign", "elo", "WHAT"),
         ("campaign", "merge", "WHAT"),
     ],

@@ -38,7 +38,8 @@ def new(
     ] = None,
     texts: Annotated[Path | None, typer.Option(help="Texts to be spoken, one a line.")] = None,
     systems: Annotated[
-        list[str] | None, typer.Option(help="A system that speaks them, 'slt?m=3,n=1'; 'teacher:slt' is its teacher.")
+        list[str] | None,
+        typer.Option(help="A system that speaks them, 'clara?m=3,n=1'; 'teacher:clara' taught it."),
     ] = None,
     reference: Annotated[str, typer.Option(help="Which of the systems is the reference.")] = "",
     config: Annotated[Path | None, typer.Option(help="TOML with settings that replace the template's.")] = None,
@@ -102,7 +103,7 @@ def _spoken(name: str, texts: Path, systems: list[str], reference: str, data: Pa
     from studio.commands.stimuli import read_spec, read_texts, speak_all
 
     if not systems:
-        raise BadOption("no system was named", "give --systems, 'slt?m=3,n=1' for instance")
+        raise BadOption("no system was named", "give --systems, 'clara?m=3,n=1' for instance")
     if reference and reference not in systems:
         raise BadOption(f"the reference {reference!r} is not one of --systems", "name it there too")
     said = read_texts(texts)

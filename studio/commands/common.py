@@ -14,7 +14,7 @@ from studio.core.shipped import VOICES
 if TYPE_CHECKING:
     from studio.mos.service import Listening
 
-RECIPE = VOICES / "lark" / "recipe.toml"
+RECIPE = VOICES / "wren" / "recipe.toml"
 DEFAULT_DATA = Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser() / "streaming-tts-studio"
 
 Voices = Annotated[Path, typer.Option(help="Folder of voices.", envvar="STUDIO_VOICES")]

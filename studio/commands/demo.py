@@ -9,8 +9,8 @@ from studio.commands.stimuli import TEACHER, read_spec, read_texts, speak_all
 from studio.core.clips import to_int16
 from studio.core.errors import BadFile, NeedsPackage
 
-VOICE = "lark"
-SPEAKERS = ("slt", "rms")
+VOICE = "wren"
+SPEAKERS = ("clara", "miles")
 WINDOWS = (1, 3, 5)
 RATE_HZ = 24_000
 MOST_BYTES = 4_000_000

@@ -1,4 +1,4 @@
-"""Stimuli from the studio's own voices: texts spoken by systems like ``slt?m=3,n=1``, clips and traces kept.
+"""Stimuli from the studio's own voices: texts spoken by systems like ``clara?m=3,n=1``, clips and traces kept.
 
 Here the engine and the listening tests meet, and nowhere else: what passes between them is a folder of files.
 """
@@ -40,7 +40,7 @@ def read_spec(text: str) -> SystemSpec:
     """A system from its description. Raises BadOption."""
     match = _SPEC.fullmatch(text)
     if match is None or not (match["voice"] or match["speaker"]):
-        raise BadOption(f"{text!r} is not a system", "write [voice:]speaker[?m=3,n=1], slt?m=3,n=1 for instance")
+        raise BadOption(f"{text!r} is not a system", "write [voice:]speaker[?m=3,n=1], clara?m=3,n=1 for instance")
     options: dict[str, Any] = {}
     for part in filter(None, (match["options"] or "").split(",")):
         key, mark, value = part.partition("=")

@@ -30,7 +30,7 @@ def read_voice(system: System) -> SystemVoice:
     if not (voice or speaker) or voice == TEACHER:
         raise BadOption(
             f"nobody can type to {system.name!r}: it is not one of the studio's voices",
-            "make a live test from --texts and --systems such as 'slt?m=3,n=1'",
+            "make a live test from --texts and --systems such as 'clara?m=3,n=1'",
         )
     options = {name: value for name, value in told.items() if name not in _OWN}
     return SystemVoice(voice, speaker, int(told.get("seed") or 0), told.get("temperature"), options)

@@ -25,8 +25,8 @@ def test_what_is_shipped_is_whole_and_small() -> None:
     """Both speakers at three windows beside their teachers, every sentence by each, at one rate."""
     manifest = read_manifest(DEMO / MANIFEST)
     systems = {s.name: s.role for s in manifest.systems}
-    windows = [f"lark:{speaker}?m={m},n=1" for speaker in ("slt", "rms") for m in (1, 3, 5)]
-    assert systems == dict.fromkeys(windows, "test") | {"teacher:slt": "reference", "teacher:rms": "reference"}
+    windows = [f"wren:{speaker}?m={m},n=1" for speaker in ("clara", "miles") for m in (1, 3, 5)]
+    assert systems == dict.fromkeys(windows, "test") | {"teacher:clara": "reference", "teacher:miles": "reference"}
     assert len(manifest.files) == 8 * len(manifest.items) and manifest.warnings == []
     texts = (ASSETS / "texts" / "demo.txt").read_text(encoding="utf-8").splitlines()
     assert [f"{i.name}|{i.text}" for i in manifest.items] == texts
@@ -36,7 +36,7 @@ def test_what_is_shipped_is_whole_and_small() -> None:
 
 def test_what_is_shipped_was_spoken_by_the_shipped_weights() -> None:
     """After a training, `studio campaign demo --make assets/demo` has to be run again."""
-    card = json.loads((ASSETS / "voices" / "lark" / "card.json").read_text(encoding="utf-8"))
+    card = json.loads((ASSETS / "voices" / "wren" / "card.json").read_text(encoding="utf-8"))
     spoken = [s.voice for s in read_manifest(DEMO / MANIFEST).systems if s.role == "test"]
     assert all(voice is not None and voice["sha256"] == card["sha256"] for voice in spoken)
 
