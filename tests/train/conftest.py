@@ -7,7 +7,7 @@ import pytest
 
 from studio.train.recipe import Recipe, read_recipe
 
-RECIPE = Path(__file__).parents[2] / "assets" / "voices" / "lark" / "recipe.toml"
+RECIPE = Path(__file__).parents[2] / "assets" / "recipes" / "lark.toml"
 
 
 @pytest.fixture
