@@ -50,6 +50,7 @@ SHOWN: dict[str, tuple[str, Callable[[Mapping[str, Any]], None]]] = {
 _HEAD = """# Results
 
 Made by `studio bench summary` from the newest files of `bench/results/`; nothing on this page is typed by hand.
+A table says which voice it is of: `lark` is the voice that went when `wren` came.
 A word error rate is of the recogniser that its table names, so it is read beside that of the teacher, the synthetic
 speaker that the voice learned from, and beside the teacher's own frames through the same vocoder ("dMel").
 """
