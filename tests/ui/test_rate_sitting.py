@@ -178,7 +178,9 @@ def test_nothing_that_the_browser_gets_names_a_system(rate: Callable[..., RatePa
     rating.begin()
     shown = [rating.page.content().encode(), rating.page.evaluate("JSON.stringify(window.gradio_config)").encode()]
     for answer in rating.responses:
-        shown += [answer.url.encode(), json.dumps(answer.all_headers()).encode(), answer.body()]
+        headers = answer.all_headers()
+        streamed = headers.get("content-type", "").startswith("text/event-stream")  # it has no end to wait for
+        shown += [answer.url.encode(), json.dumps(headers).encode(), b"" if streamed else answer.body()]
     assert sum(b"/mos/clip/" in part for part in shown) >= len(SYSTEMS)
     for part in shown:
         assert not [name for name in SYSTEMS if name.encode() in part]
