@@ -7,10 +7,10 @@ import pytest
 
 
 def needs(present: object, what: str) -> None:
-    """Skip the running test unless ``present``; fail instead where STUDIO_NO_SKIPS=1 says that everything is there."""
+    """Skip the running test unless ``present``; fail instead where STUDIO_NO_SKIPS=1 or CI=true: all must be there."""
     if present:
         return
-    if os.environ.get("STUDIO_NO_SKIPS") == "1":
+    if os.environ.get("STUDIO_NO_SKIPS") == "1" or os.environ.get("CI") == "true":
         pytest.fail(f"this machine must have {what}", pytrace=False)
     pytest.skip(f"needs {what}")
 

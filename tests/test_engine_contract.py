@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fakes import FakeEngine, Script
+from fakes import FakeEngine
 from tinyvoice import write_tiny_voice
+from tones import Script
 
 from studio.core import events as ev
 from studio.core.errors import BadOption, BadVoice, Busy, Closed, Full

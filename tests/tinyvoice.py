@@ -1,10 +1,13 @@
 """A tiny voice with random weights in a folder of its own: every mechanism of a voice, none of its learning."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import save_file
 from tinybpe import BPE_SIZE, write_tiny_bpe
+from torch import nn
 
 from studio.core.cards import Card, sha256_of, write_card
 from studio.engine import dmel
@@ -29,43 +32,36 @@ VOCODERS: dict[str, dict[str, int]] = {
 }
 
 
+def _draw(net: Any, stacks: Sequence[nn.Module], end: nn.Linear, end_bias: float) -> None:
+    """Weights with which a net says one thing here and another there, and ends about as often as ``end_bias`` says."""
+    with torch.no_grad():
+        for stack in stacks:
+            for parameter in stack.parameters():
+                if parameter.ndim == 2:
+                    parameter.normal_(std=0.15)
+        net.levels_out.weight.normal_(std=0.3)
+        end.weight.normal_(std=0.4)
+        end.bias.fill_(end_bias)
+
+
 def _speakstream(eos_bias: float) -> SpeakStream:
     net = SpeakStream(SpeakStreamConfig(2, 64, 2, 128, 2, longest_word_frames=12, context_frames=60, kept_frames=30))
-    with torch.no_grad():
-        for parameter in net.decoder.parameters():
-            if parameter.ndim == 2:
-                parameter.normal_(std=0.15)
-        net.levels_out.weight.normal_(std=0.3)
-        net.eos_out.weight.normal_(std=0.4)
-        net.eos_out.bias.fill_(eos_bias)
-        net.silence.fill_(3)
+    _draw(net, [net.decoder], net.eos_out, eos_bias)
+    net.silence.fill_(3)
     return net
 
 
 def _s5(eos_bias: float) -> S5:
     net = S5(S5Config(2, 2, 64, 2, 128, 2, longest_word_frames=12, context_frames=60, kept_frames=30))
-    with torch.no_grad():
-        for part in (net.encoder, net.decoder, net.cross):
-            for parameter in part.parameters():
-                if parameter.ndim == 2:
-                    parameter.normal_(std=0.15)
-        net.levels_out.weight.normal_(std=0.3)
-        net.stop_out.weight.normal_(std=0.4)
-        net.stop_out.bias.fill_(eos_bias)
-        net.silence.fill_(3)
+    _draw(net, [net.encoder, net.decoder, net.cross], net.stop_out, eos_bias)
+    net.silence.fill_(3)
     return net
 
 
 def _ist(eos_bias: float) -> Ist:
     sizes = {"context_frames": 60, "longest_word_frames": 12, "stretch_words": 6}
     net = Ist(IstConfig(2, 64, 2, 128, BPE_SIZE, 2, prompt_frames=12, prompt_tokens=8, **sizes))
-    with torch.no_grad():
-        for parameter in net.decoder.parameters():
-            if parameter.ndim == 2:
-                parameter.normal_(std=0.15)
-        net.levels_out.weight.normal_(std=0.3)
-        net.eos_out.weight.normal_(std=0.4)
-        net.eos_out.bias.fill_(eos_bias)
+    _draw(net, [net.decoder], net.eos_out, eos_bias)
     for speaker, (text, frames) in enumerate([([4, 5, 6], 9), ([7, 8], 7)]):
         net.set_prompt(speaker, text, torch.randint(0, dmel.LEVELS, (frames, dmel.CHANNELS)))
     return net

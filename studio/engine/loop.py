@@ -20,7 +20,7 @@ from studio.core.provenance import provenance, sources
 from studio.core.time import Clock, MonotonicClock
 from studio.engine.meter import Meter
 from studio.engine.pool import Pool
-from studio.engine.utterance import LocalUtterance, check_temperature
+from studio.engine.utterances.local import LocalUtterance, check_temperature
 from studio.engine.voices import Voice, load_voice, pick_device
 
 _log = logging.getLogger(__name__)

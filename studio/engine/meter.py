@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 
 from studio.core.load import EngineLoad, ModuleLoad
-from studio.engine.utterance import LocalUtterance
+from studio.engine.utterances.local import LocalUtterance
 
 
 @dataclass

@@ -13,7 +13,7 @@ from studio.core.time import Clock
 from studio.engine.families.base import Module, Want
 from studio.engine.meter import Meter
 from studio.engine.scheduling import Schedule
-from studio.engine.utterance import LocalUtterance
+from studio.engine.utterances.local import LocalUtterance
 
 if TYPE_CHECKING:
     from studio.engine.voices import Voice

@@ -1,7 +1,8 @@
 """The sentences of a features folder, as every family learns from them: by speaker, joined, a little noisy."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence, Sized
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -9,6 +10,10 @@ from studio.core.errors import BadFile
 from studio.engine import dmel
 from studio.train.features import Sentence, read_features, typical_silence
 from studio.train.recipe import FitRecipe
+
+BUCKET = 384  # sequences sorted by length together
+
+Made = TypeVar("Made", bound=Sized)  # a training sequence
 
 
 class SpokenText:
@@ -53,6 +58,18 @@ def grouped(text: SpokenText, recipe: FitRecipe, rng: np.random.Generator) -> li
                     group.append(sentences.pop())
             plans.append(group)
     return plans
+
+
+def cut(made: Sequence[Made], batch_tokens: int) -> Iterator[list[Made]]:
+    """Sequences, sorted by length, in batches that are no larger when each is as long as the longest."""
+    group: list[Made] = []
+    for sequence in made:
+        if group and (len(group) + 1) * max(len(sequence), len(group[-1])) > batch_tokens:
+            yield group
+            group = []
+        group.append(sequence)
+    if group:
+        yield group
 
 
 def join(sentences: Sequence[Sentence], silence: np.ndarray, rng: np.random.Generator) -> Sentence:

@@ -1,115 +1,12 @@
 """The live text field: what is sent, what is noted, and that no edit breaks it."""
 
-import re
-
 import pytest
+from core.typing_desk import Desk, Unheard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from studio.core.errors import BadMessage, BadText, Closed, TooLate
-from studio.core.events import Committed, Edited, Event, Revised
-from studio.core.livetext import MAX_FIELD_CHARS, LiveText
-from studio.core.words import WordChanges, WordStream
-from studio.text.normalise import plain
-
-
-class FakeClock:
-    """Moved by hand."""
-
-    def __init__(self) -> None:
-        self.ms = 1000.0
-
-    def now_ms(self) -> float:
-        return self.ms
-
-    def sleep_ms(self, duration_ms: float) -> None:
-        self.ms += duration_ms
-
-
-class Recorder:
-    """An utterance that commits words as a real one does, and writes everything down."""
-
-    def __init__(self) -> None:
-        self.sent = ""
-        self.calls: list[str] = []
-        self.edited: list[tuple[int, int, str]] = []
-        self.words: list[str] = []
-        self.stream = WordStream(plain())
-        self.unseen: list[Event] = []
-
-    def push_text(self, text: str) -> None:
-        self.sent += text
-        self._commit(self.stream.push(text))
-
-    def settled(self) -> int:
-        return len(self.sent)
-
-    def revise(self, char_start: int, text: str) -> None:
-        raise AssertionError("everything was heard")
-
-    def flush(self) -> None:
-        self.calls.append("flush")
-        self._commit(self.stream.flush())
-
-    def end(self) -> None:
-        self.calls.append("end")
-        self._commit(self.stream.end())
-
-    def note(self, event: Event) -> None:
-        assert isinstance(event, Edited)
-        self.edited.append((event.first, event.last, event.text))
-
-    def _commit(self, changes: WordChanges) -> None:
-        for w in changes.words:
-            self.words.append(w.word)
-            self.unseen.append(
-                Committed(i=w.i, word=w.word, written=w.written, char_start=w.char_start, char_end=w.char_end)
-            )
-
-
-class Unheard(Recorder):
-    """One of which the first ``heard`` words have been heard, and no more."""
-
-    heard = 0
-
-    def settled(self) -> int:
-        starts = [w.end() for w in re.finditer(r"\S+\s+", self.sent)]
-        return [0, *starts][min(self.heard, len(starts))]
-
-    def revise(self, char_start: int, text: str) -> None:
-        if char_start < self.settled():
-            raise TooLate("it was heard")
-        assert char_start <= len(self.sent)
-        self.sent = self.sent[:char_start]
-        self.stream, self.words, self.unseen = WordStream(plain()), [], [Revised(from_sample=0, take=1, words=0)]
-        self._commit(self.stream.push(self.sent))
-        self.push_text(text)
-
-
-class Desk:
-    """A field, its utterance, its clock; ``auto`` delivers committed events after every edit."""
-
-    def __init__(self, auto: bool = True, out: Recorder | None = None) -> None:
-        self.clock, self.out, self.auto = FakeClock(), out or Recorder(), auto
-        self.live = LiveText(self.out, self.clock)  # type: ignore[arg-type]  # a recorder needs but four methods
-
-    def edit(self, at: int, remove: int, insert: str) -> None:
-        self.live.edit(at, remove, insert)
-        if self.auto:
-            self.deliver()
-
-    def deliver(self) -> None:
-        unseen, self.out.unseen = self.out.unseen, []
-        for event in unseen:
-            self.live.seen(event)
-
-    def type(self, text: str) -> None:
-        for char in text:
-            self.edit(len(self.live.text), 0, char)
-
-    def back(self, count: int) -> None:
-        for _ in range(count):
-            self.edit(len(self.live.text) - 1, 1, "")
+from studio.core.errors import BadMessage, BadText, Closed
+from studio.core.livetext import MAX_FIELD_CHARS
 
 
 def test_only_complete_words_are_sent() -> None:

@@ -7,7 +7,7 @@ import zipfile
 
 import numpy as np
 import pytest
-from fakes import tone_card
+from tones import tone_card
 
 from studio.core import events as ev
 from studio.core.clips import read_wav, wav_bytes

@@ -66,7 +66,7 @@ def window_of(family: str, words: int) -> dict:
     """The same by a family's name; IST-LM counts tokens instead, of which a word here has several."""
     if family == "ist":
         return {"ratio": {1: "1:2", 2: "1:4", 3: "3:9", 4: "12:24", 5: "6:12"}[words]}
-    return {"k": min(words - 1, 3)} if family == "s5" else {"m": words, "n": 1}
+    return {"k": min(max(words - 1, 1), 3)} if family == "s5" else {"m": words, "n": 1}
 
 
 def speak(

@@ -22,7 +22,7 @@ from studio.core.time import MonotonicClock
 from studio.core.trace import Trace, collect
 from studio.engine.loop import LocalEngine, open_engine
 from studio.engine.pool import Pool
-from studio.engine.utterance import LocalUtterance
+from studio.engine.utterances.local import LocalUtterance
 from studio.text.normalise import best
 
 PLACES = 6
@@ -60,8 +60,7 @@ class Life:
 
     def listen(self) -> None:
         """Take what it said so far."""
-        while not self.utterance._out.empty():
-            self.events.append(self.utterance._out.get())
+        self.events += self.utterance.taken()
 
     @property
     def trace(self) -> Trace:

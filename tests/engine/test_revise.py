@@ -11,8 +11,8 @@ from studio.core.errors import BadText, Closed, TooLate
 from studio.core.ports import SpeakRequest
 from studio.core.trace import Trace, collect
 from studio.core.words import SpokenWord
-from studio.engine.heard import Extent, Heard
 from studio.engine.loop import LocalEngine, open_engine
+from studio.engine.utterances.heard import Extent, Heard
 from studio.text.normalise import best
 
 WORDS = "one two three four five six seven eight nine ten".split()

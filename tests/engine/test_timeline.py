@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fakes import tone_card
+from tones import tone_card
 from toyfamily import ToyRow
 
 from studio.core import events as ev
 from studio.engine.pool import Pool
-from studio.engine.utterance import LocalUtterance
+from studio.engine.utterances.local import LocalUtterance
 
 STEP_MS, NEXT_MS = 30.0, 20.0
 

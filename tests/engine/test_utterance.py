@@ -158,7 +158,7 @@ def test_caller_events_and_played_reports_are_kept_in_order(engine):
     times = [e.t_ms for e in got]
     assert times == sorted(times)
     utterance.note(ev.Edited(first=0, last=0, text="late"))  # after the end nothing is added
-    assert utterance._out.empty()
+    assert utterance.taken() == []
 
 
 def test_options_do_not_wait_behind_text(engine):

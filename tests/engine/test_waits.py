@@ -2,7 +2,7 @@
 
 import pytest
 
-from studio.engine.waits import Waits
+from studio.engine.utterances.waits import Waits
 
 
 def waits() -> Waits:

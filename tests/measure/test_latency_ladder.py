@@ -60,11 +60,11 @@ def test_an_utterance_without_sound_has_no_times():
 
 def test_summary_is_keyed_by_the_ladder():
     out = summary([ladder(story(late)) for late in (0.0, 10.0, 20.0)])
-    assert out["t2_t0_ms"] == {"p50": 45.0, "p95": pytest.approx(54.0), "n": 3}
+    assert out["t2_t0_ms"] == {"p50": 45.0, "p95": pytest.approx(54.0), "iqr": 10.0, "n": 3}
     assert out["t5_t0a_ms"]["p50"] == 75.0
     assert out["rtf"] == pytest.approx(0.2)
     assert out["stalls"] == 3
-    assert set(out["chunk_gap_ms"]) == {"p50", "p95", "p99", "n"}
+    assert set(out["chunk_gap_ms"]) == {"p50", "p95", "p99", "iqr", "n"}
 
 
 def test_percentiles_leave_out_what_is_missing():

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from fakes import FakeEngine, Script
+from fakes import FakeEngine
 from mos.world import CLIP_MS, World
 from serve.serving import eventually
+from tones import Script
 
 from studio.mos.store.database import Store
 from studio.serve.app import create_app

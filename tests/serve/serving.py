@@ -12,7 +12,8 @@ from typing import Any
 
 import jsonschema
 import numpy as np
-from fakes import FakeEngine, Script
+from fakes import FakeEngine
+from tones import Script
 from websockets.sync.client import ClientConnection, connect
 
 import studio.serve

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes import FakeUtterance
+from fakeutterance import FakeUtterance
 from serve.mos_serving import ServedTests
 from serve.serving import Served, Serving, Talk, eventually, kinds
 from websockets.sync.client import connect

@@ -32,7 +32,7 @@ GARBAGE: list[tuple[Any, str]] = [
     ({"type": "open", "utterance": 1, "source": "radio"}, "one of keyboard, stream"),
     ({"type": "open", "utterance": 1, "options": [1]}, "an object of at most 32"),
     ({"type": "open", "utterance": 1, "options": {"m": {"deep": 1}}}, "an object of at most 32"),
-    ({"type": "open", "utterance": 1, "options": {"m": 2, "n": 3}}, "n = 3 is more than m = 2"),
+    ({"type": "open", "utterance": 1, "options": {"m": 2, "n": 3}}, "n = 3 is more than window m = 2"),
     ({"type": "open", "utterance": 1, "options": {"tempo": 2}}, "there are scheme, m, n"),
     ({"type": "open", "utterance": 1, "temperature": "hot"}, "a number from 0 to 2 or null"),
     ('{"type": "open", "utterance": 1, "temperature": NaN}', "a number from 0 to 2 or null"),

@@ -8,8 +8,9 @@ import time
 from typing import Any
 
 import pytest
-from fakes import FakeUtterance, Script
+from fakeutterance import FakeUtterance
 from serve.serving import Served, Serving, eventually, of, pcm
+from tones import Script
 
 from studio.core.ports import SpeakRequest
 from studio.serve.protocol import MAX_MESSAGE_CHARS, Packet

@@ -3,8 +3,9 @@
 import time
 
 import numpy as np
-from fakes import FakeUtterance, Script
+from fakeutterance import FakeUtterance
 from serve.serving import Serving, Talk, eventually, kinds, of, pcm
+from tones import Script
 
 FIVE = "Hello there my good friend"
 

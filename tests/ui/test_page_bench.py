@@ -35,7 +35,7 @@ def test_what_is_heard_is_captured_whole(chromium: Any, tmp_path: Path) -> None:
     out = figures(
         "from studio.bench.heard import HeardSetting, eval_heard\n"
         f"setting = HeardSetting(texts=Path({str(texts)!r}), command={APP!r}, wpm=400.0, keep=Path({str(tmp_path)!r}),"
-        " quiet=True)\n"
+        " recogniser='pocketsphinx', quiet=True)\n"
         "print(json.dumps(eval_heard(setting)))"
     )
     # The fake engine's tones: 60 ms a letter, in frames of 25 ms.

@@ -22,7 +22,7 @@ from studio.core import events as ev
 from studio.core.errors import BadOption, Busy
 from studio.core.ports import SpeakRequest
 from studio.engine.loop import LocalEngine
-from studio.engine.utterance import LocalUtterance
+from studio.engine.utterances.local import LocalUtterance
 from studio.measure.latency import percentiles
 from studio.measure.report import print_table
 

@@ -16,9 +16,10 @@ from studio.core.errors import BadOption
 from studio.core.time import MonotonicClock
 from studio.engine import dmel
 from studio.engine.alphabets import alphabet
+from studio.engine.families.drawn import Drawn
 from studio.engine.families.speakstream.family import SpeakStreamFamily
 from studio.engine.families.speakstream.net import Config, SpeakStream
-from studio.engine.families.speakstream.row import Drawn, SpeakStreamRow
+from studio.engine.families.speakstream.row import SpeakStreamRow
 from studio.engine.families.speakstream.rule import OPTION_SPECS
 from studio.engine.loop import LocalEngine, open_engine
 from studio.engine.vocode import VocodeModule

@@ -18,7 +18,7 @@ from studio.bench.speed.subject import Subject
 from studio.core import events as ev
 from studio.core.ports import SpeakRequest
 from studio.engine.loop import LocalEngine
-from studio.engine.utterance import LocalUtterance
+from studio.engine.utterances.local import LocalUtterance
 from studio.measure.report import print_table
 
 HELD_BACK_MS = 30.0  # what the page's player holds back at first: a shorter pause is not heard

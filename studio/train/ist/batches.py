@@ -13,9 +13,8 @@ from studio.engine.families.ist.layout import FRAME, Layout, Symbols
 from studio.engine.families.ist.rule import RATIOS, Ratio
 from studio.train.features import Sentence
 from studio.train.recipe import IstFit
-from studio.train.spoken import SpokenText, grouped, join, noisy, prompts
+from studio.train.spoken import BUCKET, SpokenText, cut, grouped, join, noisy, prompts
 
-_BUCKET = 384  # sequences sorted by length together
 _DRAWS = 20  # until a sentence of a prompt's length is found
 
 
@@ -114,10 +113,10 @@ def training_batches(text: SpokenText, encoded: Encoded, recipe: IstFit, seed: i
     rng = np.random.default_rng([seed, number])
     plans = grouped(text, recipe, rng)
     order = rng.permutation(len(plans))
-    for first in range(0, len(order), _BUCKET):
-        made = [_make(plans[i], text, encoded, recipe, rng) for i in order[first : first + _BUCKET]]
+    for first in range(0, len(order), BUCKET):
+        made = [_make(plans[i], text, encoded, recipe, rng) for i in order[first : first + BUCKET]]
         made.sort(key=len)
-        groups = list(_cut(made, recipe.batch_tokens))
+        groups = list(cut(made, recipe.batch_tokens))
         for i in rng.permutation(len(groups)):
             yield collate(groups[i], encoded.symbols, recipe.noise_share, rng)
 
@@ -133,7 +132,7 @@ def validation_batches(
         for s in text.validation[speaker][:each]
     ]
     made.sort(key=len)
-    for group in _cut(made, recipe.batch_tokens):
+    for group in cut(made, recipe.batch_tokens):
         yield collate(group, encoded.symbols, 0.0, np.random.default_rng(0))
 
 
@@ -161,17 +160,6 @@ def _drawn_prompt(sentences: Sequence[Sentence], recipe: IstFit, rng: np.random.
     fewest, most = recipe.prompt_frames
     drawn = (sentences[int(rng.integers(len(sentences)))] for _ in range(_DRAWS))
     return [next((s for s in drawn if fewest <= len(s.levels) <= most), None) or sentences[0]]
-
-
-def _cut(made: list[Interleaved], batch_tokens: int) -> Iterator[list[Interleaved]]:
-    group: list[Interleaved] = []
-    for sequence in made:
-        if group and (len(group) + 1) * max(len(sequence), len(group[-1])) > batch_tokens:
-            yield group
-            group = []
-        group.append(sequence)
-    if group:
-        yield group
 
 
 def collate(group: Sequence[Interleaved], symbols: Symbols, noise_share: float, rng: np.random.Generator) -> Batch:

@@ -5,42 +5,30 @@ Only losses of speech are computed. Beside them a training-only head names the n
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from studio.core.errors import BadFile, BadOption
-from studio.engine import dmel
 from studio.engine.families.ist.bpe import FILE as BPE_FILE
 from studio.engine.families.ist.bpe import Bpe
 from studio.engine.families.ist.net import Config, Ist
 from studio.engine.families.ist.rule import Options
-from studio.train.features import PHONES
-from studio.train.fitting import Fitter, Fitting, mean_losses
+from studio.train.fitting import Fitting, mean_losses
 from studio.train.ist.batches import Batch, Encoded, training_batches, validation_batches
+from studio.train.next_frame import NextFrameFitter
 from studio.train.recipe import IstFit, Recipe
 from studio.train.spoken import SpokenText, prompts
 
 CHECKED_RATIOS = ("1:3", "3:9", "12:24", "whole")
 
 
-class IstFitter(Fitter):
-    """The net and its training-only phone head.
-
-    Args:
-        phone_weight, eos_weight: of these losses beside the frames'.
-    """
-
-    beginnings = ("decoder.blocks.",)
+class IstFitter(NextFrameFitter):
+    """The net and its training-only phone head."""
 
     def __init__(self, config: Config, phone_weight: float = 1.0, eos_weight: float = 1.0) -> None:
-        super().__init__()
-        self.net = Ist(config)
-        self._weights = {"phone": phone_weight, "stop": eos_weight}
-        self.phone_out = nn.Linear(config.width, len(PHONES))
+        super().__init__(Ist(config), phone_weight, eos_weight)
 
     def hidden(self, batch: Batch) -> Tensor:
         """What the decoder makes of a batch: [B * T, D]."""
@@ -52,44 +40,6 @@ class IstFitter(Fitter):
         x = x.index_copy(0, batch.frame_at, frames.to(x.dtype))
         x = x.index_add(0, batch.start_at, net.ratio(batch.start_ratio).to(x.dtype))
         return net.decoder(x.view(rows, length, -1)).flatten(0, 1)
-
-    def forward(self, batch: Batch) -> dict[str, Tensor]:
-        """Losses of a batch: ``frame`` in nats per channel, ``stop``, ``phone``; and ``phone_hits``."""
-        net = self.net
-        hidden = self.hidden(batch)
-        here = hidden[batch.target_at]
-        levels = net.levels_out(here).float().view(-1, dmel.LEVELS)
-        phones = self.phone_out(here).float()
-        stops = net.eos_out(hidden[batch.stop_at]).squeeze(-1).float()
-        return {
-            "frame": F.cross_entropy(levels, batch.target_levels.flatten().long()),
-            "stop": F.binary_cross_entropy_with_logits(stops, batch.stop),
-            "phone": F.cross_entropy(phones, batch.target_phones),
-            "phone_hits": (phones.argmax(-1) == batch.target_phones).float().mean(),
-        }
-
-    def total(self, losses: dict[str, Tensor]) -> Tensor:
-        """What is minimised."""
-        return losses["frame"] + sum(weight * losses[name] for name, weight in self._weights.items())
-
-    def matrices(self) -> list[nn.Parameter]:
-        """The decoder's matrices."""
-        return [p for p in self.net.decoder.parameters() if p.ndim == 2]
-
-    @torch.no_grad()
-    def own_frames(self, batch: Batch, share: float, temperature: float) -> Batch:
-        """The batch with a share of the frames fed back drawn by the net itself (docs/adr/0006)."""
-        here = self.hidden(batch)[batch.target_at]
-        shares = (self.net.levels_out(here).float().view(-1, dmel.CHANNELS, dmel.LEVELS) / temperature).softmax(-1)
-        noise = torch.rand(*shares.shape[:2], 1, device=shares.device)
-        drawn = (shares.cumsum(-1) < noise).sum(-1).clamp(max=dmel.LEVELS - 1).to(torch.uint8)
-        row = torch.full((batch.symbols.numel() + 1,), -1, device=drawn.device)
-        row[batch.frame_at] = torch.arange(len(batch.frame_at), device=drawn.device)
-        fed = row[batch.target_at + 1]  # a frame is fed at the position after the one that predicts it
-        chosen = torch.rand(len(fed), device=fed.device) < share
-        levels = batch.frame_levels.clone()
-        levels[fed[chosen]] = drawn[chosen]
-        return replace(batch, frame_levels=levels)
 
 
 class IstFitting(Fitting):

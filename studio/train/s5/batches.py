@@ -13,9 +13,8 @@ from studio.engine.families.s5.rule import END, SPACE, spell, words_of
 from studio.text.phonemes import pronounce
 from studio.train.features import Sentence
 from studio.train.recipe import S5Fit
-from studio.train.spoken import SpokenText, grouped, join, noisy
+from studio.train.spoken import BUCKET, SpokenText, cut, grouped, join, noisy
 
-_BUCKET = 384  # sequences sorted by length together
 _BEHIND_WORDS = 8  # that a word's phonemes are asked with
 _NO_WORD = 1 << 20  # the word of what only fills up: later than all
 
@@ -88,10 +87,10 @@ def training_batches(text: SpokenText, recipe: S5Fit, seed: int, number: int) ->
     rng = np.random.default_rng([seed, number])
     plans = grouped(text, recipe, rng)
     order = rng.permutation(len(plans))
-    for start in range(0, len(order), _BUCKET):
-        made = [_make(plans[i], text, recipe, rng) for i in order[start : start + _BUCKET]]
+    for start in range(0, len(order), BUCKET):
+        made = [_make(plans[i], text, recipe, rng) for i in order[start : start + BUCKET]]
         made = sorted((one for one in made if _can_align(one)), key=len)
-        groups = list(_cut(made, recipe.batch_tokens))
+        groups = list(cut(made, recipe.batch_tokens))
         for i in rng.permutation(len(groups)):
             yield collate(groups[i], text.speakers, recipe.noise_share, rng)
 
@@ -100,7 +99,7 @@ def validation_batches(text: SpokenText, k: int, batch_tokens: int, each: int = 
     """The first unseen sentences of every speaker, with a fixed look-ahead and no noise."""
     rng = np.random.default_rng(0)
     made = [sequence(s, text.silence[speaker], k) for speaker in text.speakers for s in text.validation[speaker][:each]]
-    for group in _cut(sorted((one for one in made if _can_align(one)), key=len), batch_tokens):
+    for group in cut(sorted((one for one in made if _can_align(one)), key=len), batch_tokens):
         yield collate(group, text.speakers, 0.0, rng, places=False)
 
 
@@ -155,17 +154,6 @@ def _make(group: Sequence[Sentence], text: SpokenText, recipe: S5Fit, rng: np.ra
 def _can_align(one: Sequence5) -> bool:
     """Whether every phoneme can have a frame."""
     return len(one.spoken) >= len(one.symbols)
-
-
-def _cut(made: list[Sequence5], batch_tokens: int) -> Iterator[list[Sequence5]]:
-    group: list[Sequence5] = []
-    for one in made:
-        if group and (len(group) + 1) * max(len(one), len(group[-1])) > batch_tokens:
-            yield group
-            group = []
-        group.append(one)
-    if group:
-        yield group
 
 
 def collate(

@@ -12,9 +12,7 @@ from studio.engine.families.speakstream.rule import FILLER, Options
 from studio.train.features import Sentence
 from studio.train.recipe import SpeakStreamFit
 from studio.train.speakstream.interleave import BOS, EOS, FRAME, SYMBOL, Interleaved, crop, interleave
-from studio.train.spoken import SpokenText, grouped, join, noisy
-
-_BUCKET = 384  # sequences sorted by length together
+from studio.train.spoken import BUCKET, SpokenText, cut, grouped, join, noisy
 
 
 @dataclass(frozen=True)
@@ -56,14 +54,14 @@ def training_batches(text: SpokenText, recipe: SpeakStreamFit, seed: int, number
     rng = np.random.default_rng([seed, number])
     plans = grouped(text, recipe, rng)
     order = rng.permutation(len(plans))
-    for start in range(0, len(order), _BUCKET):
-        seeds = rng.integers(0, 2**63, size=_BUCKET)
+    for start in range(0, len(order), BUCKET):
+        seeds = rng.integers(0, 2**63, size=BUCKET)
         made = [
             _make([*plans[i]], text, recipe, np.random.default_rng(s))
-            for i, s in zip(order[start : start + _BUCKET], seeds, strict=False)
+            for i, s in zip(order[start : start + BUCKET], seeds, strict=False)
         ]
         made.sort(key=len)
-        groups = list(_cut(made, recipe.batch_tokens))
+        groups = list(cut(made, recipe.batch_tokens))
         for i in rng.permutation(len(groups)):
             yield collate(groups[i], text.speakers, recipe.noise_share, rng)
 
@@ -77,7 +75,7 @@ def validation_batches(text: SpokenText, options: Options, batch_tokens: int, ea
         for s in text.validation[speaker][:each]
     ]
     made.sort(key=len)
-    for group in _cut(made, batch_tokens):
+    for group in cut(made, batch_tokens):
         yield collate(group, text.speakers, 0.0, rng)
 
 
@@ -88,17 +86,6 @@ def _make(group: list[Sentence], text: SpokenText, recipe: SpeakStreamFit, rng: 
     if len(group) > 1 and once and rng.random() < recipe.crop_share:
         made = crop(made, made.starts[int(rng.integers(0, max(1, len(made.starts) // 2)))])
     return made
-
-
-def _cut(made: list[Interleaved], batch_tokens: int) -> Iterator[list[Interleaved]]:
-    group: list[Interleaved] = []
-    for sequence in made:
-        if group and (len(group) + 1) * max(len(sequence), len(group[-1])) > batch_tokens:
-            yield group
-            group = []
-        group.append(sequence)
-    if group:
-        yield group
 
 
 def collate(group: list[Interleaved], speakers: list[str], noise_share: float, rng: np.random.Generator) -> Batch:

@@ -18,7 +18,9 @@ def main() -> None:
     parser.add_argument("--no-demo", action="store_true")
     parser.add_argument("--plant", default="", choices=["", "mistakes"])
     args = parser.parse_args()
-    from fakes import FakeEngine, FakeUtterance, Script
+    from fakes import FakeEngine
+    from fakeutterance import FakeUtterance
+    from tones import Script
 
     from studio.mos.service import open_listening
     from studio.serve.app import create_app

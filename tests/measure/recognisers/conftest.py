@@ -1,6 +1,7 @@
 """Real recordings."""
 
 import pytest
+import soundfile
 from needs import data_folder
 
 from studio.core.clips import to_int16
@@ -12,7 +13,6 @@ CLIPS = ("LJ001-0002", "LJ001-0004", "LJ001-0006")
 def clips():
     """(text, int16 samples, rate) of three recordings whose words are all in pocketsphinx's dictionary."""
     folder = data_folder()
-    soundfile = pytest.importorskip("soundfile")
     lines = (folder / "ljspeech_sentences.txt").read_text(encoding="utf-8").splitlines()
     texts = dict(line.split("|", 1) for line in lines)
     out = []

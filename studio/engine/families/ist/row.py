@@ -18,6 +18,7 @@ from studio.engine.families.base import Turn, Want
 from studio.engine.families.drawn import EOS_AT, Drawn
 from studio.engine.families.ist.layout import Layout, Symbols
 from studio.engine.families.ist.rule import RATIOS, InterleavingRule, Options, Ratio
+from studio.engine.families.reading import ReadingRow
 
 FULL_STOPS = (".", "?", "!")
 _NO_FRAMES = np.zeros((0, 80), np.uint8)
@@ -114,7 +115,7 @@ class Mark:
     owes_end: int | None
 
 
-class IstRow:
+class IstRow(ReadingRow[Options]):
     """Words in, one frame a turn out; see ``studio.engine.families.base.Row``."""
 
     def __init__(
@@ -130,45 +131,17 @@ class IstRow:
         temperature: float,
         seed: int,
     ) -> None:
-        self.slots = slots
-        self._limits, self._time_base, self._symbols = limits, time_base, symbols
+        super().__init__(slots, time_base, Options, options, temperature, seed)
+        self._limits, self._symbols = limits, symbols
         self._encode, self._prompt = encode, prompt
-        self._temperature, self._seed = temperature, seed
-        self._options = Options(**options)
-        self._words: list[str] = []
-        self._flushed = 0
-        self._ended = False
         self._next_word = 0  # the first word of no stretch
         self._stretch: _Stretch | None = None
-        self._wanted: Want | None = None
         self._due: Segment | None = None  # of the prefill that is wanted
         self._segments = self._frames = 0
         self._start = self._length = 0  # tokens in the slot: the oldest held, and how many were ever fed
         self._since_prompt: int | None = None  # frames spoken since the prompt was fed; None before it was
         self._owes_end: int | None = None  # frames of the stretch before, whose end frame is not fed yet
         self._last: np.ndarray | None = None  # the frame drawn last, not fed back yet
-
-    def commit(self, words: Sequence[str]) -> None:
-        """Append spoken words."""
-        self._words += words
-
-    def flush(self) -> None:
-        """Speak what is committed: a stretch that would wait for more text ends."""
-        self._flushed = len(self._words)
-
-    def end(self) -> None:
-        """No more words will come."""
-        self._ended = True
-
-    def check(self, options: Mapping[str, Any]) -> None:
-        """Raises BadOption unless the ratio is one that was learned."""
-        Options(**options)
-
-    def set_options(self, options: Mapping[str, Any], temperature: float | None) -> None:
-        """Options from the next stretch on."""
-        self._options = Options(**options)
-        if temperature is not None:
-            self._temperature = temperature
 
     @property
     def over(self) -> bool:

@@ -12,6 +12,7 @@ import numpy as np
 from studio.core.events import Eos, Event, Frames, Segment, WordEnd, WordSource, WordStart
 from studio.core.time import TimeBase
 from studio.engine.families.base import NotFinite, Turn, Want
+from studio.engine.families.reading import ReadingRow
 from studio.engine.families.s5.rule import END, LookAheadRule, Options, Plan, counts_through, is_complete, spell
 
 STOP_AT = 0.5  # p_stop that ends a step whose words are the last ones
@@ -138,7 +139,7 @@ class Mark:
     past: tuple[_Step, ...]
 
 
-class S5Row:
+class S5Row(ReadingRow[Options]):
     """Words in, one frame a turn out; see ``studio.engine.families.base.Row``."""
 
     def __init__(
@@ -155,46 +156,18 @@ class S5Row:
         temperature: float,
         seed: int,
     ) -> None:
-        self.slots = slots
-        self._limits, self._time_base, self._silence, self._pronounce = limits, time_base, silence, pronounce
-        self._reference = reference
-        self._speaker, self._seed, self._temperature = speaker, seed, temperature
-        self._options = Options(**options)
+        super().__init__(slots, time_base, Options, options, temperature, seed)
+        self._limits, self._silence, self._pronounce = limits, silence, pronounce
+        self._reference, self._speaker = reference, speaker
         self._rule = LookAheadRule()
-        self._words: list[str] = []
-        self._flushed = 0
-        self._ended = False
         self._plan: Plan | None = None  # of the step that is wanted
         self._through: list[int] = []  # and its sums of W_j
-        self._wanted: Want | None = None
         self._step: _Step | None = None
         self._past: deque[_Step] = deque()
         self._frames = self._steps = 0
         self._start = self._length = 0  # tokens in the slot: the oldest held, and how many were ever fed
         self._first_word = self._place = 0  # the first word that the encoder still sees, and its place
         self._last: np.ndarray | None = None  # the frame drawn last
-
-    def commit(self, words: Sequence[str]) -> None:
-        """Append spoken words."""
-        self._words += words
-
-    def flush(self) -> None:
-        """Take what is committed for all there is."""
-        self._flushed = len(self._words)
-
-    def end(self) -> None:
-        """No more words will come."""
-        self._ended = True
-
-    def check(self, options: Mapping[str, Any]) -> None:
-        """Raises BadOption unless the look-ahead is one that the net knows."""
-        Options(**options)
-
-    def set_options(self, options: Mapping[str, Any], temperature: float | None) -> None:
-        """Options from the next step on."""
-        self._options = Options(**options)
-        if temperature is not None:
-            self._temperature = temperature
 
     @property
     def over(self) -> bool:

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from studio.engine import dmel
+from studio.engine.families.drawn import Drawn
 from studio.engine.families.speakstream.net import SpeakStream
-from studio.engine.families.speakstream.row import Drawn, Prefill, Stretch
+from studio.engine.families.speakstream.row import Prefill, Stretch
 from studio.engine.nets.frames import FrameTable
 from studio.engine.nets.lean import LeanDecoder
 from studio.engine.nets.products import NumberFormat, Product

@@ -11,10 +11,11 @@ import numpy as np
 
 from studio.core.events import Eos, Event, Frames, Segment, WordEnd, WordStart
 from studio.core.time import TimeBase
-from studio.engine.families.base import NotFinite, Turn, Want
+from studio.engine.families.base import Turn, Want
+from studio.engine.families.drawn import EOS_AT, Drawn
+from studio.engine.families.reading import ReadingRow
 from studio.engine.families.speakstream.rule import SCHEMES, W_EOS, Counters, FeedingRule, Options, Plan, spell
 
-EOS_AT = 0.5  # p_eos that ends a segment
 _SPARE_WORDS = 8  # a segment begins only where so many words of the longest kind would fit
 _FORGET_WORDS = 256  # are forgotten at once
 
@@ -64,18 +65,6 @@ class Prefill:
     def tokens(self) -> int:
         """How many tokens it feeds."""
         return sum(stretch.tokens for stretch in self.stretches)
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """A frame uint8 [1, 80], and how sure the net was that the segment had ended before it.
-
-    ``is_finite`` tells whether what it was drawn from were numbers.
-    """
-
-    levels: np.ndarray
-    p_eos: float
-    is_finite: bool
 
 
 @dataclass(frozen=True)
@@ -150,7 +139,7 @@ class _Next:
     segment: _Segment
 
 
-class SpeakStreamRow:
+class SpeakStreamRow(ReadingRow[Options]):
     """Words in, one frame a turn out; see ``studio.engine.families.base.Row``."""
 
     def __init__(
@@ -165,45 +154,17 @@ class SpeakStreamRow:
         temperature: float,
         seed: int,
     ) -> None:
-        self.slots = slots
-        self._limits, self._time_base, self._silence = limits, time_base, silence
-        self._speaker, self._seed, self._temperature = speaker, seed, temperature
-        self._options = Options(**options)
+        super().__init__(slots, time_base, Options, options, temperature, seed)
+        self._limits, self._silence, self._speaker = limits, silence, speaker
         self._rule = FeedingRule()
-        self._words: list[str] = []
-        self._words_from = 0  # the words before it can no longer be asked for
-        self._flushed = 0
-        self._ended = self._is_rewritten = False
+        self._is_rewritten = False
         self._next: _Next | None = None  # of the prefill that is wanted
-        self._wanted: Want | None = None
         self._segment: _Segment | None = None
         self._past: deque[_Segment] = deque()
         self._frames = self._segments = 0
         self._start = self._length = 0  # tokens in the slot: the oldest held, and how many there are
         self._reached = 0  # the most there ever were
         self._last: np.ndarray | None = None  # the frame drawn last, whose p_eos is not known yet
-
-    def commit(self, words: Sequence[str]) -> None:
-        """Append spoken words."""
-        self._words += words
-
-    def flush(self) -> None:
-        """Shrink windows to what is committed."""
-        self._flushed = self._committed
-
-    def end(self) -> None:
-        """No more words will come."""
-        self._ended = True
-
-    def check(self, options: Mapping[str, Any]) -> None:
-        """Raises BadOption unless n and m go together."""
-        Options(**options)
-
-    def set_options(self, options: Mapping[str, Any], temperature: float | None) -> None:
-        """Options from the next segment on."""
-        self._options = Options(**options)
-        if temperature is not None:
-            self._temperature = temperature
 
     @property
     def over(self) -> bool:
@@ -238,8 +199,7 @@ class SpeakStreamRow:
         """A segment's first frame, its next, or its end. Raises NotFinite."""
         wanted, self._wanted = self._wanted, None
         assert wanted is not None, "nothing was wanted"
-        if not (outputs.is_finite and math.isfinite(outputs.p_eos)):
-            raise NotFinite("the net answered something that is no number", "the voice's weights may be damaged")
+        outputs.check()
         if isinstance(wanted.inputs, Prefill):
             return self._begun(wanted.inputs, outputs)
         return self._gone_on(outputs)
@@ -295,10 +255,6 @@ class SpeakStreamRow:
         if first - self._words_from >= _FORGET_WORDS:
             del self._words[: first - self._words_from]
             self._words_from = first
-
-    @property
-    def _committed(self) -> int:
-        return self._words_from + len(self._words)
 
     def _spelt(self, plan: Plan) -> list[int]:
         return [symbol for i in plan.feed for symbol in spell(self._words[i - self._words_from])]

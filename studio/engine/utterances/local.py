@@ -2,10 +2,8 @@
 
 import itertools
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from queue import SimpleQueue
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,10 +14,12 @@ from studio.core.errors import BadOption, BadText, Closed, Full, TooLate
 from studio.core.options import merge_options
 from studio.core.ports import MAX_TEMPERATURE, Normaliser
 from studio.core.time import Clock
-from studio.engine.families.base import Mark, NotFinite, Revisable, Row, Turn, Want
-from studio.engine.heard import Heard
-from studio.engine.reading import Read, Reading
-from studio.engine.waits import Waits
+from studio.engine.families.base import NotFinite, Revisable, Row, Turn, Want
+from studio.engine.utterances.boundaries import Boundaries, Revision
+from studio.engine.utterances.heard import Heard
+from studio.engine.utterances.outbox import Outbox
+from studio.engine.utterances.reading import Read, Reading
+from studio.engine.utterances.waits import Waits
 
 if TYPE_CHECKING:
     from studio.engine.voices import Voice
@@ -29,27 +29,8 @@ _AHEAD_WORDS = 64  # committed before they are needed: a long paste is read as i
 _READ_STEPS = 64  # in one turn: text that commits nothing must not keep others waiting
 
 _REPORT_MS = 50.0  # a player says so often what it has played (docs/protocol.md)
-_MOST_BOUNDARIES = 64  # that can be returned to
 
 _ids = itertools.count(1)
-
-
-@dataclass(frozen=True)
-class _Boundary:
-    """A place between two segments that can be returned to: the row, and what the vocoder remembers there."""
-
-    sample: int
-    row: Mark
-    vocoder: Any
-
-
-@dataclass(frozen=True)
-class _Revision:
-    """The text from a character on is another one; what was made before ``floor`` may have been heard."""
-
-    char: int
-    floor: int
-    at_ms: float
 
 
 def check_temperature(temperature: float) -> None:
@@ -84,29 +65,27 @@ class LocalUtterance:
         self.done = self.failed = False
         self.stalls, self.stalled_ms = 0, 0.0
         self._row, self._clock, self._wake = row, clock, wake
-        self._revisable = row if isinstance(row, Revisable) else None
+        is_revisable = isinstance(row, Revisable)
+        self._boundaries = Boundaries(row, voice.vocode, row.slots[0]) if is_revisable else None
         self._lock = threading.RLock()
         self._reading = Reading(normalise, self._lock)
         self._heard = Heard()
-        self._revision: _Revision | None = None
+        self._revision: Revision | None = None
         self._take_number = 0
         self._options = {name: ready.options[name] for name in (spec.name for spec in voice.card.options)}
         self._options_due = False
         self._temperature_due: float | None = None
         self._said_words = 0
         self._closing: int | None = None  # the played sample of a cancel
-        self._input_over = self._over = False
+        self._input_over = False
         self._granted = credit_samples
         self._granted_ms = clock.now_ms()
         self._turn: Turn | None = None
         self._samples = 0
         self._margin_samples = round(2 * _REPORT_MS * voice.card.sample_rate_hz / 1000)
-        self._boundaries: deque[_Boundary] = deque()
         self._compute_ms = 0.0
         self._waits = Waits(voice.card.sample_rate_hz, voice.card.time_base.frame_ms)
-        self._start_ms = clock.now_ms()
-        self._news: Callable[[], None] = lambda: None
-        self._out: SimpleQueue[ev.Event] = SimpleQueue()
+        self._outbox = Outbox(clock)
         self._emit(replace(ready, utterance=self.id))
         self._bound()
 
@@ -174,7 +153,7 @@ class LocalUtterance:
             if not 0 <= char_start <= sent:
                 raise BadText(f"there is no character {char_start} of the {sent} sent", "revise what was sent")
             settled = self._settled(floor)
-            if self._revisable is None:
+            if self._boundaries is None:
                 raise TooLate(f"the family {self.card.family} keeps what it was sent", "send what follows as text")
             if char_start < settled:
                 raise TooLate(f"the first {settled} characters are said or being said", "revise what follows them")
@@ -185,7 +164,7 @@ class LocalUtterance:
             self._emit(ev.Text(char_start=char_start, text=text))
             if self._revision is not None:
                 char, floor = min(char, self._revision.char), min(floor, self._revision.floor)
-            self._revision = _Revision(char, floor, self._clock.now_ms())
+            self._revision = Revision(char, floor, self._clock.now_ms())
         self._wake()
 
     def grant(self, until_sample: int) -> None:
@@ -207,20 +186,15 @@ class LocalUtterance:
 
     def listen(self, news: Callable[[], None]) -> None:
         """Have ``news`` called whenever there is something to take."""
-        self._news = news
-        news()
+        self._outbox.listen(news)
 
     def taken(self) -> list[ev.Event]:
         """Every event since the last call, without waiting."""
-        return [self._out.get() for _ in range(self._out.qsize())]
+        return self._outbox.taken()
 
     def events(self) -> Iterator[ev.Event]:
         """Every event in order, waiting for the next."""
-        while True:
-            event = self._out.get()
-            yield event
-            if ev.is_last(event):
-                return
+        return self._outbox.events()
 
     # ------------------------------------------------------------ what the engine's thread does
 
@@ -320,68 +294,44 @@ class LocalUtterance:
     def _read_revision(self) -> bool:
         """Go back to where the text changed, but never before what may have been heard.
 
-        A change of what no segment has seen takes nothing back. Else the latest place is returned to at which the net
-        had not seen it; where all that is left has seen it, the first of what is left: the row feeds anew what changed.
+        A change of what no segment has seen takes nothing back.
         """
         with self._lock:
             revision, self._revision = self._revision, None
-            row = self._revisable
-            if revision is None or row is None:
+            places = self._boundaries
+            if revision is None or places is None:
                 return False
-            left = self._left(row, revision.floor)
-            bound = left[0].row.spoken if left else row.spoken
-            words = self._reading.read_again(revision.char, bound, revision.at_ms)
-            unseen = [one for one in left if one.row.fed <= words]
-            if row.fed > words and left:
-                self._return_to(unseen[-1] if unseen else left[0])
-            row.rewrite(words, [])
+            words = self._reading.read_again(revision.char, places.settled_words(revision.floor), revision.at_ms)
+            place = places.before(words, revision.floor)
+            if place is not None:
+                places.return_to(place)
+                self._waits.took_back(self._samples - place.sample)
+                self._samples = place.sample
+            self._row.rewrite(words, [])
             self._said_words = words
             self._heard.revised(words, self._samples)
             self._take_number += 1
             self._emit(ev.Revised(from_sample=self._samples, take=self._take_number, words=words))
         return True
 
-    def _return_to(self, place: _Boundary) -> None:
-        self._row.back(place.row)
-        self.voice.vocode.back(self.slots[0], place.vocoder)
-        self._waits.took_back(self._samples - place.sample)
-        self._samples = place.sample
-        self._boundaries = deque(one for one in self._boundaries if one.sample <= place.sample)
-
     def _bound(self) -> None:
-        """Note a place between two segments, and forget those that nothing will return to."""
-        row = self._revisable
-        if row is None:
+        """Note a place between two segments, and forget the text before those that nothing will return to."""
+        if self._boundaries is None:
             self._reading.forget(self._said_words)
             return
-        mark = row.mark()
-        if mark is None:
-            return
-        place = _Boundary(self._samples, mark, self.voice.vocode.mark(self.slots[0]))
         with self._lock:
-            self._boundaries.append(place)
-            heard = self._heard.sample
-            while len(self._boundaries) > _MOST_BOUNDARIES or (
-                len(self._boundaries) > 1 and self._boundaries[0].sample < heard
-            ):
-                self._boundaries.popleft()
-            oldest = self._boundaries[0].row
-        self._reading.forget(oldest.spoken)
-        row.forget(oldest)
+            spoken = self._boundaries.note(self._samples, self._heard.sample)
+        if spoken is not None:
+            self._reading.forget(spoken)
 
     def _floor(self) -> int:
         """What was made before this sample may have been heard when the client hears of a revision."""
         return min(self._heard.sample + self._margin_samples, self._samples)
 
-    def _left(self, row: Revisable, floor: int) -> list[_Boundary]:
-        return [one for one in self._boundaries if one.sample >= floor and row.holds(one.row)]
-
     def _settled(self, floor: int) -> int:
-        row = self._revisable
-        if row is None:
+        if self._boundaries is None:
             return self._reading.chars
-        left = self._left(row, floor)
-        return self._reading.settled(left[0].row.spoken if left else row.spoken)
+        return self._reading.settled(self._boundaries.settled_words(floor))
 
     def _check_room(self, chars: int) -> None:
         if self._reading.unread_chars + chars > MAX_PENDING_CHARS:
@@ -436,9 +386,8 @@ class LocalUtterance:
 
     def _emit(self, event: ev.Event) -> None:
         with self._lock:  # one order for all threads; nothing comes after the last event
-            if self._over:
+            if self._outbox.is_over:
                 return
             self._heard.event(event)
-            self._over = ev.is_last(event)
-            self._out.put(replace(event, t_ms=self._clock.now_ms() - self._start_ms))
-        self._news()
+            self._outbox.put(event)
+        self._outbox.tell()
