@@ -8,7 +8,7 @@ const SILENT = -1; // no mark: nobody asks here when the first sound left the pl
 
 class Line {
   constructor(url, token, post) {
-    Object.assign(this, { token, post, next: 1, take: null, woken: null });
+    Object.assign(this, { token, post, next: 1, take: null, isIn: false, wanted: null });
     this.feed = new Feed(this);
     this.socket = new Socket(url, this);
   }
@@ -18,12 +18,15 @@ class Line {
   state(state) {
     if (state === "open") this.socket.send({ type: "enter", token: this.token });
     if (state !== "lost") return;
+    this.isIn = false;
     this.post({ type: "state", isOpen: false });
+    if (this.wanted) this.post({ type: "dropped", slot: this.wanted.slot, why: "lost" });
+    this.wanted = null;
     this.drop("lost");
   }
 
   isBusy() {
-    return this.take !== null;
+    return this.take !== null || this.wanted !== null;
   }
 
   packet(buffer) {
@@ -40,9 +43,11 @@ class Line {
   }
 
   entered() {
+    this.isIn = true;
     this.post({ type: "state", isOpen: true });
-    if (this.woken) this.begin(this.woken);
-    this.woken = null;
+    const { wanted } = this;
+    this.wanted = null;
+    if (wanted) this.begin(wanted);
   }
 
   settle() {
@@ -88,8 +93,9 @@ class Line {
   // --- what the rater does ----------------------------------------------------------------------
 
   begin({ trial, slot, rateHz }) {
-    if (this.socket.isAsleep) {
-      this.woken = { trial, slot, rateHz };
+    if (this.socket.isAsleep) this.isIn = false;
+    if (!this.isIn) {
+      this.wanted = { trial, slot, rateHz }; // begun as soon as the socket has let the rater in
       return this.socket.wake();
     }
     this.take = { id: this.next++, slot, rateHz, keptSamples: 0, isOpen: false, isOut: false };
@@ -102,7 +108,7 @@ class Line {
   }
 
   stop() {
-    this.woken = null;
+    this.wanted = null;
     if (!this.take) return;
     this.say({ type: "cancel" });
     this.take = null;
