@@ -38,8 +38,9 @@ class Ahead:
         self._queues = [context.Queue(_KEPT) for _ in range(self._workers)]
         for k, queue in enumerate(self._queues):
             given = (maker, self._features, number + k, self._workers, queue)
-            self._hands.append(context.Process(target=_make, args=given, daemon=True))
-            self._hands[-1].start()
+            hand = context.Process(target=_make, args=given, daemon=True)
+            hand.start()
+            self._hands.append(hand)
 
     def batches(self, number: int) -> Iterator[Any]:
         """One pass; passes are asked for in order. Raises RuntimeError when the process that makes it has ended."""

@@ -23,6 +23,7 @@ from studio.engine.families.ist.rule import RATIOS
 from studio.engine.loop import open_engine
 from studio.engine.vocoders.registry import build_vocoder
 from studio.text.normalise import best
+from studio.train.ahead import Ahead
 from studio.train.families import fitting_of
 from studio.train.features import Sentence
 from studio.train.fitting import HalfCopy, run
@@ -135,6 +136,24 @@ def test_a_flush_cuts_at_a_words_end(encoded):
         assert first.tokens[:-1] == encoded.tokens(WORDS[:words])
     (whole,) = encoded.flushed(sentence(words=["the"]), np.random.default_rng(0))
     assert whole.tokens[-1] == encoded.symbols.end
+
+
+def test_batches_made_ahead_by_other_processes_are_the_same(features, recipe, tmp_path):
+    state = tmp_path / "state"
+    state.mkdir()
+    write_tiny_bpe(state / "bpe.json")
+    fitting = fitting_of(recipe)
+    text = SpokenText(features, recipe.corpus.speakers, recipe.corpus.validation_shards)
+    fitting.prepare(text, state)
+    ahead = Ahead(fitting, features, workers=2)
+    try:
+        for number in range(3):
+            for made, here in zip(ahead.batches(number), fitting.batches(text, number), strict=True):
+                assert all(
+                    torch.equal(v, getattr(here, k)) for k, v in vars(made).items() if isinstance(v, torch.Tensor)
+                )
+    finally:
+        ahead.close()
 
 
 def test_batches_repeat_and_cover_every_sentence(features, recipe, encoded):

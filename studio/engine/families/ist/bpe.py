@@ -34,6 +34,9 @@ class Bpe:
         self._ranks = {pair: rank for rank, pair in enumerate(merges)}
         self._cached = lru_cache(_CACHED_WORDS)(self._encode)
 
+    def __reduce__(self) -> tuple[type["Bpe"], tuple[Any, ...]]:
+        return Bpe, (self._ids, [*self._ranks])  # what is cached stays where it is
+
     @staticmethod
     def read(path: Path) -> "Bpe":
         """Read the JSON of a trained encoding. Raises BadVoice."""
