@@ -24,7 +24,7 @@ lint: .venv/dev.stamp ## check style, types and the walls between rooms
 	$(BIN)/pyright
 
 bench: .venv/dev.stamp ## measure first audio, a step, how many typists fit, and the page
-	$(BIN)/studio bench latency --save
+	$(BIN)/studio bench latency --setting m=5 --save
 	$(BIN)/studio bench step --save
 	$(BIN)/studio bench load --save
 	$(BIN)/studio bench page --save
@@ -36,11 +36,11 @@ bench: .venv/dev.stamp ## measure first audio, a step, how many typists fit, and
 table: .venv/dev.stamp ## remake every figure of docs/results (some hours on two cores; STUDIO_RECOGNISER names whisper's weights)
 	$(BIN)/studio eval vocoder --save
 	$(BIN)/studio eval wer --save
-	$(BIN)/studio eval quality --save
-	$(BIN)/studio eval long --save
+	$(BIN)/studio eval quality --setting m=1 --setting m=3 --setting m=5 --save
+	$(BIN)/studio eval long --setting m=5 --save
 	$(BIN)/studio eval boundaries --save
 	$(BIN)/studio eval heard --save
-	$(BIN)/studio bench latency --save
+	$(BIN)/studio bench latency --setting m=5 --save
 	$(BIN)/studio bench step --save
 	$(BIN)/studio bench load --queries --save
 	$(BIN)/studio bench page --save

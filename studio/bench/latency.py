@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from studio.bench.material import Desk, Setting, desk, read_texts
+from studio.bench.material import Desk, Setting, desk, read_texts, written
 from studio.core.ports import SpeakRequest
 from studio.core.trace import Trace, collect
 from studio.measure.latency import STEPS, ladder, percentiles, summary
 from studio.measure.loudness import active_level_db
-from studio.measure.report import print_table
+from studio.measure.report import print_table, setting_name
 
 _COLD = ("t1_t0_ms", "t2_t0_ms", "t5_t0_ms")
 
@@ -31,8 +31,6 @@ class LatencySetting(Setting):
 
     texts: Path
     count: int = 50
-    m: int = 5
-    n: int = 1
     warm: int = 3
     cold: int = 0
     served: int = 0
@@ -57,7 +55,9 @@ def bench_latency(setting: LatencySetting) -> dict[str, Any]:
             at.progress.advance(bar)
         levels_db = {one: _level_db([trace for speaker, trace in spoken if speaker == one]) for one in at.speakers}
         figures = summary([ladder(trace, levels_db[speaker]) for speaker, trace in spoken])
-        out = at.about() | {"texts": setting.texts.name, "n": len(texts), "m": setting.m, "hop": setting.n} | figures
+        out = (
+            at.about() | {"texts": setting.texts.name, "n": len(texts), "setting": written(at.one_setting())} | figures
+        )
         if setting.cold:
             out["cold"] = _cold(at, setting, texts)
         if setting.served:
@@ -88,7 +88,7 @@ def _served(at: Desk, setting: LatencySetting, texts: list[str]) -> dict[str, fl
     at.close()  # two engines would take each other's cores
     count = min(setting.served, len(texts))
     bar = at.progress.add_task("through the socket", total=count + 1)
-    options = {"m": setting.m, "n": setting.n}
+    options = at.one_setting()
 
     def done() -> None:
         at.progress.advance(bar)
@@ -97,8 +97,7 @@ def _served(at: Desk, setting: LatencySetting, texts: list[str]) -> dict[str, fl
 
 
 def _speak(at: Desk, setting: LatencySetting, speaker: str, text: str) -> Trace:
-    options = {"m": setting.m, "n": setting.n}
-    request = SpeakRequest(voice=f"{at.card.name}:{speaker}", seed=setting.seed, options=options)
+    request = SpeakRequest(voice=f"{at.card.name}:{speaker}", seed=setting.seed, options=at.one_setting())
     utterance = at.engine.open(request)
     for word in text.split():
         utterance.push_text(word + " ")
@@ -123,7 +122,7 @@ def show(out: Mapping[str, Any]) -> None:
         named += [(f"cold: {name[:2]} - {name[3:5]}", cold[name]) for name in _COLD]
     rows = [[name, *(_rounded(found.get(point)) for point in ("p50", "iqr", "p95")), "ms"] for name, found in named]
     rows.append(["rtf (compute / audio)", out["rtf"], None, None, ""])
-    title = f"First audio of {out['voice']}, warm, {out['n']} texts, m={out['m']}, n={out['hop']}"
+    title = f"First audio of {out['voice']}, warm, {out['n']} texts{setting_name(out)}"
     print_table(title, ("", "p50", "IQR", "p95", ""), rows)
 
 

@@ -5,44 +5,36 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from studio.bench.material import Desk, Setting, desk, read_texts
+from studio.bench.material import Desk, Setting, desk, read_texts, written
 from studio.core import events as ev
 from studio.core.trace import Trace
-from studio.measure.report import print_table, recogniser_name
+from studio.measure.report import print_table, recogniser_name, setting_name
 from studio.measure.wer import bootstrap_difference, corpus_errors, scored_words, word_errors_by_part
 
 
 @dataclass(frozen=True, kw_only=True)
 class LongSetting(Setting):
-    """Paragraphs of a file (one a line), spoken with one window."""
+    """Paragraphs of a file (one a line), spoken in one setting."""
 
     texts: Path
     count: int = 10
-    m: int = 5
-    n: int = 1
 
 
 def eval_long(setting: LongSetting) -> dict[str, Any]:
     """WER of the first and the second half of each paragraph, and the real-time factor."""
     texts = read_texts(setting.texts, setting.count)
-    out: dict[str, Any] = {
-        "texts": setting.texts.name,
-        "n": len(texts),
-        "m": setting.m,
-        "hop": setting.n,
-        "speakers": {},
-    }
+    out: dict[str, Any] = {"texts": setting.texts.name, "n": len(texts), "speakers": {}}
     with desk(setting) as at:
-        out |= at.about() | {"recogniser": at.recogniser.about}
+        out |= at.about() | {"recogniser": at.recogniser.about, "setting": written(at.one_setting())}
         for speaker in at.speakers:
-            out["speakers"][speaker] = _speaker(at, setting, speaker, texts)
+            out["speakers"][speaker] = _speaker(at, speaker, texts)
     if not setting.quiet:
         show(out)
     return out
 
 
-def _speaker(at: Desk, setting: LongSetting, speaker: str, texts: list[str]) -> dict[str, Any]:
-    traces = at.speak(speaker, texts, {"m": setting.m, "n": setting.n})
+def _speaker(at: Desk, speaker: str, texts: list[str]) -> dict[str, Any]:
+    traces = at.speak(speaker, texts, at.one_setting())
     heard = at.transcribe(speaker, [(one.pcm, one.rate_hz) for one in traces])
     halves = [
         word_errors_by_part(text, words, [len(scored_words(text)) // 2])
@@ -72,5 +64,5 @@ def show(out: Mapping[str, Any]) -> None:
         for speaker, one in out["speakers"].items()
     ]
     columns = ("", "WER first half", "second half", "difference", "rtf", "audio s")
-    title = f"Long speech: {out['n']} paragraphs, m={out['m']}, n={out['hop']}; WER by {recogniser_name(out)}"
+    title = f"Long speech: {out['n']} paragraphs{setting_name(out)}; WER by {recogniser_name(out)}"
     print_table(title, columns, rows)

@@ -10,7 +10,7 @@ import hashlib
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
@@ -25,11 +25,13 @@ from rich.progress import MofNCompleteColumn, Progress
 from studio.bench.kept import answers
 from studio.core.cards import parse_voice, read_cards
 from studio.core.clips import read_wav, to_int16, write_wav
-from studio.core.errors import BadFile
+from studio.core.errors import BadFile, BadOption
+from studio.core.options import parse_options
 from studio.core.ports import SpeakRequest
 from studio.core.provenance import sources
 from studio.core.trace import Trace, TraceWriter, collect, open_trace
 from studio.engine import dmel
+from studio.engine.families.base import family_info
 from studio.engine.loop import LocalEngine, open_engine
 from studio.engine.vocoders.base import Vocoder
 from studio.engine.voices import load_vocoder, pick_device
@@ -50,6 +52,8 @@ class Setting:
         speakers: empty for the one named with the voice, or all of it.
         recogniser: NAME or NAME:WEIGHTS, where there is something to recognise.
         workers: processes that recognise.
+        settings: the family's options to be measured, each written ``name=value,name=value``; where several are
+            compared and none is given, those that the family names; else the card's own.
         cache: where speech and transcripts are kept between runs; None keeps nothing.
         quiet: print no table.
     """
@@ -61,6 +65,7 @@ class Setting:
     seed: int = 0
     recogniser: str = DEFAULT
     workers: int = 2
+    settings: tuple[str, ...] = ()
     cache: Path | None = None
     quiet: bool = False
 
@@ -108,10 +113,24 @@ class Desk:
         of = self.card
         return {"voice": of.name, "sha256": of.sha256, "temperature": of.temperature, "seed": self.setting.seed}
 
+    def settings(self) -> dict[str, dict[str, Any]]:
+        """The options to be compared, by how they are written. Raises BadOption."""
+        given = self.setting.settings
+        if not given:
+            compared = family_info(self.card.family).compared
+            return {written(one) or "as on the card": dict(one) for one in compared}
+        found = [parse_options(self.card.options, one.split(",")) for one in given]
+        return {written(one): one for one in found}
+
+    def one_setting(self) -> dict[str, Any]:
+        """The one setting that was given; nothing where none was. Raises BadOption."""
+        if len(self.setting.settings) > 1:
+            raise BadOption("this measures one setting at a time", "give --setting once")
+        return next(iter(self.settings().values())) if self.setting.settings else {}
+
     def speak(self, speaker: str, texts: Sequence[str], options: dict[str, Any]) -> list[Trace]:
         """The voice's speech for each text: the card's temperature, one seed, no second try."""
-        what = " ".join(f"{key}={value}" for key, value in options.items())
-        bar = self.progress.add_task(f"{speaker} {what}", total=len(texts))
+        bar = self.progress.add_task(f"{speaker} {written(options)}", total=len(texts))
         out = []
         for text in texts:
             out.append(self._speak_one(speaker, text, options))
@@ -233,6 +252,11 @@ def vocode(vocoder: Vocoder[Any], log_mels: torch.Tensor, seed: int = 0) -> np.n
         pcm, state = vocoder.step(frame, state)
         pieces.append(pcm[0].float().cpu().numpy())
     return to_int16(np.concatenate(pieces))
+
+
+def written(options: Mapping[str, Any]) -> str:
+    """Options as they are written: ``m=3,n=1``."""
+    return ",".join(f"{name}={value}" for name, value in options.items())
 
 
 def read_texts(path: Path, count: int | None = None) -> list[str]:

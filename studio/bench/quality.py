@@ -1,4 +1,4 @@
-"""Predicted MOS of voices, windows, vocoders and folders of sounds, beside the speech that the voice learned from.
+"""Predicted MOS of voices, settings, vocoders and folders of sounds, beside the speech that the voice learned from.
 
 A predictor's opinion, not people's: it says what to listen to next, and ranks nothing.
 """
@@ -29,7 +29,7 @@ NOTE = "predicted by {}, not by people; short clips score lower, so compare over
 
 @dataclass(frozen=True, kw_only=True)
 class QualitySetting(Setting):
-    """The first ``count`` texts of a file by every speaker and window m, or folders of sounds, or both.
+    """The first ``count`` texts of a file by every speaker and setting, or folders of sounds, or both.
 
     Attributes:
         speak: whether the voice is measured; only folders are, where it is not.
@@ -41,9 +41,6 @@ class QualitySetting(Setting):
 
     texts: Path
     count: int = 50
-    windows: tuple[int, ...] = (1, 3, 5)
-    hop: int = 1
-    scheme: str = "S1"
     speak: bool = True
     vocoders: tuple[str, ...] = ()
     folders: tuple[Path, ...] = ()
@@ -101,7 +98,7 @@ def eval_quality(setting: QualitySetting) -> dict[str, Any]:
 
 def _voice(out: dict[str, Any], setting: QualitySetting, judge: _Judge, at: Desk) -> None:
     texts = read_texts(setting.texts, setting.count)
-    out |= at.about() | {"texts": setting.texts.name, "hop": setting.hop, "scheme": setting.scheme}
+    out |= at.about() | {"texts": setting.texts.name}
     try:
         for speaker in at.speakers:
             sounds = _teacher(at, setting, speaker, texts)
@@ -127,10 +124,10 @@ def _speaker(
             for level, sounds in resynthesise(at, name, own).sounds.items():
                 row = f"{name} {level}"
                 scores[row] = judge.scores(f"{speaker} {row}", dict(zip(teacher, sounds, strict=True)))
-    for m in [one for one in setting.windows if one >= setting.hop]:
-        traces = at.speak(speaker, texts, {"scheme": setting.scheme, "m": m, "n": setting.hop})
+    for name, options in at.settings().items():
+        traces = at.speak(speaker, texts, options)
         sounds = {text: (one.pcm, one.rate_hz) for text, one in zip(texts, traces, strict=True)}
-        scores[f"m={m}"] = judge.scores(f"{speaker} m={m}", sounds)
+        scores[name] = judge.scores(f"{speaker} {name}", sounds)
     return _figures(scores, scores.get("teacher"))
 
 
@@ -217,7 +214,7 @@ def show(out: Mapping[str, Any]) -> None:
     note = "\n".join([NOTE.format(weights_name(out["predictor"])), *out["notes"]])
     if out["speakers"]:
         rows = [row for speaker, one in out["speakers"].items() for row in _rows(one, f"{speaker} ")]
-        title = f"Predicted MOS of {out['voice']}, {out['scheme']}, hop n={out['hop']}, {out['texts']}"
+        title = f"Predicted MOS of {out['voice']}, {out['texts']}"
         print_table(title, _COLUMNS, rows, note)
     if out["folders"]:
         print_table("Predicted MOS of folders", _COLUMNS, _rows(out["folders"]), note)

@@ -1,4 +1,4 @@
-"""Intelligibility by window: paper 000's Table I, by a recogniser, beside what the voice learned from."""
+"""Intelligibility by setting (paper 000's Table I: by window), by a recogniser, beside what the voice learned from."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -17,32 +17,29 @@ from studio.measure.wer import WordErrors, bootstrap_difference, bootstrap_rate,
 
 @dataclass(frozen=True, kw_only=True)
 class WerSetting(Setting):
-    """The first ``count`` texts of a file, every speaker, windows m of ``windows`` at hop n."""
+    """The first ``count`` texts of a file, by every speaker, in several settings of the family's options."""
 
     texts: Path
     count: int = 100
-    windows: tuple[int, ...] = (1, 2, 3, 4, 5, 6)
-    hop: int = 1
-    scheme: str = "S1"
 
 
 def eval_wer(setting: WerSetting) -> dict[str, Any]:
-    """WER of each window beside the teacher and the teacher's dMel by the same vocoder; intervals are paired.
+    """WER of each setting beside the teacher and the teacher's dMel by the same vocoder; intervals are paired.
 
     A sentence that the teacher says in other words than ours is left out for all.
     """
     texts = read_texts(setting.texts, setting.count)
     out: dict[str, Any] = {"texts": setting.texts.name, "asked": len(texts), "speakers": {}}
     with desk(setting) as at:
-        out |= at.about() | {"hop": setting.hop, "scheme": setting.scheme, "recogniser": at.recogniser.about}
+        out |= at.about() | {"recogniser": at.recogniser.about}
         for speaker in at.speakers:
-            out["speakers"][speaker] = _speaker(at, setting, speaker, texts)
+            out["speakers"][speaker] = _speaker(at, speaker, texts)
     if not setting.quiet:
         show(out)
     return out
 
 
-def _speaker(at: Desk, setting: WerSetting, speaker: str, texts: Sequence[str]) -> dict[str, Any]:
+def _speaker(at: Desk, speaker: str, texts: Sequence[str]) -> dict[str, Any]:
     taught = at.teacher(speaker, texts)
     kept = [place for place, one in enumerate(taught) if one is not None]
     texts = [texts[place] for place in kept]
@@ -52,10 +49,9 @@ def _speaker(at: Desk, setting: WerSetting, speaker: str, texts: Sequence[str]) 
         "dmel": score(at, f"{speaker} dMel", texts, resynthesised(at, teacher)),
     }
     figures: dict[str, Any] = {"n": len(texts)}
-    for m in [one for one in setting.windows if one >= setting.hop]:
-        options = {"scheme": setting.scheme, "m": m, "n": setting.hop}
+    for name, options in at.settings().items():
         traces = at.speak(speaker, texts, options)
-        errors[f"m={m}"] = score(at, f"{speaker} m={m}", texts, [(one.pcm, one.rate_hz) for one in traces])
+        errors[name] = score(at, f"{speaker} {name}", texts, [(one.pcm, one.rate_hz) for one in traces])
     for name, each in errors.items():
         figures[name] = asdict(bootstrap_rate(each)) | {
             "above_dmel": asdict(bootstrap_difference(each, errors["dmel"]))
@@ -92,5 +88,5 @@ def show(out: Mapping[str, Any]) -> None:
             interval, paired = f"{one['low']:.3f}-{one['high']:.3f}", f"{above['low']:+.3f} to {above['high']:+.3f}"
             rows.append([f"{speaker} {name}", figures["n"], one["value"], interval, f"{above['value']:+.3f}", paired])
     columns = ("", "n", "WER", "95%", "above dMel", "95% paired")
-    title = f"WER of {out['voice']} by {recogniser_name(out)}, {out['scheme']}, hop n={out['hop']}, {out['texts']}"
+    title = f"WER of {out['voice']} by {recogniser_name(out)}, {out['texts']}"
     print_table(title, columns, rows)

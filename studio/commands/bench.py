@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from studio.commands.common import Count, Device, Json, Save, Texts, Threads, Vocoder, VoiceName, Voices, show
+from studio.commands.common import Count, Device, Json, Save, Settings, Texts, Threads, Vocoder, VoiceName, Voices, show
 from studio.core.shipped import TEXTS, VOICES
 
 Size = Annotated[
@@ -20,7 +20,7 @@ bench = typer.Typer(
 def latency(
     texts: Texts = TEXTS / "latency.txt",
     count: Count = 50,
-    m: Annotated[int, typer.Option("-m", help="Words seen per segment.")] = 5,
+    setting: Settings = None,
     cold: Annotated[int, typer.Option(min=0, help="Engines opened anew for one text each.")] = 5,
     served: Annotated[int, typer.Option(min=0, help="Texts through the app's socket; 0 leaves them out.")] = 20,
     voice: VoiceName = "",
@@ -32,9 +32,9 @@ def latency(
     """First audio and real-time factor, warm and cold, by the ladder t0a .. t5, and t4 through the app's socket."""
     from studio.bench.latency import LatencySetting, bench_latency
 
-    where: dict[str, Any] = {"voices": voices, "voice": voice, "device": device}
-    setting = LatencySetting(**where, texts=texts, count=count, m=m, cold=cold, served=served, quiet=as_json)
-    show("latency", bench_latency(setting), as_json, save)
+    where: dict[str, Any] = {"voices": voices, "voice": voice, "device": device, "settings": tuple(setting or ())}
+    asked = LatencySetting(**where, texts=texts, count=count, cold=cold, served=served, quiet=as_json)
+    show("latency", bench_latency(asked), as_json, save)
 
 
 @bench.command()

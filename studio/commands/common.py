@@ -26,6 +26,13 @@ Vocoder = Annotated[str, typer.Option(help="The vocoder; each voice's own unless
 Threads = Annotated[int, typer.Option(min=1, max=256, help="Of arithmetic on a CPU; more help large nets only.")]
 Texts = Annotated[Path, typer.Option(help="One text a line.")]
 Count = Annotated[int, typer.Option(min=1, help="How many texts, from the first.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="The family's options: name=value,name=value. May be repeated where settings are compared; "
+        "the family names some where none is given."
+    ),
+]
 Recipe = Annotated[Path, typer.Option(help="The voice's recipe.")]
 Database = Annotated[
     str,

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from studio.commands.common import Count, Device, Json, Save, Texts, VoiceName, Voices, show
+from studio.commands.common import Count, Device, Json, Save, Settings, Texts, VoiceName, Voices, show
 from studio.core.errors import BadOption
 from studio.core.shipped import TEXTS, VOICES
 
@@ -18,7 +18,6 @@ Recogniser = Annotated[
         envvar="STUDIO_RECOGNISER",
     ),
 ]
-Windows = Annotated[str, typer.Option(help="Windows m, comma-separated.")]
 Cache = Annotated[Path | None, typer.Option(help="Keep speech and answers here, so that a stopped run goes on.")]
 
 
@@ -26,7 +25,7 @@ Cache = Annotated[Path | None, typer.Option(help="Keep speech and answers here, 
 def wer(
     texts: Texts = TEXTS / "eval.txt",
     count: Count = 100,
-    windows: Windows = "1,2,3,4,5,6",
+    setting: Settings = None,
     voice: VoiceName = "",
     voices: Voices = VOICES,
     device: Device = "auto",
@@ -35,10 +34,10 @@ def wer(
     as_json: Json = False,
     save: Save = False,
 ) -> None:
-    """Word error rate for every window, beside the teacher's (Table I of paper 000)."""
+    """Word error rate in every setting, beside the teacher's (Table I of paper 000: every window)."""
     from studio.bench.wer import WerSetting, eval_wer
 
-    setting = WerSetting(
+    asked = WerSetting(
         voices=voices,
         voice=voice,
         device=device,
@@ -47,14 +46,16 @@ def wer(
         quiet=as_json,
         texts=texts,
         count=count,
-        windows=_numbers(windows),
+        settings=tuple(setting or ()),
     )
-    show("wer", eval_wer(setting), as_json, save)
+    show("wer", eval_wer(asked), as_json, save)
 
 
 @evaluate.command("long")
 def long_speech(
     texts: Texts = TEXTS / "paragraphs.txt",
+    count: Count = 10,
+    setting: Settings = None,
     voice: VoiceName = "",
     voices: Voices = VOICES,
     device: Device = "auto",
@@ -66,10 +67,18 @@ def long_speech(
     """Word error rate of the first and second half of long paragraphs."""
     from studio.bench.long import LongSetting, eval_long
 
-    setting = LongSetting(
-        voices=voices, voice=voice, device=device, cache=cache, recogniser=recogniser, quiet=as_json, texts=texts
+    asked = LongSetting(
+        voices=voices,
+        voice=voice,
+        device=device,
+        cache=cache,
+        recogniser=recogniser,
+        quiet=as_json,
+        texts=texts,
+        count=count,
+        settings=tuple(setting or ()),
     )
-    show("long", eval_long(setting), as_json, save)
+    show("long", eval_long(asked), as_json, save)
 
 
 @evaluate.command()
@@ -99,7 +108,7 @@ def quality(
     ] = None,
     texts: Texts = TEXTS / "eval.txt",
     count: Count = 50,
-    windows: Windows = "1,3,5",
+    setting: Settings = None,
     vocoders: Annotated[str, typer.Option(help="Also these vocoders of the card alone, comma-separated.")] = "",
     teacher: Annotated[
         Path | None, typer.Option(help="Folder of the teacher's own sounds, or of one for each speaker.")
@@ -111,10 +120,10 @@ def quality(
     as_json: Json = False,
     save: Save = False,
 ) -> None:
-    """Predicted MOS (DistillMOS, no people) of windows, vocoders and folders, beside the teacher's."""
+    """Predicted MOS (DistillMOS, no people) of settings, vocoders and folders, beside the teacher's."""
     from studio.bench.quality import QualitySetting, eval_quality
 
-    setting = QualitySetting(
+    asked = QualitySetting(
         voices=voices,
         voice=voice,
         device=device,
@@ -122,13 +131,13 @@ def quality(
         quiet=as_json,
         texts=texts,
         count=count,
-        windows=_numbers(windows),
+        settings=tuple(setting or ()),
         vocoders=tuple(name.strip() for name in vocoders.split(",") if name.strip()),
         folders=tuple(folders or ()),
         teacher=teacher,
         speak=bool(voice) or not folders,
     )
-    show("quality", eval_quality(setting), as_json, save)
+    show("quality", eval_quality(asked), as_json, save)
 
 
 @evaluate.command("vocoder")
@@ -186,11 +195,3 @@ def interleaving(
         heat_maps(found).write_html(figure)
         typer.echo(f"heat maps in {figure}", err=True)
     show("interleaving", found, as_json, save)
-
-
-def _numbers(windows: str) -> tuple[int, ...]:
-    """Windows m of an option. Raises BadOption."""
-    try:
-        return tuple(int(m) for m in windows.split(","))
-    except ValueError as error:
-        raise BadOption(f"--windows {windows!r} is no list of numbers", "write it as 1,3,5") from error

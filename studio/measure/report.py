@@ -43,6 +43,12 @@ def recogniser_name(figures: Mapping[str, Any]) -> str:
     return weights_name(about) if about else "pocketsphinx"
 
 
+def setting_name(figures: Mapping[str, Any]) -> str:
+    """The options that were in force, after a comma; nothing where they were the card's own."""
+    setting = figures["setting"] if "setting" in figures else f"m={figures['m']},n={figures['hop']}"
+    return f", {setting}" if setting else ""
+
+
 @cache
 def console() -> "Console":
     """Where tables go: wide where nobody looks, so that a pipe or a file holds whole rows."""

@@ -34,7 +34,7 @@ def given(tmp_path_factory):
 def test_wer_is_compared_with_the_teacher_and_its_dmel(given, capsys):
     from studio.bench.wer import WerSetting, eval_wer
 
-    out = eval_wer(WerSetting(**given, windows=(1, 3)))
+    out = eval_wer(WerSetting(**given, settings=("m=1", "m=3")))
     figures = out["speakers"]["slt"]
     assert set(figures) == {"n", "teacher", "dmel", "m=1", "m=3"}
     assert figures["n"] == 2
@@ -52,7 +52,7 @@ def test_wer_is_compared_with_the_teacher_and_its_dmel(given, capsys):
 def test_a_stopped_run_goes_on_where_it_was(given):
     from studio.bench.wer import WerSetting, eval_wer
 
-    setting = WerSetting(**given, windows=(1,), quiet=True)
+    setting = WerSetting(**given, settings=("m=1",), quiet=True)
     first = eval_wer(setting)
     kept = {path: path.stat().st_mtime_ns for path in given["cache"].rglob("*.*")}
     assert eval_wer(setting) == first
@@ -66,7 +66,7 @@ def test_a_stopped_run_goes_on_where_it_was(given):
 def test_long_speech_is_scored_by_halves(given):
     from studio.bench.long import LongSetting, eval_long
 
-    one = eval_long(LongSetting(**given, m=2, quiet=True))["speakers"]["slt"]
+    one = eval_long(LongSetting(**given, settings=("m=2",), quiet=True))["speakers"]["slt"]
     assert one["second_above_first"]["value"] == pytest.approx(one["second"] - one["first"])
     assert 0.0 < one["rtf"] < 20.0
     assert one["audio_s"] > 1.0
@@ -95,7 +95,7 @@ def test_predicted_mos_of_a_voice_its_vocoder_and_a_folder_beside_the_teacher(gi
         for name, (pcm, rate_hz) in _taught(given).items():
             hiss = np.random.default_rng(0).normal(0, noise, len(pcm)) if noise else 0
             write_wav(folder / f"{name}.wav", np.clip(pcm + hiss, -32768, 32767).astype(np.int16), rate_hz)
-    voice = QualitySetting(**given, windows=(2,), vocoders=("sourcefilter",))
+    voice = QualitySetting(**given, settings=("m=2",), vocoders=("sourcefilter",))
     figures = eval_quality(voice)["speakers"]["slt"]
     assert set(figures) == {"teacher", "dMel", "sourcefilter mels", "sourcefilter dmel", "m=2"}
     assert all(one["n"] == 2 and one["above_teacher"]["paired"] for one in figures.values())
@@ -132,7 +132,7 @@ def test_boundaries_of_a_voice_that_never_ends_a_segment(given, capsys):
 def test_latency_is_keyed_by_the_ladder(given, capsys):
     from studio.bench.latency import LatencySetting, bench_latency
 
-    out = bench_latency(LatencySetting(**given, m=3, warm=1, pause_ms=0.0))
+    out = bench_latency(LatencySetting(**given, settings=("m=3",), warm=1, pause_ms=0.0))
     assert 0.0 < out["t2_t0_ms"]["p50"] <= out["t2_t0a_ms"]["p50"] <= out["t2_t0a_ms"]["p95"]
     assert out["t2_t0_ms"]["n"] == 2
     assert out["rtf"] > 0.0
@@ -145,7 +145,7 @@ def test_results_become_a_page(given, tmp_path):
 
     with pytest.raises(BadFile, match="no results"):
         summarise(tmp_path, tmp_path / "page.md")
-    write_result("latency", bench_latency(LatencySetting(**given, m=3, warm=1, quiet=True)), tmp_path)
+    write_result("latency", bench_latency(LatencySetting(**given, settings=("m=3",), warm=1, quiet=True)), tmp_path)
     page = summarise(tmp_path, tmp_path / "docs" / "page.md").read_text()
     assert "## First audio of the engine" in page and "t2 - t0" in page and "rtf (compute / audio)" in page
 
@@ -176,7 +176,7 @@ def test_a_teacher_may_be_a_folder_of_other_sounds(given, steady, tmp_path, caps
     own.mkdir()
     for number in range(3):
         write_wav(own / f"{number}.wav", np.full(16000 * (1 + number), 99, np.int16), 16000)
-    figures = eval_quality(QualitySetting(**given, windows=(1,), teacher=tmp_path))["speakers"]["slt"]
+    figures = eval_quality(QualitySetting(**given, settings=("m=1",), teacher=tmp_path))["speakers"]["slt"]
     assert figures["teacher"]["value"] == pytest.approx(3.0) and figures["teacher"]["mean_s"] == pytest.approx(2.0)
     assert figures["dMel"]["above_teacher"]["paired"] and not figures["m=1"]["above_teacher"]["paired"]
     assert "(unpaired)" in capsys.readouterr().out
@@ -186,7 +186,7 @@ def test_a_teacher_that_is_not_at_hand_is_said(given, steady, tmp_path, monkeypa
     from studio.bench.quality import QualitySetting, eval_quality
 
     monkeypatch.setenv("PATH", str(tmp_path))
-    out = eval_quality(QualitySetting(**{**given, "cache": None}, windows=(1,)))
+    out = eval_quality(QualitySetting(**{**given, "cache": None}, settings=("m=1",)))
     assert set(out["speakers"]["slt"]) == {"m=1"} and "above_teacher" not in out["speakers"]["slt"]["m=1"]
     assert "no teacher of slt is at hand" in " ".join(capsys.readouterr().out.split())
 

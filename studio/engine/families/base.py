@@ -207,6 +207,7 @@ class FamilyInfo:
         look_ahead_words: committed words that a word waits for, with these defaults.
         load: takes (card, folder, device, places).
         notes: what it cannot do; for the card.
+        compared: options that tables of measurements put beside each other.
     """
 
     name: str
@@ -215,6 +216,7 @@ class FamilyInfo:
     look_ahead_words: int
     load: Callable[[Card, Path, "torch.device", int], Family]
     notes: str = ""
+    compared: tuple[Mapping[str, Any], ...] = ({},)
 
 
 def family_names() -> list[str]:

@@ -15,7 +15,7 @@ from studio.engine.families.ist.bpe import Bpe
 from studio.engine.families.ist.modules import DecodeModule, IstSlots, IstStep, PrefillModule
 from studio.engine.families.ist.net import Config, Ist
 from studio.engine.families.ist.row import IstRow, Limits, Prompt
-from studio.engine.families.ist.rule import OPTION_SPECS
+from studio.engine.families.ist.rule import OPTION_SPECS, WHOLE
 from studio.engine.nets.products import NumberFormat, check_format
 from studio.engine.slots import KeyValueSlots
 from studio.engine.weights import load_weights
@@ -106,4 +106,5 @@ def limits_of(config: Config) -> Limits:
     return Limits(*lengths, c.letter_frames, CAPACITY_TOKENS)
 
 
-INFO = FamilyInfo("ist", "IST-LM (paper 003)", OPTION_SPECS, 0, IstFamily.load, NOTES)
+COMPARED = tuple({"ratio": ratio} for ratio in ("1:3", "3:9", "12:24", WHOLE))
+INFO = FamilyInfo("ist", "IST-LM (paper 003)", OPTION_SPECS, 0, IstFamily.load, NOTES, COMPARED)

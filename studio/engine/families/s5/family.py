@@ -15,7 +15,7 @@ from studio.engine.families.base import FamilyInfo, Module
 from studio.engine.families.s5.modules import DecodeModule, S5Slots, S5Step, WordModule
 from studio.engine.families.s5.net import S5, Config
 from studio.engine.families.s5.row import Limits, Reference, S5Row
-from studio.engine.families.s5.rule import IDS, OPTION_SPECS, SPACE, Options
+from studio.engine.families.s5.rule import IDS, LARGEST_LOOK_AHEAD, OPTION_SPECS, SPACE, Options
 from studio.engine.nets.products import NumberFormat, check_format
 from studio.engine.slots import KeyValueSlots
 from studio.engine.weights import load_weights
@@ -101,4 +101,7 @@ def _check_references(card: Card, net: S5) -> None:
             )
 
 
-INFO = FamilyInfo("s5", "S5-TTS (paper 001)", OPTION_SPECS, Options().look_ahead_words, S5Family.load)
+COMPARED = tuple({"k": k} for k in range(1, LARGEST_LOOK_AHEAD + 1))
+INFO = FamilyInfo(
+    "s5", "S5-TTS (paper 001)", OPTION_SPECS, Options().look_ahead_words, S5Family.load, compared=COMPARED
+)

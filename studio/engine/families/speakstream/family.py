@@ -70,6 +70,12 @@ class SpeakStreamFamily:
         )
 
 
+COMPARED = tuple({"m": m} for m in range(1, 7))
 INFO = FamilyInfo(
-    "speakstream", "SpeakStream (paper 000)", OPTION_SPECS, Options().look_ahead_words, SpeakStreamFamily.load
+    "speakstream",
+    "SpeakStream (paper 000)",
+    OPTION_SPECS,
+    Options().look_ahead_words,
+    SpeakStreamFamily.load,
+    compared=COMPARED,
 )
