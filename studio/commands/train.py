@@ -122,7 +122,7 @@ def bpe(
     size: Annotated[int, typer.Option(min=60, max=20_000, help="How many tokens.")] = 500,
 ) -> None:
     """Learn a byte-pair encoding from a corpus' texts, as they are spoken."""
-    from studio.train.ist.bpe import read_spoken, train_bpe
+    from studio.train.bpe import read_spoken, train_bpe
 
     typer.echo(f"{train_bpe(read_spoken(texts), size, out)} tokens in {out}")
 

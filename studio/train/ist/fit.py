@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from studio.core.errors import BadFile, BadOption
-from studio.engine.families.ist.bpe import FILE as BPE_FILE
-from studio.engine.families.ist.bpe import Bpe
+from studio.engine.families.bpe import FILE as BPE_FILE
+from studio.engine.families.bpe import Bpe
 from studio.engine.families.ist.net import Config, Ist
 from studio.engine.families.ist.rule import Options
 from studio.train.fitting import Fitting, mean_losses
