@@ -128,7 +128,7 @@ def next_word(spoken: int, committed: int, look_ahead: int, *, ended: bool = Fal
     """
     if spoken < committed and (ended or spoken < flushed or spoken + look_ahead < committed):
         return "word"
-    return "close" if spoken == (committed if ended else flushed) else None
+    return "close" if 0 < spoken == (committed if ended else flushed) else None
 
 
 # ---------------------------------------------------------------- the two text streams
