@@ -4,17 +4,16 @@ It attends to the groups of its own step only; what was before is in the backbon
 ready to run.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import cast
 
 import torch
 from torch import Tensor, nn
 
 from studio.engine import dmel
-from studio.engine.nets.lean import LeanDecoder
+from studio.engine.nets.lean import Angles, LeanLayer
 from studio.engine.nets.products import NumberFormat, Product
 from studio.engine.nets.transformer import Decoder, DecoderConfig, attend_whole, rotary
-from studio.engine.slots import KeyValueSlots
 
 GROUPS = 8
 GROUP_CHANNELS = dmel.CHANNELS // GROUPS
@@ -92,6 +91,8 @@ class DepthTransformer(nn.Module):
 class LeanDepth:
     """Runs a trained depth transformer a group at a time, for rows that do not know each other.
 
+    What groups keep for those after them lives as long as a step, so it takes no slots.
+
     Args:
         level: embedding of a level.
         backbone: whose hidden states, divided by their length, are given (``LeanDecoder.extend``).
@@ -101,43 +102,59 @@ class LeanDepth:
     def __init__(
         self, trained: DepthTransformer, level: nn.Embedding, backbone: Decoder, number_format: NumberFormat
     ) -> None:
-        self._level = level
-        count = len(trained.stacks)
-        self._stacks = [LeanDecoder(trained.stack(g), number_format) for g in range(count)]
+        self._level, self._config = level, trained.config
+        self._own = range(len(trained.stacks))
+        c, stacks = self._config, [trained.stack(g) for g in self._own]
+        self._layers = [[LeanLayer(block, c, number_format) for block in one.layers()] for one in stacks]
+        self._turns = Angles(c.head_width, c.rotary_base, trained.group.device).at(0, GROUPS)
         gain = backbone.norm.weight * backbone.config.width**0.5
-        self._enter = [
-            Product(one.weight * gain, one.bias, number_format) for one in (trained.entry(g) for g in range(count))
-        ]
+        entries = [trained.entry(g) for g in self._own]
+        self._enter = [Product(one.weight * gain, one.bias, number_format) for one in entries]
         self._heard = [Product(one.weight, one.bias, number_format) for one in trained.listeners()]
         self._group = trained.group.detach()
+        norms = [trained.stack(g).norm.weight * c.width**0.5 for g in range(GROUPS)]
         self._out = [
-            Product(self._stacks[g % count].folded(trained.stack(g), head.weight), head.bias, number_format)
-            for g, head in enumerate(trained.heads())
+            Product(head.weight * norm, head.bias, number_format)
+            for head, norm in zip(trained.heads(), norms, strict=True)
         ]
 
-    def enter(self, hidden: Tensor) -> list[Tensor]:
-        """What each group takes from the backbone, [B, D] -> as many [B, d] as there are sets of layers."""
-        return [enter(hidden) for enter in self._enter]
-
-    def group(
-        self, number: int, entered: list[Tensor], before: Tensor | None, slots: KeyValueSlots, rows: Sequence[int]
-    ) -> Tensor:
-        """Logits of a group's channels.
+    def frame(self, hidden: Tensor, draw: Callable[[int, Tensor], Tensor]) -> Tensor:
+        """A step's channels, one group after another.
 
         Args:
-            entered: from ``enter``.
-            before: uint8 [B, 10], levels of the group before; None for the first, which forgets the step before.
-            slots: what the groups before left.
+            hidden: [N, D], one of each row.
+            draw: takes a group's number and its logits [N, 10, 16], and answers its levels, uint8 [N, 10].
 
         Returns:
-            [B, 10, 16].
+            uint8 [N, 80].
         """
-        which = number % len(self._stacks)
-        x = entered[which] + self._group[number]
-        if before is None:
-            for row in rows:
-                slots.length[row] = 0
-        else:
-            x = x + self._heard[number - 1](self._level(before.long()).flatten(1))
-        out = self._out[number](self._stacks[which].extend(x.unsqueeze(1), slots, rows))
-        return out.view(len(x), GROUP_CHANNELS, dmel.LEVELS)
+        c, count = self._config, len(hidden)
+        entered = [enter(hidden) for enter in self._enter]
+        shape = (2, c.layers, count, c.heads, GROUPS, c.head_width)
+        kept, found = torch.empty(shape, device=hidden.device), list[Tensor]()
+        for group in range(GROUPS):
+            h = entered[group % len(entered)] + self._group[group]
+            if found:
+                h = h + self._heard[group - 1](self._level(found[-1].long()).flatten(1))
+            for number, layer in enumerate(self._layers[group % len(self._layers)]):
+                h = self._run(layer, h, kept[:, number], group)
+            logits = self._out[group](_normal(h))
+            found.append(draw(group, logits.view(count, GROUP_CHANNELS, dmel.LEVELS)))
+        return torch.cat(found, 1)
+
+    def _run(self, layer: LeanLayer, h: Tensor, kept: Tensor, group: int) -> Tensor:
+        """One layer over [N, d]; ``kept`` [2, N, H, 8, d / H], keys and values of the groups so far."""
+        c = self._config
+        qkv = layer.qkv(_normal(h)).view(len(h), 3, c.heads, c.head_width)
+        qk = _normal(qkv[:, :2]) * layer.gains
+        turned = torch.view_as_real(torch.view_as_complex(qk.unflatten(-1, (-1, 2))) * self._turns[group]).flatten(-2)
+        kept[0, :, :, group], kept[1, :, :, group] = turned[:, 1], qkv[:, 2]
+        keys, values = kept[0, :, :, : group + 1], kept[1, :, :, : group + 1]
+        shares = (turned[:, 0].unsqueeze(2) * keys).sum(-1).softmax(-1)
+        h = h + layer.out((shares.unsqueeze(-1) * values).sum(2).flatten(1))
+        return h + layer.down(layer.up(_normal(h)).relu_().square_())
+
+
+def _normal(x: Tensor) -> Tensor:
+    """Divided by its length, along the last dimension."""
+    return x / torch.linalg.vector_norm(x, dim=-1, keepdim=True)

@@ -12,7 +12,7 @@ from studio.core.errors import BadVoice
 from studio.engine import dmel
 from studio.engine.families.base import FamilyInfo, Module
 from studio.engine.families.bpe import Bpe
-from studio.engine.families.dsm.depth import GROUP_CHANNELS, GROUPS
+from studio.engine.families.dsm.depth import GROUP_CHANNELS
 from studio.engine.families.dsm.modules import DsmSlots, DsmStep, StepModule
 from studio.engine.families.dsm.net import Config, Dsm
 from studio.engine.families.dsm.row import Delays, DsmRow
@@ -40,12 +40,12 @@ class DsmFamily:
     ) -> None:
         self.net, self.bpe, c = net.eval(), bpe, net.config
         step, count = DsmStep(net, number_format), places * self.slots_per_row
-        sizes, depth = net.decoder.config, net.depth.config
+        sizes = net.decoder.config
         memory = [
-            KeyValueSlots(one.layers, count, one.heads, capacity, one.head_width, device=device)
-            for one, capacity in ((sizes, c.context_frames), (sizes, MOST_SPEAKERS), (depth, GROUPS))
+            KeyValueSlots(sizes.layers, count, sizes.heads, capacity, sizes.head_width, device=device)
+            for capacity in (c.context_frames, MOST_SPEAKERS)
         ]
-        self.slots = DsmSlots(memory[0], memory[1], memory[2], count, device)
+        self.slots = DsmSlots(memory[0], memory[1], count, device)
         self.modules: Mapping[str, Module] = {"warm": StepModule(step), "decode": StepModule(step)}
         self._delays = Delays(
             sound=c.delay_frames,

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from studio.engine import dmel
-from studio.engine.families.dsm.depth import GROUP_CHANNELS, GROUPS, LeanDepth
+from studio.engine.families.dsm.depth import GROUP_CHANNELS, LeanDepth
 from studio.engine.families.dsm.net import Dsm
 from studio.engine.families.dsm.row import Drawn, Step
 from studio.engine.families.dsm.rule import MOST_SPEAKERS
@@ -35,21 +35,18 @@ class DsmSlots:
     Attributes:
         steps: keys and values of the backbone.
         speakers: keys and values of those whom it attends to.
-        groups: keys and values of the depth transformer, of one step.
         last: uint8 [slots, 80], what the step before drew, in a row's first slot.
         noise: which noise comes next.
     """
 
-    def __init__(
-        self, steps: KeyValueSlots, speakers: KeyValueSlots, groups: KeyValueSlots, count: int, device: torch.device
-    ) -> None:
-        self.steps, self.speakers, self.groups = steps, speakers, groups
+    def __init__(self, steps: KeyValueSlots, speakers: KeyValueSlots, count: int, device: torch.device) -> None:
+        self.steps, self.speakers = steps, speakers
         self.last = torch.full((count, dmel.CHANNELS), dmel.PAD, dtype=torch.uint8, device=device)
         self.noise = FrameNoise(count, _NOISE, device)
 
     def reset(self, slot: int) -> None:
         """Give a slot to a new owner; the rest is set by its first step."""
-        for memory in (self.steps, self.speakers, self.groups):
+        for memory in (self.steps, self.speakers):
             memory.reset(slot)
         self.noise.reset(slot)
 
@@ -70,13 +67,11 @@ class DsmStep:
         self._depth = LeanDepth(net.depth, net.level, net.decoder, number_format)
         self._embedded = net.encoder(net.extract)
 
-    def backbone(
-        self, slots: DsmSlots, rows: Sequence[tuple[int, ...]], inputs: Sequence[Step]
-    ) -> tuple[Tensor, list[int]]:
+    def backbone(self, slots: DsmSlots, rows: Sequence[tuple[int, ...]], inputs: Sequence[Step]) -> Tensor:
         """A step of each row: hidden states of first slots, then of the second slots of those that are guided.
 
         Returns:
-            [N, D], each divided by its length, and the number of each slot.
+            [N, D], each divided by its length.
         """
         guided = [b for b, given in enumerate(inputs) if given.guidance != 1.0]
         for row, given in zip(rows, inputs, strict=True):
@@ -93,11 +88,9 @@ class DsmStep:
         def between(layer: int, h: Tensor) -> Tensor:
             return self._cross[layer](h, slots.speakers, numbers)[0]
 
-        return self.decoder.extend(x.unsqueeze(1), slots.steps, numbers, between), numbers
+        return self.decoder.extend(x.unsqueeze(1), slots.steps, numbers, between)
 
-    def sound(
-        self, slots: DsmSlots, inputs: Sequence[Step], hidden: Tensor, numbers: list[int], noise: Tensor
-    ) -> tuple[Tensor, Tensor]:
+    def sound(self, inputs: Sequence[Step], hidden: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
         """Each row's channels, uint8 [B, 80], one group after another; and a sum that is a number if all is well, [B].
 
         A guided row's logits are l0 + alpha (lc - l0), where l0 is its second slot's (equation 8).
@@ -106,21 +99,19 @@ class DsmStep:
         guided = torch.tensor([b for b, given in enumerate(inputs) if given.guidance != 1.0], device=device).long()
         alpha = torch.tensor([given.guidance for given in inputs], device=device)[guided, None, None]
         temperature = torch.tensor([given.temperature for given in inputs], device=device)
-        entered = self._depth.enter(hidden)
-        drawn, check = list[Tensor](), torch.zeros(count, device=device)
-        before: Tensor | None = None
-        for group in range(GROUPS):
-            found = self._depth.group(group, entered, before, slots.groups, numbers)
+        check = torch.zeros(count, device=device)
+
+        def draw(group: int, found: Tensor) -> Tensor:
             logits = found[:count]
             if len(guided):
                 without = found[count:]
                 logits = logits.index_copy(0, guided, without + alpha * (logits[guided] - without))
             here = slice(group * GROUP_CHANNELS, (group + 1) * GROUP_CHANNELS)
             levels = sample_levels(logits, temperature, noise[:, here])
-            drawn.append(levels)
-            check = check + logits.sum((1, 2))
-            before = torch.cat((levels, levels[guided]))
-        made = torch.cat(drawn, 1)
+            check.add_(logits.sum((1, 2)))
+            return torch.cat((levels, levels[guided])) if len(guided) else levels
+
+        made = self._depth.frame(hidden, draw)[:count]
         alone = torch.tensor([given.groups == "first" for given in inputs], device=device)
         made[:, GROUP_CHANNELS:].masked_fill_(alone[:, None], dmel.PAD)
         return made, check
@@ -131,7 +122,6 @@ class DsmStep:
         rows: Sequence[tuple[int, ...]],
         inputs: Sequence[Step],
         hidden: Tensor,
-        numbers: list[int],
     ) -> list[Drawn]:
         """What a step drew; one copy to the host for all rows. Rows that all warm up draw the action alone."""
         count = len(inputs)
@@ -141,7 +131,7 @@ class DsmStep:
             levels = torch.full((count, dmel.CHANNELS), dmel.PAD, dtype=torch.uint8, device=hidden.device)
             check = hidden[:count].sum(1)
         else:
-            levels, check = self.sound(slots, inputs, hidden, numbers, noise)
+            levels, check = self.sound(inputs, hidden, noise)
             slots.last[torch.tensor([slot for slot, *_ in rows], device=hidden.device)] = levels
         host = torch.cat((action, check[:, None], noise[:, -1:], levels), 1).cpu().numpy()
         return [_drawn(row, given.temperature) for row, given in zip(host, inputs, strict=True)]
@@ -185,5 +175,5 @@ class StepModule:
     @torch.inference_mode()
     def run(self, slots: DsmSlots, rows: Sequence[tuple[int, ...]], inputs: Sequence[Step]) -> list[Drawn]:
         """See ``studio.engine.families.base.Module``."""
-        hidden, numbers = self._step.backbone(slots, rows, inputs)
-        return self._step.told(slots, rows, inputs, hidden, numbers)
+        hidden = self._step.backbone(slots, rows, inputs)
+        return self._step.told(slots, rows, inputs, hidden)
