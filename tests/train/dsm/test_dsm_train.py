@@ -1,7 +1,9 @@
 """DSM-TTS's training: sequences with the right thing at every step, losses, restarts, a packed voice that speaks."""
 
+import copy
 import json
 from dataclasses import replace
+from multiprocessing import Pipe
 from pathlib import Path
 
 import numpy as np
@@ -199,16 +201,30 @@ def test_dialogues_bring_both_recordings(features, streams):
     assert sum(len(one.text) for one in alone) == 6 and all((one.speakers[:, 1:] == -1).all() for one in alone)
 
 
+def test_what_makes_batches_can_be_sent_to_another_process(features, tmp_path):
+    """As `studio.train.ahead` sends it: without the net."""
+    write_tiny_bpe(tmp_path / "bpe.json")
+    fitting = fitting_of(a_recipe())
+    text = SpokenText(features, ["one", "two"], 1)
+    fitting.prepare(text, tmp_path)
+    maker = copy.copy(fitting)
+    del maker.fitter
+    here, there = Pipe()
+    here.send(maker)
+    for made, wanted in zip(there.recv().batches(text, 0), fitting.batches(text, 0), strict=True):
+        assert all(torch.equal(values, getattr(wanted, name)) for name, values in vars(made).items())
+
+
 def test_losses_fall(streams):
     recipe = a_recipe()
     fitting = fitting_of(recipe)
     batch = a_batch(streams, *([sentence(seed=i)] for i in range(3)))
     copied, optims = HalfCopy(fitting.fitter), optimisers(fitting.fitter, recipe.fit)
-    found = [train_step(copied, optims, batch, fitting, 1.0, 0.3 * (i % 2)) for i in range(40)]
+    found = [train_step(copied, optims, batch, fitting, 1.0, 0.3 * (i == 5)) for i in range(25)]
     first, last = found[0], found[-1]
     assert abs(first["frame"] - np.log(16)) < 0.05
-    assert last["frame"] < 0.6 * first["frame"] and last["action"] < 0.8 * first["action"]
-    assert last["phone"] < 0.5 * first["phone"]
+    assert last["frame"] < 0.8 * first["frame"] and last["action"] < 0.9 * first["action"]
+    assert last["phone"] < 0.7 * first["phone"]
     assert len(optims[0].param_groups[0]["params"]) == 1 * 4 + 1 * 3 + 1 * 4
 
 
