@@ -71,15 +71,16 @@ class Spoken:
 
 @dataclass(frozen=True)
 class Sequenced:
-    """A stretch on its grid, and recordings of its speakers, uint8 [e, 80] each."""
+    """A stretch on its grid without its first ``skip`` steps, and recordings of its speakers, uint8 [e, 80] each."""
 
     grid: Grid
     levels: np.ndarray
     phones: np.ndarray
     extracts: list[np.ndarray]
+    skip: int = 0
 
     def __len__(self) -> int:
-        return len(self.grid.text)
+        return len(self.grid.text) - self.skip
 
 
 def word_starts(sentence: Sentence) -> list[int]:
@@ -122,7 +123,7 @@ class Streams:
 
     def without_text(self, made: Sequenced) -> Sequenced:
         """The same where nobody tells the text: there is no action to be learned then."""
-        count, symbol = len(made), self.symbols.nothing
+        count, symbol = len(made.grid.text), self.symbols.nothing
         return replace(made, grid=Grid([symbol] * count, [symbol] * count, [-1] * count))
 
     def delayed(self, levels: np.ndarray, steps: int) -> np.ndarray:
@@ -190,6 +191,8 @@ def _make(
     said = streams.spoken(parts)
     extracts = [_extract(text.training[one], recipe, rng) for one in said.speakers]
     made = streams.sequence(said, extracts)
+    if len(group) > 1 and rng.random() < recipe.crop_share:
+        made = replace(made, skip=int(rng.integers(1, len(made) // 2)))
     if rng.random() < recipe.speaker_dropout:
         made = replace(made, extracts=[])
     return streams.without_text(made) if rng.random() < recipe.text_dropout else made
@@ -241,11 +244,16 @@ def collate(group: Sequence[Sequenced], streams: Streams, noise_share: float, rn
     speakers = np.full((count, MOST_SPEAKERS), -1, np.int64)
     extracts: list[np.ndarray] = []
     for row, s in enumerate(group):
-        here = slice(0, len(s))
-        text[row, here], ahead[row, here], action[row, here] = s.grid.text, s.grid.ahead, s.grid.action
-        drawn[row, here] = streams.delayed(s.levels, len(s))
-        fed[row, 1 : len(s)] = streams.delayed(noisy(s.levels, noise_share, rng), len(s) - 1)
-        phones[row, delay : delay + len(s.phones)] = s.phones
+        here, whole = slice(0, len(s)), len(s.grid.text)
+        for out, of_step in ((text, s.grid.text), (ahead, s.grid.ahead), (action, s.grid.action)):
+            out[row, here] = of_step[s.skip :]
+        drawn[row, here] = streams.delayed(s.levels, whole)[s.skip :]
+        before = np.full((1, dmel.CHANNELS), dmel.PAD, np.uint8)
+        heard = np.concatenate((before, streams.delayed(noisy(s.levels, noise_share, rng), whole - 1)))
+        fed[row, here] = heard[s.skip :]
+        named = np.full(whole, -1, np.int64)
+        named[delay : delay + len(s.phones)] = s.phones
+        phones[row, here] = named[s.skip :]
         for place, extract in enumerate(s.extracts[:MOST_SPEAKERS]):
             speakers[row, place] = len(extracts)
             extracts.append(extract)

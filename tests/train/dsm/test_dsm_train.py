@@ -82,6 +82,7 @@ def a_recipe(**changes) -> Recipe:
         batch_tokens=300,
         max_frames=160,
         join_share=0.5,
+        crop_share=0.5,
         noise_share=0.3,
         own_share=0.3,
         extract_frames=(20, 48),
@@ -165,6 +166,14 @@ def test_padding_and_noise(streams):
     assert (clean.text[0, beyond:] == SYMBOLS.pad).all() and (clean.action[0, beyond:] == -1).all()
     assert (clean.phones[0, beyond:] == -1).all() and (clean.drawn[0, beyond:] == dmel.PAD).all()
     assert clean.speakers.tolist() == [[0, -1, -1, -1, -1], [1, -1, -1, -1, -1]] and clean.extracts.shape == (2, 30, 80)
+
+
+def test_a_sequence_may_begin_in_mid_text(streams):
+    made = streams.sequence(streams.spoken([sentence()]), [])
+    batch, whole = (collate([one], streams, 0.0, np.random.default_rng(0)) for one in (replace(made, skip=17), made))
+    for name in ("text", "ahead", "fed", "drawn", "action", "phones"):
+        assert torch.equal(getattr(batch, name)[0], getattr(whole, name)[0, 17:]), name
+    assert (batch.fed[0, 0, :10] != dmel.PAD).all(), "the sound of the step before is there"
 
 
 def test_a_flush_ends_at_a_words_end():

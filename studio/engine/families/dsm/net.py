@@ -47,7 +47,7 @@ class Config:
     acoustic_delay_frames: int = 2
     look_ahead_words: int = 2
     extract_frames: int = 240
-    context_frames: int = 800
+    context_frames: int = 600
     longest_word_frames: int = 60
     tail_frames: int = 4
 
