@@ -6,7 +6,7 @@ frame s - delay is drawn. A stretch goes on while words come; the text's end, or
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -102,10 +102,10 @@ class _Begun:
 class _Stretch:
     """A stretch that is being fed and spoken."""
 
-    def __init__(self, symbols: Symbols, first_frame: int, first_at: int, options: Options) -> None:
-        self.first_frame, self.first_at, self.options = first_frame, first_at, options
+    def __init__(self, symbols: Symbols, first_at: int, options: Options) -> None:
+        self.first_at, self.options = first_at, options
         self.streams = TextStreams(symbols)
-        self.step = 0  # steps wanted or done
+        self.step = 0  # steps done
         self.turn = ""  # whose it is, once a word was fed
         self.is_due, self.p_due, self.is_forced = True, 1.0, False  # a word begins at the next step
         self.begun: deque[_Begun] = deque()  # words whose sound did not begin yet
@@ -125,14 +125,6 @@ class Mark:
     segments: int
     frames: int
     at: int
-
-
-@dataclass
-class _Told:
-    """Events around a frame."""
-
-    before: list[Event] = field(default_factory=list[Event])
-    after: list[Event] = field(default_factory=list[Event])
 
 
 class DsmRow(ReadingRow[Options]):
@@ -177,7 +169,7 @@ class DsmRow(ReadingRow[Options]):
             if stretch is None:
                 if self._due() != "word":
                     return None
-                self._stretch = stretch = _Stretch(self._symbols, self._frames, self._at, self._options)
+                self._stretch = stretch = _Stretch(self._symbols, self._at, self._options)
             if stretch.is_due and not self._feed(stretch):
                 return None
             step = self._step(stretch)
@@ -199,9 +191,9 @@ class DsmRow(ReadingRow[Options]):
         if frame < 0:
             return Turn(_NO_FRAMES)
         levels = np.concatenate((stretch.first_groups.popleft(), outputs.levels[delays.first_channels :]))[None]
-        told = self._tell(stretch, frame, levels)
+        turn = self._heard(stretch, frame, levels)
         self._frames += 1
-        return Turn(levels, told.before, told.after)
+        return turn
 
     def broken_off(self) -> list[Event]:
         """Nothing: every frame was told as it came."""
@@ -287,33 +279,33 @@ class DsmRow(ReadingRow[Options]):
 
     # ------------------------------------------------------------ speech
 
-    def _tell(self, stretch: _Stretch, frame: int, levels: np.ndarray) -> _Told:
-        """What a frame of a stretch begins and ends. A word's place was known ``sound`` frames ago."""
-        told, base = _Told(), self._time_base
+    def _heard(self, stretch: _Stretch, frame: int, levels: np.ndarray) -> Turn:
+        """A frame of a stretch, and what begins and ends with it. A word's place was known ``sound`` frames ago."""
+        turn, base = Turn(levels), self._time_base
         sample, after = base.samples(self._frames), base.samples(self._frames + 1)
         if stretch.begun and stretch.begun[0].step == frame:
             stretch.speaking = stretch.begun.popleft()
             i = stretch.speaking.word
             seen = [*range(i, self._seen)]
-            told.before = [
+            turn.before = [
                 Segment(index=self._segments, words=[i], seen=seen, sample=sample, frame=self._frames),
                 WordStart(i=i, sample=sample, source="action"),
             ]
             self._segments += 1
-        told.before.append(Frames(first_frame=self._frames, p_eos=[stretch.p_word.popleft()], levels=levels))
+        turn.before.append(Frames(first_frame=self._frames, p_eos=[stretch.p_word.popleft()], levels=levels))
         assert stretch.speaking is not None, "a stretch begins with a word"
         i, segment = stretch.speaking.word, self._segments - 1
         if stretch.begun and stretch.begun[0].step == frame + 1:
             one = stretch.begun[0]
-            told.after = [
+            turn.after = [
                 WordEnd(i=i, sample=after, source="action"),
                 Eos(segment=segment, frame=self._frames + 1, p=one.p, forced=one.forced),
             ]
         elif stretch.closed_at is not None:
             if frame + 1 == stretch.closed_at:
-                told.after.append(WordEnd(i=i, sample=after, source="action"))
+                turn.after.append(WordEnd(i=i, sample=after, source="action"))
             if frame + 1 == stretch.closed_at + self._delays.tail:
                 p, forced = stretch.p_end, stretch.end_forced
-                told.after.append(Eos(segment=segment, frame=self._frames + 1, p=p, forced=forced))
+                turn.after.append(Eos(segment=segment, frame=self._frames + 1, p=p, forced=forced))
                 self._stretch = None
-        return told
+        return turn
