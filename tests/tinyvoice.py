@@ -12,6 +12,8 @@ from torch import nn
 from studio.core.cards import Card, sha256_of, write_card
 from studio.engine import dmel
 from studio.engine.families.base import family_info
+from studio.engine.families.dsm.net import Config as DsmConfig
+from studio.engine.families.dsm.net import Dsm
 from studio.engine.families.ist.net import Config as IstConfig
 from studio.engine.families.ist.net import Ist
 from studio.engine.families.s5.net import S5
@@ -32,28 +34,29 @@ VOCODERS: dict[str, dict[str, int]] = {
 }
 
 
-def _draw(net: Any, stacks: Sequence[nn.Module], end: nn.Linear, end_bias: float) -> None:
+def _draw(heads: Sequence[nn.Linear], stacks: Sequence[nn.Module], end: nn.Linear, end_bias: float) -> None:
     """Weights with which a net says one thing here and another there, and ends about as often as ``end_bias`` says."""
     with torch.no_grad():
         for stack in stacks:
             for parameter in stack.parameters():
                 if parameter.ndim == 2:
                     parameter.normal_(std=0.15)
-        net.levels_out.weight.normal_(std=0.3)
+        for head in heads:
+            head.weight.normal_(std=0.3)
         end.weight.normal_(std=0.4)
         end.bias.fill_(end_bias)
 
 
 def _speakstream(eos_bias: float) -> SpeakStream:
     net = SpeakStream(SpeakStreamConfig(2, 64, 2, 128, 2, longest_word_frames=12, context_frames=60, kept_frames=30))
-    _draw(net, [net.decoder], net.eos_out, eos_bias)
+    _draw([net.levels_out], [net.decoder], net.eos_out, eos_bias)
     net.silence.fill_(3)
     return net
 
 
 def _s5(eos_bias: float) -> S5:
     net = S5(S5Config(2, 2, 64, 2, 128, 2, longest_word_frames=12, context_frames=60, kept_frames=30))
-    _draw(net, [net.encoder, net.decoder, net.cross], net.stop_out, eos_bias)
+    _draw([net.levels_out], [net.encoder, net.decoder, net.cross], net.stop_out, eos_bias)
     net.silence.fill_(3)
     return net
 
@@ -61,14 +64,25 @@ def _s5(eos_bias: float) -> S5:
 def _ist(eos_bias: float) -> Ist:
     sizes = {"context_frames": 60, "longest_word_frames": 12, "stretch_words": 6}
     net = Ist(IstConfig(2, 64, 2, 128, BPE_SIZE, 2, prompt_frames=12, prompt_tokens=8, **sizes))
-    _draw(net, [net.decoder], net.eos_out, eos_bias)
+    _draw([net.levels_out], [net.decoder], net.eos_out, eos_bias)
     for speaker, (text, frames) in enumerate([([4, 5, 6], 9), ([7, 8], 7)]):
         net.set_prompt(speaker, text, torch.randint(0, dmel.LEVELS, (frames, dmel.CHANNELS)))
     return net
 
 
+def _dsm(eos_bias: float, **sizes: Any) -> Dsm:
+    limits = {"context_frames": 60, "longest_word_frames": 12, "tail_frames": 2, "extract_frames": 12}
+    delays = {"delay_s": 0.15, "acoustic_delay_frames": 2}
+    net = Dsm(DsmConfig(2, 64, 2, 128, 1, 32, 2, 64, BPE_SIZE, 2, encoder_width=16, **{**limits, **delays, **sizes}))
+    _draw(net.depth.heads(), [net.decoder, net.cross, net.depth], net.action_out, eos_bias)
+    for speaker, frames in enumerate((9, 12)):
+        net.set_extract(speaker, torch.randint(0, dmel.LEVELS, (frames, dmel.CHANNELS)))
+    net.silence.fill_(3)
+    return net
+
+
 # the laws ask for a tiny net of every registered family
-NETS = {"speakstream": _speakstream, "s5": _s5, "ist": _ist}
+NETS = {"speakstream": _speakstream, "s5": _s5, "ist": _ist, "dsm": _dsm}
 
 
 def write_tiny_voice(
@@ -88,7 +102,7 @@ def write_tiny_voice(
     files = {f"{family}.safetensors": net.state_dict(), f"{vocoder}.safetensors": voice.state_dict()}
     for file, tensors in files.items():
         save_file({k: v.contiguous() for k, v in tensors.items()}, folder / file)
-    if family == "ist":
+    if family in ("ist", "dsm"):
         write_tiny_bpe(folder / "bpe.json")
     base = dmel.TIME_BASE
     card = Card(

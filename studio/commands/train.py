@@ -118,11 +118,13 @@ def features(
 @train.command()
 def bpe(
     texts: Annotated[Path, typer.Option(help="What `texts` wrote.")],
-    out: Annotated[Path, typer.Option(help="The file to write; IST-LM's fit wants bpe.json in its state folder.")],
+    out: Annotated[
+        Path, typer.Option(help="The file to write; a fit of IST-LM or DSM-TTS wants bpe.json in its state folder.")
+    ],
     size: Annotated[int, typer.Option(min=60, max=20_000, help="How many tokens.")] = 500,
 ) -> None:
     """Learn a byte-pair encoding from a corpus' texts, as they are spoken."""
-    from studio.train.ist.bpe import read_spoken, train_bpe
+    from studio.train.bpe import read_spoken, train_bpe
 
     typer.echo(f"{train_bpe(read_spoken(texts), size, out)} tokens in {out}")
 

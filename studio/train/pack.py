@@ -99,7 +99,7 @@ def _card(
         speakers=tuple(named),
         temperature=recipe.temperature,
         look_ahead_words=info.look_ahead_words,
-        delay_frames=0,
+        delay_frames=base.frame_of_time(config.get("delay_s", 0.0)),
         options=info.options,
         licence="Apache-2.0",
         learned_from=f"{texts}, spoken by free synthetic speakers: {teachers}",

@@ -131,7 +131,32 @@ class IstFit(FitRecipe):
     ratios: list[str] = field(default_factory=list)
 
 
-FITS: dict[str, type[FitRecipe]] = {one.family: one for one in (SpeakStreamFit, S5Fit, IstFit)}
+@dataclass(frozen=True, kw_only=True)
+class DsmFit(FitRecipe):
+    """DSM-TTS's training (paper 002, sections 3.3 and 4.2).
+
+    Attributes:
+        extract_frames: the fewest and the most of a recording that tells a speaker, from elsewhere in the corpus.
+        text_dropout, speaker_dropout: of sequences that do not know their text, or who speaks (the paper's 20%).
+        turn_share: of sequences in which two speakers take turns.
+        flush_share: of the others that end at any word's end, as a flush leaves them.
+    """
+
+    family: ClassVar[str] = "dsm"
+    extract_frames: tuple[int, int]
+    text_dropout: float
+    speaker_dropout: float
+    turn_share: float
+    flush_share: float
+    phone_weight: float
+    action_weight: float
+
+    def __post_init__(self) -> None:
+        if len(self.extract_frames) != 2 or not 0 < self.extract_frames[0] <= self.extract_frames[1]:
+            raise BadOption("[fit] extract_frames are no two lengths", "write [fewest, most], such as [60, 200]")
+
+
+FITS: dict[str, type[FitRecipe]] = {one.family: one for one in (SpeakStreamFit, S5Fit, IstFit, DsmFit)}
 
 
 @dataclass(frozen=True)

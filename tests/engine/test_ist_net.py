@@ -14,7 +14,7 @@ from studio.core import events as ev
 from studio.core.cards import read_card, sha256_of, write_card
 from studio.core.errors import BadOption, BadVoice
 from studio.core.ports import SpeakRequest
-from studio.engine.families.ist.bpe import Bpe
+from studio.engine.families.bpe import Bpe
 from studio.engine.families.ist.layout import FRAME, Layout
 from studio.engine.families.ist.modules import IstStep
 from studio.engine.families.ist.net import Config, Ist
@@ -140,7 +140,7 @@ def test_it_encodes_as_the_library_does(tmp_path):
     """Every word of a made-up language, by a real training of the library's."""
     from tokenizers import Tokenizer
 
-    from studio.train.ist.bpe import train_bpe
+    from studio.train.bpe import train_bpe
 
     rng = random.Random(5)
     stems = ["ing", "th", "e", "str", "o'", "an", "q", "ll", "ai", "x", "ed"]

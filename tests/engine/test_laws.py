@@ -17,7 +17,7 @@ TEXT = "the morning light came in, slowly, over the old stone wall."
 
 def family_of(voice: str) -> str:
     """The family that a voice's name says."""
-    return next((family for family in ("s5", "ist") if family in voice), "speakstream")
+    return next((family for family in ("s5", "ist", "dsm") if family in voice), "speakstream")
 
 
 SETTINGS: dict[str, list[dict]] = {
@@ -26,11 +26,12 @@ SETTINGS: dict[str, list[dict]] = {
         for scheme, m, n in [("S1", 1, 1), ("S1", 3, 1), ("S1", 5, 2), ("S2", 3, 1), ("S2", 4, 3)]
     ],
     "s5": [{"k": 1}, {"k": 2}, {"k": 3}],
+    "dsm": [{"guidance": 1.0}, {"guidance": 2.0}],
     "ist": [{"ratio": ratio} for ratio in ("1:3", "3:9", "whole")],
 }
-VOICES = ["tiny", "tiny-vocstream", "tiny-s5", "tiny-ist", "shipped"]
+VOICES = ["tiny", "tiny-vocstream", "tiny-s5", "tiny-ist", "tiny-dsm", "shipped"]
 EACH_SETTING = [(v, o) for v in VOICES for o in SETTINGS[family_of(v)]]
-BY_WORDS = [voice for voice in VOICES if family_of(voice) != "ist"]  # IST's rule counts tokens
+BY_WORDS = [voice for voice in VOICES if family_of(voice) not in ("ist", "dsm")]  # rules of tokens, of delays
 
 
 def kinds(voice: str) -> dict[str, str]:
@@ -64,6 +65,8 @@ def with_window(engine: LocalEngine, words: int) -> dict:
 
 def window_of(family: str, words: int) -> dict:
     """The same by a family's name; IST-LM counts tokens instead, of which a word here has several."""
+    if family == "dsm":  # two words ahead, whatever is asked; every third with guidance
+        return {"guidance": 1.5 if words % 3 == 0 else 1.0}
     if family == "ist":
         return {"ratio": {1: "1:2", 2: "1:4", 3: "3:9", 4: "12:24", 5: "6:12"}[words]}
     return {"k": min(max(words - 1, 1), 3)} if family == "s5" else {"m": words, "n": 1}
@@ -126,7 +129,7 @@ def test_law_5_segments_and_words_in_order(engine, options):
     assert [e.i for e in starts] == [e.i for e in stops] == words
     assert all(a.sample <= b.sample for a, b in zip(starts, stops, strict=True))
     assert all(a.sample <= b.sample for a, b in zip(stops, starts[1:], strict=False))
-    assert {e.source for e in starts + stops} <= {"eos", "attention", "estimate"}
+    assert {e.source for e in starts + stops} <= {"eos", "action", "attention", "estimate"}
 
 
 @pytest.mark.parametrize(("engine", "options"), [e for e in EACH_SETTING if e[0] in BY_WORDS], indirect=["engine"])
@@ -222,7 +225,18 @@ def test_others_change_nothing(engine):
 
 
 @pytest.mark.parametrize(
-    "kind", ["tiny", "tiny-int8", "tiny-vocstream", "tiny-s5", "tiny-s5-int8", "tiny-ist", "tiny-ist-int8"]
+    "kind",
+    [
+        "tiny",
+        "tiny-int8",
+        "tiny-vocstream",
+        "tiny-s5",
+        "tiny-s5-int8",
+        "tiny-ist",
+        "tiny-ist-int8",
+        "tiny-dsm",
+        "tiny-dsm-int8",
+    ],
 )
 def test_law_3_whoever_shares_the_batch(tmp_path, kind):
     """Six utterances that start one after another, one of them cancelled: each as if it were alone."""

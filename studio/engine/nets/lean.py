@@ -55,7 +55,7 @@ class Angles:
         return self._tables[number]
 
 
-class _Layer:
+class LeanLayer:
     """One block's folded weights."""
 
     def __init__(self, block: Block, config: DecoderConfig, number_format: NumberFormat) -> None:
@@ -78,7 +78,7 @@ class LeanDecoder:
     @torch.no_grad()
     def __init__(self, decoder: Decoder, number_format: NumberFormat = "float32") -> None:
         self.config = c = decoder.config
-        self._layers = [_Layer(block, c, number_format) for block in decoder.layers()]
+        self._layers = [LeanLayer(block, c, number_format) for block in decoder.layers()]
         self._device = decoder.norm.weight.device
         self._angles = Angles(c.head_width, c.rotary_base, self._device)
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from studio.core.errors import BadFile, BadOption
-from studio.engine.families.ist.bpe import FILE as BPE_FILE
-from studio.engine.families.ist.bpe import Bpe
+from studio.core.errors import BadOption
+from studio.engine.families.bpe import FILE as BPE_FILE
+from studio.engine.families.bpe import Bpe
 from studio.engine.families.ist.net import Config, Ist
 from studio.engine.families.ist.rule import Options
 from studio.train.fitting import Fitting, mean_losses
@@ -63,15 +63,7 @@ class IstFitting(Fitting):
 
     def prepare(self, text: SpokenText, state: Path) -> None:
         """Read the encoding and give the net a prompt of each speaker. Raises BadFile, BadVoice."""
-        path = state / BPE_FILE
-        if not path.is_file():
-            raise BadFile(f"there is no {path}", f"make it with `studio train bpe --out {path}`")
-        self._encoded = Encoded(Bpe.read(path))
-        if self._encoded.bpe.size != self.fitter.net.config.text_tokens:
-            raise BadFile(
-                f"{path} has {self._encoded.bpe.size} tokens and [fit.config] {self.fitter.net.config.text_tokens}",
-                "write text_tokens into the recipe, or make the encoding with --size",
-            )
+        self._encoded = Encoded(Bpe.for_fit(state, self.fitter.net.config.text_tokens))
         for i, sentence in enumerate(prompts(text, *self._settings.prompt_frames).values()):
             self.fitter.net.set_prompt(i, self._encoded.tokens(sentence.words), torch.from_numpy(sentence.levels))
 

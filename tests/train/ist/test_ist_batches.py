@@ -16,7 +16,7 @@ from studio.cli import cli
 from studio.core.errors import BadFile, BadOption
 from studio.core.ports import SpeakRequest
 from studio.engine import dmel
-from studio.engine.families.ist.bpe import Bpe
+from studio.engine.families.bpe import Bpe
 from studio.engine.families.ist.layout import FRAME
 from studio.engine.families.ist.net import Config
 from studio.engine.families.ist.rule import RATIOS

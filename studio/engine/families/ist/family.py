@@ -11,7 +11,7 @@ from studio.core.cards import Card
 from studio.core.errors import BadVoice
 from studio.engine import dmel
 from studio.engine.families.base import FamilyInfo, Module
-from studio.engine.families.ist.bpe import Bpe
+from studio.engine.families.bpe import Bpe
 from studio.engine.families.ist.modules import DecodeModule, IstSlots, IstStep, PrefillModule
 from studio.engine.families.ist.net import Config, Ist
 from studio.engine.families.ist.row import IstRow, Limits, Prompt

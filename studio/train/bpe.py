@@ -6,7 +6,7 @@ from pathlib import Path
 from studio.core.errors import NeedsPackage
 from studio.core.typography import MARKS
 from studio.core.words import WordStream
-from studio.engine.families.ist.bpe import WORD_START
+from studio.engine.families.bpe import WORD_START
 from studio.text.normalise import best
 from studio.train.corpus.texts import read_texts
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from studio.core.cards import Card, sha256_of
-from studio.core.errors import BadVoice
+from studio.core.errors import BadFile, BadVoice
 from studio.core.files import MAX_SETTINGS_BYTES, read_bounded
 from studio.core.typography import MARKS
 
@@ -61,6 +61,20 @@ class Bpe:
         if not path.is_file() or card.sha256.get(FILE) != sha256_of(path):
             raise BadVoice(f"{path} is not the file that the card names", "fetch the voice again")
         return Bpe.read(path)
+
+    @staticmethod
+    def for_fit(state: Path, size: int) -> "Bpe":
+        """The encoding in a training's state folder, which must have ``size`` tokens. Raises BadFile, BadVoice."""
+        path = state / FILE
+        if not path.is_file():
+            raise BadFile(f"there is no {path}", f"make it with `studio train bpe --out {path}`")
+        bpe = Bpe.read(path)
+        if bpe.size != size:
+            raise BadFile(
+                f"{path} has {bpe.size} tokens and [fit.config] {size}",
+                "write text_tokens into the recipe, or make the encoding with --size",
+            )
+        return bpe
 
     def encode(self, word: str) -> tuple[int, ...]:
         """Token ids of one spoken word with its mark."""

@@ -1,0 +1,115 @@
+"""DSM-TTS loaded: its net, its encoding, its slots, its modules."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from studio.core.cards import Card
+from studio.core.errors import BadVoice
+from studio.engine import dmel
+from studio.engine.families.base import FamilyInfo, Module
+from studio.engine.families.bpe import Bpe
+from studio.engine.families.dsm.depth import GROUP_CHANNELS
+from studio.engine.families.dsm.modules import DsmSlots, DsmStep, StepModule
+from studio.engine.families.dsm.net import Config, Dsm
+from studio.engine.families.dsm.row import Delays, DsmRow
+from studio.engine.families.dsm.rule import MOST_SPEAKERS, OPTION_SPECS
+from studio.engine.nets.products import NumberFormat, check_format
+from studio.engine.slots import KeyValueSlots
+from studio.engine.weights import load_weights
+
+MOST_CONTEXT_FRAMES = 4000
+LOOK_AHEAD_WORDS = 2
+NOTES = (
+    "Sound follows the text by 1.28 s, so a word's sound needs the words that come meanwhile; while one is missing, "
+    "everything stands still. After a flush it begins anew, as after a sentence."
+)
+WEIGHTS = "dsm.safetensors"
+
+
+class DsmFamily:
+    """A loaded checkpoint with a number of slots; see ``studio.engine.families.base.Family``."""
+
+    slots_per_row = 2  # the second is for guidance
+
+    def __init__(
+        self, net: Dsm, bpe: Bpe, places: int, device: torch.device, number_format: NumberFormat = "float32"
+    ) -> None:
+        self.net, self.bpe, c = net.eval(), bpe, net.config
+        step, count = DsmStep(net, number_format), places * self.slots_per_row
+        sizes = net.decoder.config
+        memory = [
+            KeyValueSlots(sizes.layers, count, sizes.heads, capacity, sizes.head_width, device=device)
+            for capacity in (c.context_frames, MOST_SPEAKERS)
+        ]
+        self.slots = DsmSlots(memory[0], memory[1], count, device)
+        self.modules: Mapping[str, Module] = {"warm": StepModule(step), "decode": StepModule(step)}
+        self._delays = Delays(
+            sound=c.delay_frames,
+            acoustic=c.acoustic_delay_frames,
+            first_channels=GROUP_CHANNELS,
+            look_ahead_words=c.look_ahead_words,
+            context=c.context_frames,
+            longest_word=c.longest_word_frames,
+            tail=c.tail_frames,
+        )
+        self._silence = net.silence.cpu().numpy()
+
+    @staticmethod
+    def load(card: Card, folder: Path, device: torch.device, places: int) -> "DsmFamily":
+        """The family of a card, verified weights in it. Raises BadVoice."""
+        config = Config(**card.config)
+        bpe = Bpe.of_voice(card, folder)
+        if bpe.size != config.text_tokens:
+            raise BadVoice(
+                f"the encoding has {bpe.size} tokens and the card {config.text_tokens}", "fetch the voice again"
+            )
+        net = Dsm(config)
+        load_weights(net, folder, card, WEIGHTS)
+        check(card, net)
+        return DsmFamily(net.to(device), bpe, places, device, check_format(card.number_format))
+
+    def prompt(self, speaker: int) -> np.ndarray:
+        """A silence, uint8 [S, 80], which the vocoder hears and the net does not."""
+        return self._silence[speaker]
+
+    def row(
+        self, slots: tuple[int, ...], speaker: int, options: Mapping[str, Any], temperature: float, seed: int
+    ) -> DsmRow:
+        """A row in slots that were reset. Raises BadOption."""
+        return DsmRow(
+            slots,
+            self._delays,
+            dmel.TIME_BASE,
+            self.net.config.symbols,
+            self.bpe.encode,
+            speaker=speaker,
+            speakers=self.net.config.speakers,
+            options=options,
+            temperature=temperature,
+            seed=seed,
+        )
+
+
+def check(card: Card, net: Dsm) -> None:
+    """Raises BadVoice unless every speaker has a recording, and delays and limits can be held."""
+    c = net.config
+    if len(card.speakers) != c.speakers:
+        raise BadVoice(
+            f"there are recordings of {c.speakers} speakers, and the card names others", "pack the voice anew"
+        )
+    for speaker, frames in zip(card.speakers, net.extract, strict=True):
+        real = frames[frames[:, 0] != dmel.PAD]
+        if not len(real) or int(real.max()) >= dmel.LEVELS:
+            raise BadVoice(f"there is no recording of {speaker} to tell the voice by", "pack the voice anew")
+    delays = (c.delay_frames, c.acoustic_delay_frames, c.tail_frames, c.look_ahead_words)
+    fits = c.delay_frames + c.acoustic_delay_frames < c.context_frames <= MOST_CONTEXT_FRAMES
+    if not (fits and min(delays) >= 0 < c.delay_frames and c.longest_word_frames > 0):
+        raise BadVoice("the card's delays do not fit into its context", "restore card.json from the repository")
+
+
+COMPARED = ({"guidance": 1.0}, {"guidance": 2.0})
+INFO = FamilyInfo("dsm", "DSM-TTS (paper 002)", OPTION_SPECS, LOOK_AHEAD_WORDS, DsmFamily.load, NOTES, COMPARED)

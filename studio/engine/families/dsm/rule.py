@@ -1,0 +1,215 @@
+"""DSM-TTS's text on the frames' grid (paper 002, sections 3.1 and 3.3): which token is fed at which step.
+
+A step is a frame. The text stream has WORD where a word begins, then the word's tokens, and PAD elsewhere. Beside it
+the look-ahead stream feeds the tokens of the word that comes ``look_ahead`` words later. The action stream, an output,
+says where the next WORD goes. All of it is plain Python.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from studio.core.cards import OptionSpec
+from studio.core.errors import BadOption
+
+MOST_SPEAKERS = 5  # whom the backbone attends to at once
+STRONGEST_GUIDANCE = 3.0
+MAIN, OTHER = "main", "other"
+
+
+@dataclass(frozen=True)
+class Symbols:
+    """Ids of what is no token of the encoding: they follow its own.
+
+    Attributes:
+        pad, word: nothing here; a word begins.
+        main, other: who speaks from this word on, told before its tokens.
+        end: the text is over, or what is known of it.
+        nothing: in both streams where the net is to know no text (guidance, and dropout in training).
+    """
+
+    pad: int
+    word: int
+    main: int
+    other: int
+    end: int
+    nothing: int
+
+    @staticmethod
+    def after(tokens: int) -> "Symbols":
+        """Behind an encoding of so many tokens."""
+        return Symbols(*range(tokens, tokens + 6))
+
+    @property
+    def count(self) -> int:
+        """Of all symbols, the encoding's own among them."""
+        return self.nothing + 1
+
+
+# ---------------------------------------------------------------- options
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a voice speaks.
+
+    Attributes:
+        guidance: alpha of equation 8; 1 is none.
+        turn: who speaks from the next word on.
+        other_speaker: number of the card's speaker who is the other one, from 1; 0 is nobody.
+    """
+
+    guidance: float = 1.0
+    turn: str = MAIN
+    other_speaker: int = 0
+
+    @staticmethod
+    def reader(speakers: int) -> "Callable[..., Options]":
+        """What reads the options of a voice with so many speakers. Raises BadOption."""
+
+        def read(guidance: float = 1.0, turn: str = MAIN, other_speaker: int = 0) -> Options:
+            if not 1.0 <= guidance <= STRONGEST_GUIDANCE:
+                raise BadOption(f"guidance {guidance!r:.40} is not allowed", f"it is from 1 to {STRONGEST_GUIDANCE:g}")
+            if turn not in (MAIN, OTHER):
+                raise BadOption(f"there is no turn {turn!r:.40}", f"it is {MAIN} or {OTHER}")
+            if type(other_speaker) is not int or not 0 <= other_speaker <= speakers:
+                raise BadOption(
+                    f"there is no speaker {other_speaker!r:.40}",
+                    f"other_speaker is from 1 to {speakers}, or 0 for nobody",
+                )
+            if turn == OTHER and not other_speaker:
+                raise BadOption("nobody is the other speaker", "choose one by other_speaker")
+            return Options(guidance, turn, other_speaker)
+
+        return read
+
+
+OPTION_SPECS = (
+    OptionSpec(
+        "guidance",
+        "float",
+        1.0,
+        "Guidance",
+        "how far to go from what is said without text and speaker, 1 for no further; more costs twice the time. "
+        "From the next beginning on",
+        low=1.0,
+        high=STRONGEST_GUIDANCE,
+    ),
+    OptionSpec("turn", "choice", MAIN, "Turn", "who speaks from the next word on", choices=(MAIN, OTHER)),
+    OptionSpec(
+        "other_speaker",
+        "int",
+        0,
+        "Other speaker",
+        "number of the voice's speaker who has the other turns, 0 for nobody. From the next beginning on",
+        low=0,
+        high=MOST_SPEAKERS,
+    ),
+)
+
+
+# ---------------------------------------------------------------- when a word may be fed
+
+Next = Literal["word", "close"]
+
+
+def next_word(spoken: int, committed: int, look_ahead: int, *, ended: bool = False, flushed: int = 0) -> Next | None:
+    """What follows when a word may begin: a word, the text's end, or None while it must be waited for.
+
+    A word waits for the ``look_ahead`` words after it: the look-ahead stream feeds the last of them. A flush is an end,
+    as far as anybody knows, unless the word after it can be fed already.
+
+    Args:
+        spoken: words fed so far: the next is this one.
+        committed: words committed so far.
+        ended: no more words will come.
+        flushed: words before this one are to be spoken without waiting.
+    """
+    if spoken < committed and (ended or spoken < flushed or spoken + look_ahead < committed):
+        return "word"
+    return "close" if 0 < spoken == (committed if ended else flushed) else None
+
+
+# ---------------------------------------------------------------- the two text streams
+
+
+class TextStreams:
+    """The text stream and the look-ahead stream, a step at a time."""
+
+    def __init__(self, symbols: Symbols) -> None:
+        self._symbols = symbols
+        self._text: deque[int] = deque()
+        self._ahead: deque[int] = deque()
+
+    @property
+    def is_feeding(self) -> bool:
+        """Whether tokens of a word are left to be fed: then no other word may begin."""
+        return bool(self._text)
+
+    def word(self, tokens: Sequence[int], ahead: Sequence[int]) -> None:
+        """A word begins at the next step: its tokens, and those of the word that is fed ahead (perhaps none)."""
+        assert not self._text, "no word begins within another"
+        self._text += [self._symbols.word, *tokens]
+        self._ahead += ahead
+
+    def end(self) -> None:
+        """The text's end stands at the next step."""
+        assert not self._text, "the end is not within a word"
+        self._text.append(self._symbols.end)
+
+    def step(self) -> tuple[int, int]:
+        """Symbols of the next step: text and look-ahead."""
+        pad = self._symbols.pad
+        return (self._text.popleft() if self._text else pad, self._ahead.popleft() if self._ahead else pad)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Streams over all steps of a known stretch of speech.
+
+    Attributes:
+        text, ahead: symbols of each step.
+        action: of each step, 1 where a word (or the end) begins at the next step, 0 where not, -1 where it could not.
+    """
+
+    text: list[int]
+    ahead: list[int]
+    action: list[int]
+
+
+def lay_out(
+    words: Sequence[Sequence[int]],
+    starts: Sequence[int],
+    end: int | None,
+    steps: int,
+    symbols: Symbols,
+    look_ahead: int,
+) -> Grid:
+    """Words at the steps in which they begin (section 3.1), or as soon as the word before was fed.
+
+    Args:
+        words: tokens of each.
+        starts: the frame in which each begins, in order.
+        end: the frame in which the last one ends; None where the text goes on.
+        steps: how many to lay out.
+    """
+    streams, grid, i = TextStreams(symbols), Grid([], [], []), 0
+    is_closed = False
+    for step in range(steps):
+        if is_free := not streams.is_feeding:
+            if i < len(words) and starts[i] <= step:
+                later = i + look_ahead
+                streams.word(words[i], words[later] if later < len(words) else ())
+                i += 1
+            elif i == len(words) and end is not None and end <= step and not is_closed:
+                streams.end()
+                is_closed = True
+        begins = is_free and streams.is_feeding
+        if step:
+            grid.action.append((1 if begins else 0) if is_free and (begins or not is_closed) else -1)
+        text, ahead = streams.step()
+        grid.text.append(text)
+        grid.ahead.append(ahead)
+    grid.action.append(-1)
+    return grid

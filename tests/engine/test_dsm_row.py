@@ -1,0 +1,247 @@
+"""DSM-TTS's row by table: steps and results without a net (the results are made up here)."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from studio.core import events as ev
+from studio.core.errors import BadOption
+from studio.core.time import TimeBase
+from studio.engine.families.base import NotFinite
+from studio.engine.families.dsm.row import Delays, Drawn, DsmRow, Step
+from studio.engine.families.dsm.rule import Symbols
+
+PAD, WORD, MAIN, OTHER, END, NOTHING = range(100, 106)
+DELAYS = Delays(sound=5, acoustic=2, first_channels=10, look_ahead_words=2, context=30, longest_word=9, tail=2)
+
+
+def spell(word: str) -> list[int]:
+    """A token for every letter: a is 0."""
+    return [ord(c) - ord("a") for c in word]
+
+
+def a_row(delays: Delays = DELAYS, **options) -> DsmRow:
+    return DsmRow(
+        (4, 7),
+        delays,
+        TimeBase(24_000, 600, 300),
+        Symbols.after(100),
+        spell,
+        speaker=1,
+        speakers=3,
+        options=options,
+        temperature=0.5,
+        seed=9,
+    )
+
+
+def drawn(step: int, begins: bool = False, is_finite: bool = True) -> Drawn:
+    """Levels tell the step at which they were drawn."""
+    return Drawn(np.full(80, step % 256, np.uint8), 0.75 if begins else 0.25, begins, is_finite)
+
+
+def go_on(
+    row: DsmRow, begins: Callable[[int], bool] = lambda step: step % 4 == 3, most: int = 400
+) -> tuple[list[Step], list[ev.Event], list[np.ndarray]]:
+    """Run until it wants nothing: the steps, every event, and the frames made."""
+    steps, events, frames = list[Step](), list[ev.Event](), list[np.ndarray]()
+    while len(steps) < most and (want := row.want()) is not None:
+        assert row.want() is want, "asking twice changes nothing"
+        assert want.module == ("warm" if want.inputs.groups == "none" else "decode")
+        turn = row.took(drawn(want.inputs.at, begins(want.inputs.at)))
+        steps.append(want.inputs)
+        frames += [*turn.frames]
+        events += [*turn.before, *turn.after]
+    return steps, events, frames
+
+
+def of(kind: type, events: list[ev.Event]) -> list:
+    return [one for one in events if isinstance(one, kind)]
+
+
+def test_it_waits_for_l_more_words():
+    row = a_row()
+    row.commit(["ab", "c"])
+    assert row.want() is None and row.mark() is not None and row.unspoken == 2
+    row.commit(["d"])
+    want = row.want()
+    assert want is not None and want.module == "warm"
+    assert (want.inputs.text, want.inputs.ahead) == (WORD, 3)
+    assert want.inputs.begins and want.inputs.speakers == (1,)
+
+
+def test_the_streams_go_where_the_action_says():
+    row = a_row()
+    row.commit(["ab", "c", "d", "ef"])
+    steps, _, frames = go_on(row)
+    assert [one.text for one in steps] == [WORD, MAIN, 0, 1, WORD, 2, PAD, PAD]
+    assert [one.ahead for one in steps] == [3, PAD, PAD, PAD, 4, 5, PAD, PAD]
+    assert [one.groups for one in steps] == ["none"] * 5 + ["first"] * 2 + ["all"]
+    assert len(frames) == 1, "and stands still: the third word lacks its look-ahead"
+    assert not row.over and row.mark() is None and row.unspoken == 2
+    row.commit(["g"])
+    (first, *_), _, _ = go_on(row)
+    assert (first.text, first.ahead, first.at) == (WORD, 6, 8)
+
+
+def test_no_word_begins_within_another():
+    row = a_row()
+    row.commit(["abcdef", "a", "b"])
+    row.end()
+    steps, _, _ = go_on(row, lambda step: True)
+    assert [one.text for one in steps][:13] == [WORD, MAIN, 0, 1, 2, 3, 4, 5, WORD, 0, WORD, 1, END]
+
+
+def test_a_frame_is_put_together_from_two_steps():
+    """The first group of frame f is drawn `sound` steps later, the others `acoustic` steps after that (section 3.3)."""
+    row = a_row()
+    row.commit(["a", "b", "c", "d"])
+    row.end()
+    _, events, frames = go_on(row)
+    for f, frame in enumerate(frames):
+        assert frame[:10].tolist() == [f + 5] * 10 and frame[10:].tolist() == [f + 7] * 70
+    told = of(ev.Frames, events)
+    assert [one.first_frame for one in told] == [*range(len(frames))]
+    assert all(np.array_equal(one.levels[0], frame) for one, frame in zip(told, frames, strict=True))
+
+
+def test_words_are_told_when_they_are_heard():
+    row = a_row()
+    row.commit(["a", "b", "c"])
+    row.end()
+    _, events, frames = go_on(row)
+    assert [(one.i, one.sample // 600) for one in of(ev.WordStart, events)] == [(0, 0), (1, 4), (2, 8)]
+    assert [(one.i, one.sample // 600) for one in of(ev.WordEnd, events)] == [(0, 4), (1, 8), (2, 12)]
+    assert {one.source for one in of(ev.WordStart, events)} == {"action"}
+    assert len(frames) == 12 + 2, "and a tail"
+    assert [(one.frame, one.p, one.forced) for one in of(ev.Eos, events)] == [
+        (4, 0.75, False),
+        (8, 0.75, False),
+        (14, 0.75, False),
+    ]
+    assert [one.p_eos for one in of(ev.Frames, events)][2:5] == [[0.25], [0.75], [0.0]], "0 while a word is fed"
+    at = [type(one).__name__ for one in events]
+    assert at[:3] == ["Segment", "WordStart", "Frames"] and at[-2:] == ["Frames", "Eos"]
+    assert row.over and row.want() is None
+
+
+def test_a_segment_says_what_was_fed_before_its_first_sound():
+    row = a_row()
+    row.commit([*"abcdefgh"])
+    row.end()
+    _, events, _ = go_on(row)
+    assert [one.seen for one in of(ev.Segment, events)][:3] == [[0, 1, 2, 3], [1, 2, 3, 4], [2, 3, 4, 5]]
+    assert [one.frame for one in of(ev.Segment, events)] == [0, 4, 8, 12, 16, 20, 24, 28]
+
+
+def test_a_word_that_does_not_end_is_ended():
+    row = a_row()
+    row.commit(["a", "b"])
+    row.end()
+    _, events, frames = go_on(row, lambda step: False)
+    assert [(one.frame, one.forced) for one in of(ev.Eos, events)] == [(9, True), (20, True)]
+    assert len(frames) == 20
+
+
+def test_a_flush_closes_and_the_next_word_begins_anew():
+    row = a_row()
+    row.commit(["a", "b"])
+    row.flush()
+    steps, events, frames = go_on(row)
+    assert [one.text for one in steps][8] == END and [one.i for one in of(ev.WordEnd, events)] == [0, 1]
+    assert len(frames) == 8 + 2 and row.unspoken == 0 and not row.over and row.mark() is not None
+    row.commit(["c"])
+    assert row.want() is None
+    row.commit(["d", "e"])
+    row.end()
+    again, events, more = go_on(row)
+    assert again[0].begins and (again[0].text, again[1].text) == (WORD, MAIN)
+    assert again[0].start == again[0].at == len(steps), "nothing of the stretch before is remembered"
+    assert of(ev.WordStart, events)[0].sample == 600 * len(frames)
+    assert [one.index for one in of(ev.Segment, events)] == [2, 3, 4]
+    assert sum(one.groups == "none" for one in again) == DELAYS.sound
+    assert len(more) == [one.text for one in again].index(END) + DELAYS.tail
+
+
+def test_words_that_follow_a_flush_at_once_do_not_hold_it_up():
+    row = a_row()
+    row.commit(["a", "b"])
+    row.flush()
+    row.commit(["c"])
+    _, events, _ = go_on(row)
+    assert [one.i for one in of(ev.WordEnd, events)] == [0, 1] and row.unspoken == 1
+
+
+def test_the_oldest_steps_are_forgotten():
+    row = a_row()
+    row.commit([*"abcdefghijklmnop"])
+    row.end()
+    steps, _, _ = go_on(row)
+    assert steps[10].start == 0 and steps[40].start == 41 - DELAYS.context
+    assert all(a.start <= b.start for a, b in pairwise(steps))
+
+
+def test_turns_are_told_where_they_change():
+    row = a_row(other_speaker=3, turn="main")
+    row.commit(["a", "b", "c"])
+    steps, *_ = go_on(row)
+    assert steps[0].speakers == (1, 2) and [one.text for one in steps][:3] == [WORD, MAIN, 0]
+    row.set_options({"other_speaker": 3, "turn": "other"}, None)
+    row.commit(["d", "e"])
+    row.end()
+    more, *_ = go_on(row)
+    assert [one.text for one in more if one.text != PAD] == [WORD, OTHER, 1, WORD, 2, WORD, 3, WORD, 4, END]
+
+
+def test_options_of_a_stretch_wait_for_the_next():
+    row = a_row(guidance=1.0)
+    row.commit(["a", "b", "c"])
+    go_on(row)
+    row.set_options({"guidance": 2.0}, 0.9)
+    row.flush()
+    steps, *_ = go_on(row)
+    assert {one.guidance for one in steps} == {1.0} and {one.temperature for one in steps} == {0.9}
+    row.commit(["d"])
+    row.end()
+    steps, *_ = go_on(row)
+    assert {one.guidance for one in steps} == {2.0}
+    with pytest.raises(BadOption):
+        row.check({"guidance": 9.0})
+
+
+def test_back_to_a_mark():
+    row = a_row()
+    row.commit(["a"])
+    row.flush()
+    go_on(row)
+    mark = row.mark()
+    row.commit(["b", "c"])
+    row.end()
+    first = go_on(row)
+    row.back(mark)
+    row.rewrite(1, ["b", "c"])
+    again = go_on(row)
+    assert first[0] == again[0] and [*map(str, first[1])] == [*map(str, again[1])]
+    assert all(np.array_equal(a, b) for a, b in zip(first[2], again[2], strict=True))
+
+
+def test_without_an_acoustic_delay_or_a_tail():
+    row = a_row(replace(DELAYS, acoustic=0, tail=0))
+    row.commit(["a", "b"])
+    row.end()
+    _, events, frames = go_on(row)
+    assert len(frames) == 8 and [type(one).__name__ for one in events[-2:]] == ["WordEnd", "Eos"]
+
+
+def test_what_is_no_number_ends_it():
+    row = a_row()
+    row.commit(["a"])
+    row.end()
+    assert row.want() is not None
+    with pytest.raises(NotFinite, match="no number"):
+        row.took(drawn(0, is_finite=False))
+    assert row.broken_off() == [] and math.isclose(row.slots[1], 7)

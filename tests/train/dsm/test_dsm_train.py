@@ -1,0 +1,326 @@
+"""DSM-TTS's training: sequences with the right thing at every step, losses, restarts, a packed voice that speaks."""
+
+import copy
+import json
+from dataclasses import replace
+from multiprocessing import Pipe
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from tinybpe import BPE_SIZE, write_tiny_bpe
+from tinyvoice import VOCODERS
+
+from studio.core import events as ev
+from studio.core.errors import BadFile, BadOption
+from studio.core.ports import SpeakRequest
+from studio.engine import dmel
+from studio.engine.families.bpe import Bpe
+from studio.engine.families.dsm.net import Config
+from studio.engine.loop import open_engine
+from studio.engine.vocoders.registry import build_vocoder
+from studio.text.normalise import best
+from studio.train.dsm.batches import (
+    Batch,
+    Streams,
+    collate,
+    cut_short,
+    training_batches,
+    validation_batches,
+    word_starts,
+)
+from studio.train.dsm.fit import DsmFitter
+from studio.train.families import fitting_of
+from studio.train.features import Sentence
+from studio.train.fitting import HalfCopy, optimisers, run, train_step
+from studio.train.pack import pack_voice
+from studio.train.recipe import CorpusRecipe, DsmFit, Recipe, read_recipe
+from studio.train.spoken import SpokenText
+
+ROOT = Path(__file__).parents[3]
+WORDS = ["the", "stone,", "over", "slowly."]
+ENDS = [8, 22, 34, 44]
+FRAMES = 48
+SIZES = {
+    "layers": 1,
+    "width": 32,
+    "heads": 2,
+    "hidden": 64,
+    "depth_layers": 1,
+    "depth_width": 16,
+    "depth_heads": 2,
+    "depth_hidden": 32,
+    "text_tokens": BPE_SIZE,
+    "speakers": 2,
+    "encoder_width": 8,
+    "delay_s": 0.25,
+    "extract_frames": 48,
+}
+DELAY = 10  # frames in a quarter of a second
+CONFIG = Config(**SIZES)
+SYMBOLS = CONFIG.symbols
+
+
+def sentence(speaker: str = "one", seed: int = 0) -> Sentence:
+    """Each word has a level of its own; three frames of pause follow "stone," and four the last word."""
+    phones = np.ones(FRAMES, np.uint8)
+    phones[22:25] = phones[44:] = 0
+    levels = np.repeat(np.searchsorted(ENDS, np.arange(FRAMES), side="right").astype(np.uint8)[:, None] * 3, 80, 1)
+    levels = levels + np.random.default_rng(seed).integers(0, 2, levels.shape, np.uint8)
+    return Sentence(speaker, [*WORDS], [*ENDS], levels, phones)
+
+
+def a_recipe(**changes) -> Recipe:
+    fit = DsmFit(
+        config=SIZES,
+        steps=4,
+        peak_rate=0.003,
+        warmup_share=0.1,
+        decay_share=0.3,
+        batch_tokens=300,
+        max_frames=160,
+        join_share=0.5,
+        crop_share=0.5,
+        noise_share=0.3,
+        own_share=0.3,
+        extract_frames=(20, 48),
+        text_dropout=0.2,
+        speaker_dropout=0.2,
+        turn_share=0.3,
+        flush_share=0.2,
+        phone_weight=0.4,
+        action_weight=1.0,
+    )
+    corpus = CorpusRecipe(["one", "two"], 3, 1)
+    return Recipe("small", "A small one", 5, 0.5, corpus, replace(fit, **changes))
+
+
+@pytest.fixture(scope="module")
+def streams(tmp_path_factory) -> Streams:
+    path = tmp_path_factory.mktemp("bpe") / "bpe.json"
+    write_tiny_bpe(path)
+    return Streams(Bpe.read(path), CONFIG)
+
+
+def a_batch(streams: Streams, *parts: list[Sentence], noise: float = 0.0) -> Batch:
+    made = [streams.sequence(streams.spoken(one), [one[0].levels[:30]]) for one in parts]
+    return collate(made, streams, noise, np.random.default_rng(0))
+
+
+def test_words_begin_after_the_pause_before_them():
+    assert word_starts(sentence()) == [0, 8, 25, 34]
+
+
+def test_the_text_lies_on_the_frames_and_the_sound_after_the_delay(streams):
+    batch = a_batch(streams, [sentence()])
+    text, encode = batch.text[0].tolist(), streams.bpe.encode
+    assert len(text) == FRAMES + DELAY + 2
+    assert [i for i, symbol in enumerate(text) if symbol == SYMBOLS.word] == [0, 8, 25, 34]
+    assert text.index(SYMBOLS.end) == ENDS[-1] and text[1] == SYMBOLS.main
+    assert text[2 : 2 + len(encode("the"))] == [*encode("the")] and text[9 : 9 + 2] == [*encode("stone,")][:2]
+    assert batch.ahead[0, : len(encode("over"))].tolist() == [*encode("over")]
+    levels = torch.from_numpy(sentence().levels)
+    assert torch.equal(batch.drawn[0, DELAY : DELAY + FRAMES, :10], levels[:, :10])
+    assert torch.equal(batch.drawn[0, DELAY + 2 :, 10:], levels[:, 10:])
+    assert (batch.drawn[0, :DELAY] == dmel.PAD).all() and (batch.drawn[0, DELAY + FRAMES :, :10] == dmel.PAD).all()
+    assert (batch.drawn[0, : DELAY + 2, 10:] == dmel.PAD).all() and batch.predicted == FRAMES
+    assert torch.equal(batch.fed[0, 1:], batch.drawn[0, :-1]) and (batch.fed[0, 0] == dmel.PAD).all()
+    assert batch.phones[0, DELAY : DELAY + FRAMES].tolist() == sentence().phones.tolist()
+
+
+def test_the_action_is_asked_where_a_word_could_begin(streams):
+    batch = a_batch(streams, [sentence()])
+    action = batch.action[0].tolist()
+    assert [i for i, one in enumerate(action) if one == 1] == [7, 24, 33, 43]
+    fed = 2 + len(streams.bpe.encode("the"))  # WORD, MAIN and the word
+    assert action[: fed - 1] == [-1] * (fed - 1) and action[fed - 1 : 8] == [0] * (8 - fed) + [1]
+    assert set(action[ENDS[-1] :]) == {-1}, "after the end nothing is asked"
+
+
+def test_turns_are_told_where_the_speaker_changes(streams):
+    said = streams.spoken([sentence("two"), sentence("one", 1), sentence("one", 2), sentence("two", 3)])
+    turns = {i: word[0] for i, word in enumerate(said.words) if word[0] in (SYMBOLS.main, SYMBOLS.other)}
+    assert turns == {0: SYMBOLS.main, 4: SYMBOLS.other, 12: SYMBOLS.main} and said.speakers == ["two", "one"]
+    assert said.starts[4:6] == [FRAMES, FRAMES + 8] and said.end == 3 * FRAMES + ENDS[-1]
+
+
+def test_without_text_nothing_is_told_and_nothing_asked(streams):
+    made = streams.without_text(streams.sequence(streams.spoken([sentence()]), []))
+    batch = collate([made], streams, 0.0, np.random.default_rng(0))
+    assert (batch.text == SYMBOLS.nothing).all() and (batch.ahead == SYMBOLS.nothing).all()
+    assert (batch.action == -1).all() and (batch.speakers == -1).all() and batch.predicted == FRAMES
+    with torch.no_grad():
+        losses = DsmFitter(CONFIG)(batch)
+    assert all(torch.isfinite(one) for one in losses.values()) and float(losses["action"]) == 0.0
+
+
+def test_padding_and_noise(streams):
+    short = streams.spoken([sentence()])
+    noisy, clean = (a_batch(streams, [sentence()], [sentence(), sentence()], noise=share) for share in (1.0, 0.0))
+    moved = noisy.fed.int() - clean.fed.int()
+    assert int(moved.abs().max()) == 1 and torch.equal(noisy.drawn, clean.drawn)
+    assert int(moved[clean.fed == dmel.PAD].abs().max()) == 0
+    beyond = len(short.levels) + DELAY + 2
+    assert (clean.text[0, beyond:] == SYMBOLS.pad).all() and (clean.action[0, beyond:] == -1).all()
+    assert (clean.phones[0, beyond:] == -1).all() and (clean.drawn[0, beyond:] == dmel.PAD).all()
+    assert clean.speakers.tolist() == [[0, -1, -1, -1, -1], [1, -1, -1, -1, -1]] and clean.extracts.shape == (2, 30, 80)
+
+
+def test_a_sequence_may_begin_in_mid_text(streams):
+    made = streams.sequence(streams.spoken([sentence()]), [])
+    batch, whole = (collate([one], streams, 0.0, np.random.default_rng(0)) for one in (replace(made, skip=17), made))
+    for name in ("text", "ahead", "fed", "drawn", "action", "phones"):
+        assert torch.equal(getattr(batch, name)[0], getattr(whole, name)[0, 17:]), name
+    assert (batch.fed[0, 0, :10] != dmel.PAD).all(), "the sound of the step before is there"
+
+
+def test_a_flush_ends_at_a_words_end():
+    found = {len(cut_short(sentence(), np.random.default_rng(seed)).levels) for seed in range(40)}
+    assert found == {*ENDS[:-1], FRAMES}
+
+
+def test_batches_repeat_and_dropouts_are_independent(features, streams):
+    text, recipe = SpokenText(features, ["one", "two"], 1), a_recipe().fit
+    assert isinstance(recipe, DsmFit)
+    first, again, other = ([*training_batches(text, streams, recipe, 7, number)] for number in (0, 0, 1))
+    assert all(torch.equal(a.drawn, b.drawn) for a, b in zip(first, again, strict=True))
+    assert len(first) != len(other) or not all(torch.equal(a.drawn, b.drawn) for a, b in zip(first, other, strict=True))
+    counts, rows = np.zeros((2, 2)), 0
+    for number in range(60):
+        for batch in training_batches(text, streams, replace(recipe, join_share=0.0), 7, number):
+            no_text = (batch.text[:, 0] == SYMBOLS.nothing).numpy()
+            nobody = (batch.speakers[:, 0] == -1).numpy()
+            for a, b in zip(no_text, nobody, strict=True):
+                counts[int(a), int(b)] += 1
+            rows += len(no_text)
+    shares = counts / rows
+    assert rows == 60 * 6 and abs(shares[1].sum() - 0.2) < 0.07 and abs(shares[:, 1].sum() - 0.2) < 0.07
+    assert 0.01 < shares[1, 1] < 0.09, "0.04 where neither knows the other"
+
+
+def test_dialogues_bring_both_recordings(features, streams):
+    text, recipe = SpokenText(features, ["one", "two"], 1), a_recipe(turn_share=1.0, speaker_dropout=0.0).fit
+    assert isinstance(recipe, DsmFit)
+    batches = [*training_batches(text, streams, replace(recipe, text_dropout=0.0, max_frames=400), 7, 0)]
+    assert all((one.speakers[:, :2] >= 0).all() and (one.speakers[:, 2:] == -1).all() for one in batches)
+    assert all((one.text == SYMBOLS.other).any(1).all() for one in batches)
+    alone = [*validation_batches(text, streams, recipe)]
+    assert sum(len(one.text) for one in alone) == 6 and all((one.speakers[:, 1:] == -1).all() for one in alone)
+
+
+def test_what_makes_batches_can_be_sent_to_another_process(features, tmp_path):
+    """As `studio.train.ahead` sends it: without the net."""
+    write_tiny_bpe(tmp_path / "bpe.json")
+    fitting = fitting_of(a_recipe())
+    text = SpokenText(features, ["one", "two"], 1)
+    fitting.prepare(text, tmp_path)
+    maker = copy.copy(fitting)
+    del maker.fitter
+    here, there = Pipe()
+    here.send(maker)
+    for made, wanted in zip(there.recv().batches(text, 0), fitting.batches(text, 0), strict=True):
+        assert all(torch.equal(values, getattr(wanted, name)) for name, values in vars(made).items())
+
+
+def test_losses_fall(streams):
+    recipe = a_recipe()
+    fitting = fitting_of(recipe)
+    batch = a_batch(streams, *([sentence(seed=i)] for i in range(3)))
+    copied, optims = HalfCopy(fitting.fitter), optimisers(fitting.fitter, recipe.fit)
+    found = [train_step(copied, optims, batch, fitting, 1.0, 0.3 * (i == 5)) for i in range(25)]
+    first, last = found[0], found[-1]
+    assert abs(first["frame"] - np.log(16)) < 0.05
+    assert last["frame"] < 0.8 * first["frame"] and last["action"] < 0.9 * first["action"]
+    assert last["phone"] < 0.7 * first["phone"]
+    assert len(optims[0].param_groups[0]["params"]) == 1 * 4 + 1 * 3 + 1 * 4
+
+
+def test_own_frames_are_fed_where_frames_were_drawn(streams):
+    fitter = DsmFitter(CONFIG)
+    with torch.no_grad():  # a net that is certain of level 7 everywhere
+        for head in fitter.net.depth.heads():
+            head.weight.zero_()
+            head.bias.view(10, 16)[:, 7] = 100.0
+    batch = a_batch(streams, [sentence()], [sentence("two"), sentence("two", 1)])
+    own = fitter.own_frames(batch, 1.0, 0.5)
+    there = batch.fed != dmel.PAD
+    assert (own.fed[there] == 7).all() and torch.equal(own.fed[~there], batch.fed[~there])
+    assert torch.equal(fitter.own_frames(batch, 0.0, 0.5).fed, batch.fed) and torch.equal(own.drawn, batch.drawn)
+
+
+@pytest.fixture(scope="module")
+def features(tmp_path_factory) -> Path:
+    """Two shards of each of two speakers."""
+    folder = tmp_path_factory.mktemp("features")
+    for speaker in ("one", "two"):
+        for shard in range(2):
+            sentences = [sentence(speaker, 10 * shard + i) for i in range(3)]
+            tensors = {
+                "levels": torch.from_numpy(np.concatenate([s.levels for s in sentences])),
+                "phones": torch.from_numpy(np.concatenate([s.phones for s in sentences])),
+                "frames": torch.tensor([FRAMES] * 3, dtype=torch.int32),
+                "word_ends": torch.tensor(ENDS * 3, dtype=torch.int32),
+                "silence": torch.full((10, 80), 2, dtype=torch.uint8),
+            }
+            meta = {"words": json.dumps([s.words for s in sentences]), "speaker": speaker}
+            save_file(tensors, folder / f"{speaker}-{shard:03d}.safetensors", meta)
+    return folder
+
+
+def test_from_features_to_a_voice_that_speaks(features, tmp_path):
+    recipe, state = a_recipe(), tmp_path / "state"
+    with pytest.raises(BadFile, match=r"no .*bpe\.json.*studio train bpe"):
+        run(fitting_of(recipe), features, state, torch.device("cpu"), threads=1)
+    write_tiny_bpe(state / "bpe.json")
+    weights = run(fitting_of(recipe), features, state, torch.device("cpu"), threads=1)
+    assert weights.name == "dsm.safetensors"
+    lines = [json.loads(line) for line in (state / "metrics.jsonl").read_text().splitlines()]
+    (checked,) = [line["validation"] for line in lines if "validation" in line]
+    assert set(checked) == {"text", "no text"} and 0 < checked["text"]["frame"] < 3
+    longer = run(fitting_of(a_recipe(steps=6)), features, state, torch.device("cpu"), threads=1)
+    assert torch.load(state / "checkpoint.pt")["at"]["step"] == 6
+    kept = load_file(longer)
+    assert torch.equal(kept["extract"][1, :FRAMES], torch.from_numpy(sentence("two", 10).levels))
+    vocoders = tmp_path / "vocoders"
+    vocoders.mkdir()
+    vocoder = build_vocoder("sourcefilter", VOCODERS["sourcefilter"])
+    save_file(vocoder.state_dict(), vocoders / "sourcefilter.safetensors")
+    (vocoders / "sourcefilter.json").write_text(json.dumps({"config": vocoder.plain_config()}))
+    folder = pack_voice(recipe, state, vocoders, tmp_path / "voices")
+    assert {one.name for one in folder.iterdir()} >= {"card.json", "bpe.json", "dsm.safetensors", "curves.jsonl"}
+    engine = open_engine(folder.parent, best(), device="cpu", threads=1)
+    (card,) = engine.cards()
+    assert (card.family, card.look_ahead_words, card.delay_frames) == ("dsm", 2, DELAY)
+    utterance = engine.open(SpeakRequest(options={"guidance": 2.0}))
+    utterance.push_text("The old stone. ")
+    utterance.end()
+    events = list(utterance.events())
+    engine.close()
+    assert isinstance(events[-1], ev.Ended) and events[-1].samples > 0
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"config": {**SIZES, "speakers": 3}}, "3 speakers"),
+        ({"extract_frames": (20, 60)}, "at most 60 frames; .* keeps 48"),
+    ],
+)
+def test_recipes_that_cannot_be(change, told):
+    with pytest.raises(BadOption, match=told):
+        fitting_of(a_recipe(**change))
+
+
+def test_a_length_of_recordings_that_is_none():
+    with pytest.raises(BadOption, match="no two lengths"):
+        a_recipe(extract_frames=(60, 20))
+
+
+@pytest.mark.parametrize("name", ["tiny", "small"])
+def test_the_recipes_have_the_named_sizes(name):
+    recipe = read_recipe(ROOT / "assets" / "recipes" / f"dsm-{name}.toml")
+    assert isinstance(recipe.fit, DsmFit)
+    assert Config(**recipe.fit.config) == Config.named(name)
+    assert (recipe.fit.text_dropout, recipe.fit.speaker_dropout) == (0.2, 0.2)
