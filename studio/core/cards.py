@@ -10,6 +10,7 @@ from typing import Any, cast
 from studio.core.errors import BadVoice
 from studio.core.files import MAX_SETTINGS_BYTES, read_bounded
 from studio.core.numbers import is_number
+from studio.core.shipped import DEFAULT_VOICE
 from studio.core.time import TimeBase
 
 
@@ -193,13 +194,13 @@ def sha256_of(path: Path) -> str:
 
 
 def read_cards(root: Path) -> dict[str, tuple[Card, Path]]:
-    """Cards and folders under ``root`` by voice name, in the order of the names.
+    """Cards and folders under ``root`` by voice name, in the order of names but for the studio's default voice, the first.
 
     Raises:
         BadVoice: there is none, one is damaged, or one names another voice than its folder does.
     """
     found: dict[str, tuple[Card, Path]] = {}
-    for path in sorted(root.glob("*/card.json")):
+    for path in sorted(root.glob("*/card.json"), key=lambda path: (path.parent.name != DEFAULT_VOICE, path)):
         folder, card = path.parent, read_card(path.parent)
         if card.name != folder.name:
             raise BadVoice(

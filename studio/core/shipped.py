@@ -10,3 +10,4 @@ ASSETS = next((p for p in (_PACKAGE / "assets", _PACKAGE.parent / "assets") if p
 TEXTS = ASSETS / "texts"
 VOICES = ASSETS / "voices"
 DEMO = ASSETS / "demo"
+DEFAULT_VOICE = "wren"  # where it is among the voices of a folder, it is the first

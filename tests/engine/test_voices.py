@@ -6,9 +6,11 @@ import shutil
 import pytest
 from tinyvoice import write_tiny_voice
 
+from studio.core.cards import read_cards
 from studio.core.errors import BadOption, BadVoice, Busy, Closed
 from studio.core.events import Ended, Failed
 from studio.core.ports import SpeakRequest
+from studio.core.shipped import DEFAULT_VOICE
 from studio.engine.loop import open_engine
 from studio.text.normalise import best
 
@@ -146,3 +148,12 @@ def test_a_closed_engine_fails_what_still_speaks(folder):
     assert isinstance(last, Failed) and last.code == "closed"
     with pytest.raises(Busy):
         engine.open(SpeakRequest())
+
+
+def test_the_studios_default_voice_is_the_first_of_a_folder(folder):
+    for name in ("ant", DEFAULT_VOICE, "bee"):
+        copied = shutil.copytree(folder, folder.parent / name)
+        card = json.loads((copied / "card.json").read_text())
+        (copied / "card.json").write_text(json.dumps(card | {"name": name}))
+    shutil.rmtree(folder)
+    assert [*read_cards(folder.parent)] == [DEFAULT_VOICE, "ant", "bee"]
