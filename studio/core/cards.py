@@ -194,7 +194,7 @@ def sha256_of(path: Path) -> str:
 
 
 def read_cards(root: Path) -> dict[str, tuple[Card, Path]]:
-    """Cards and folders under ``root`` by voice name, in the order of names but for the studio's default voice, the first.
+    """Cards and folders under ``root`` by name: the studio's default voice first, the others in the order of names.
 
     Raises:
         BadVoice: there is none, one is damaged, or one names another voice than its folder does.
