@@ -249,14 +249,19 @@ def settle_raters(
 
 
 @campaign.command("delete-rater")
-def delete_rater(name: Name, pseudonym: str, database: Database = "", data: Data = DEFAULT_DATA) -> None:
+def delete_rater(
+    name: Name,
+    who: Annotated[str, typer.Argument(help="A pseudonym, a panel's id (PROLIFIC_PID), or the code that they noted.")],
+    database: Database = "",
+    data: Data = DEFAULT_DATA,
+) -> None:
     """Forget a rater and everything they answered; how many answers went is kept."""
     from studio.mos.rating.forgetting import forget_rater
 
     with opened(database, data) as listening:
-        gone, empty = forget_rater(listening.store, listening.clips, name, pseudonym)
-    typer.echo(f"{pseudonym} is forgotten, {gone} answers with them")
-    if not empty:
+        done = forget_rater(listening.store, listening.clips, listening.access, name, who)
+    typer.echo(f"{' and '.join(done.pseudonyms)}: forgotten, {done.answers} answers with them")
+    if not done.is_gone_from_files:
         typer.secho(
             "note: somebody reads the database; its log keeps a copy until it is next emptied", err=True, fg="yellow"
         )

@@ -10,9 +10,9 @@ from fastapi.responses import Response
 from starlette.concurrency import run_in_threadpool
 from starlette.convertors import Convertor, register_url_convertor
 
+from studio.mos.rating.codes import new_code, read_code
 from studio.mos.service import Listening
 from studio.mos.store.tables.answers import AnswerCreate
-from studio.serve.mos_codes import new_code, read_code
 from studio.serve.mos_door import Door, JoinCreate, StageCreate, read_body, takes
 from studio.serve.mos_owner import owner_routes
 from studio.serve.ranges import ranged_file

@@ -9,9 +9,9 @@ from serve.mos_serving import Browser, ServedTests, reply
 
 from studio.core.errors import BadOption
 from studio.mos.campaign.config import Gates
+from studio.mos.rating.codes import new_code, read_code
 from studio.mos.store.tables.answers import Answer
 from studio.mos.store.tables.raters import Rater
-from studio.serve.mos_codes import new_code, read_code
 
 
 def test_a_whole_sitting(tests_served: ServedTests) -> None:

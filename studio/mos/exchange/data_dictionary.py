@@ -20,6 +20,11 @@ DICTIONARY: tuple[Column, ...] = (
     Column("rater", "text", "pseudonym of the rater, drawn at random; another one in every campaign"),
     Column("accept", "text", "whether to pay the rater: ok, fail or unknown (still at it)"),
     Column("use", "text", "whether to analyse the rater: ok, fail or unknown (no gate could judge; analysed)"),
+    Column(
+        "headphones",
+        "text",
+        "headphone check: ok, fail or unknown (none, or not played); decides only where the campaign requires it",
+    ),
     Column("repeats_exact", "number", "share of the rater's marks on repeated screens that were the same both times"),
     Column("repeats_apart", "number", "mean distance of those marks, as a share of the scale; another choice is 1"),
     Column("trial", "text", "id of the screen"),

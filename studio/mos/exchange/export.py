@@ -63,6 +63,7 @@ def export_rows(session: Session, campaign: Campaign) -> Iterator[dict[str, Any]
                 "rater": rater,
                 "accept": judged[rater].accept,
                 "use": judged[rater].use,
+                "headphones": judged[rater].verdicts["headphones"],
                 "repeats_exact": again.exact if (again := steady.get(rater)) else None,
                 "repeats_apart": again.apart if again else None,
                 "trial": trial.id,

@@ -23,7 +23,7 @@ from studio.mos.store.tables.campaigns import Campaign
 from studio.mos.store.tables.raters import Passage, Rater
 from studio.mos.store.tables.trials import Trial
 
-BEFORE_TRIALS = ("consent", "screening", "instructions", "headphones", "level")
+BEFORE_TRIALS = ("consent", "screening", "instructions", "level", "headphones")
 ENDS = ("done", "screened_out", "withdrawn", "full")
 MAX_UNFINISHED = 5000  # raters of one campaign who began within a day: one link makes no more rows than that
 _TRIES = 2  # at the headphone check
@@ -51,8 +51,8 @@ def stages(config: CampaignConfig) -> list[str]:
     found = ["consent"]
     found += ["screening"] if gates.screening else []
     found += ["instructions"]
+    found += ["level"] if gates.level else []  # before the tones, which are to be heard at it
     found += ["headphones"] if gates.headphones != "none" else []
-    found += ["level"] if gates.level else []
     return [*found, "trials", "comments", "done"]
 
 

@@ -78,11 +78,15 @@ def html(results: Mapping[str, Any]) -> str:
     )
 
 
-def gate_rows(gates: Mapping[str, Mapping[str, int]]) -> list[list[str]]:
+def gate_table(caption: str, gates: Mapping[str, Mapping[str, int]], design: Mapping[str, Any]) -> Table:
     """What each gate said, and the two decisions: how many raters are ok, fail and unknown."""
-    return [
+    rows = [
         [GATES[gate], *(str(gates[gate].get(verdict, 0)) for verdict in ("ok", "fail", "unknown"))] for gate in GATES
     ]
+    notes = ["Unknown excludes nobody: the gate did not run for them, or not yet."]
+    if design["gates"]["headphones"] != "none" and not design["gates"]["headphones_required"]:
+        notes.append("The headphone check is told for information: this campaign leaves nobody out for it.")
+    return Table(caption, ["Gate", "ok", "fail", "unknown"], rows, notes)
 
 
 def _head(results: Mapping[str, Any]) -> str:
@@ -239,12 +243,11 @@ def _matrix(
 def _raters(results: Mapping[str, Any]) -> str:
     most = max((row["raters"] for row in results["funnel"]), default=0) or 1
     steps = [(STAGES[r["stage"]], r["raters"], f"{r['raters']} ({r['raters'] / most:.0%})") for r in results["funnel"]]
-    columns = ["Gate", "ok", "fail", "unknown"]
-    note = "Unknown excludes nobody: the gate did not run for them, or not yet."
+    gates, design = results["gates"], results["design"]
     left = f"{results['left_out']} raters are left out of every table"
     if results["everyone"]:
         left = "Nobody is left out of the tables, whatever the gates say"
-    days = [_folded(Table(f"Joined on {day}", columns, gate_rows(g))) for day, g in results["gates"]["by_day"].items()]
+    days = [_folded(gate_table(f"Joined on {day}", g, design)) for day, g in gates["by_day"].items()]
     effort, gone = results["effort"], results["forgotten"]
     facts = [left]
     if effort["median_response_ms"] is not None:
@@ -257,7 +260,7 @@ def _raters(results: Mapping[str, Any]) -> str:
         "Raters",
         _figure(bars(steps, "raters by stage"), "How many have each stage behind them."),
         f"<p>{'; '.join(facts)}.</p>",
-        _table(Table("What the gates say", columns, gate_rows(results["gates"]["all"]), [note])),
+        _table(gate_table("What the gates say", gates["all"], design)),
         *days,
     )
 

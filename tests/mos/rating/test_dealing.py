@@ -30,7 +30,7 @@ def test_two_programs_keep_one_quota(world: World, url: str, tmp_path: Path) -> 
         stages = [(world, other)[n % 2].join(f"rater {n}").to_trials()["stage"] for n in range(5)]
         assert stages == ["trials"] * 4 + ["full"]
         assert given(world) == [2] * 8
-        forget_rater(other.store, other.listening.clips, "first", world.all(Rater)[0].pseudonym)
+        forget_rater(other.store, other.listening.clips, other.listening.access, "first", world.all(Rater)[0].pseudonym)
         assert world.join("another").to_trials()["stage"] == "trials"
         assert other.join("late").to_trials()["stage"] == "full"
         assert given(world) == [2] * 8

@@ -26,15 +26,15 @@ def gated(**gates: Any) -> CampaignConfig:
 
 
 def test_the_stages_are_those_that_the_gates_ask_for() -> None:
-    """In one order."""
+    """In one order; the level is set before the tones that are to be heard at it."""
     assert stages(ACR) == ["consent", "instructions", "trials", "comments", "done"]
     every = gated(screening=[NATIVE], headphones="woods", level=True)
     assert stages(every) == [
         "consent",
         "screening",
         "instructions",
-        "headphones",
         "level",
+        "headphones",
         "trials",
         "comments",
         "done",
