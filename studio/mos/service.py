@@ -21,11 +21,11 @@ from studio.mos.campaign.names import check_name
 from studio.mos.kinds.registry import kind_of
 from studio.mos.rating import sittings, takes
 from studio.mos.rating.answers import take_answer
-from studio.mos.rating.campaigns import NotOpen, Running, find, running
+from studio.mos.rating.campaigns import Running, find, running
 from studio.mos.rating.disguise import disguised
 from studio.mos.rating.headphones import trial as headphone_trial
-from studio.mos.rating.screens import shown
-from studio.mos.store.access import Access, Forbidden
+from studio.mos.rating.screens import at_the_door, shown
+from studio.mos.store.access import Access, Forbidden, Visitor
 from studio.mos.store.clips import ClipFolder
 from studio.mos.store.database import Faults, Store
 from studio.mos.store.tables.answers import AnswerCreate, AnswerPublic
@@ -69,22 +69,47 @@ class Listening:
             "preview": role == "preview",
         }
 
-    def join(
-        self, campaign: str, key: str, who: str, panel: dict[str, str], device: dict[str, Any]
-    ) -> "Future[dict[str, Any]]":
-        """Begin a sitting or go on with it; ``who`` says who it is (a panel's id, or a code of ours).
+    def join(self, campaign: str, key: str, who: str, panel: dict[str, str], device: dict[str, Any]) -> dict[str, Any]:
+        """Come to a sitting or go on with it; ``who`` says who it is (a panel's id, or a code of ours).
 
-        Raises (from the future): BadOption, Forbidden, NotOpen, TooMany.
+        Nothing is written: of somebody new everything is in the token, until they agree.
+
+        Raises:
+            BadOption, Forbidden: there is no such link.
+            NotOpen: the campaign takes nobody new.
+        """
+        with self.store.read() as session:
+            row, role = self._linked(session, campaign, key)
+            identity = self.access.identity(_id(row), role, who)
+            rater = sittings.known(session, _id(row), identity)
+            if rater is not None:
+                return {"token": self.access.rater_token(_id(rater)), "stage": rater.stage}
+            sittings.check_open(session, _id(row), role)
+        visitor = Visitor(_id(row), role, identity, panel, device)
+        return {"token": self.access.visitor_token(visitor), "stage": "consent"}
+
+    def door(self, visitor: Visitor) -> dict[str, Any]:
+        """What a visitor is shown. Raises Forbidden, NotOpen."""
+        with self.store.read() as session:
+            run = self._run_of_visitor(session, visitor)
+            sittings.check_open(session, run.id, visitor.role)
+            return at_the_door(run, "consent")
+
+    def consent(self, visitor: Visitor, stage: str, data: dict[str, Any]) -> "Future[dict[str, Any]]":
+        """Take what a visitor answered; who agrees is a rater from then on and gets the token of one.
+
+        Raises (from the future): NotThisStage, NotOpen, BadMessage, TooMany.
         """
 
         def work(session: Session) -> dict[str, Any]:
-            row, role = self._linked(session, campaign, key)
-            identity = self.access.identity(_id(row), role, who)
-            known = session.exec(select(Rater).where(Rater.campaign_id == row.id, Rater.identity == identity)).first()
-            if row.state != "open" and role == "panel" and known is None:
-                raise NotOpen("this test takes nobody new", "ask the people who run it")
-            rater = sittings.join(session, self.run_of(session, row), identity, role, panel, device)
-            return {"token": self.access.rater_token(_id(rater)), "stage": rater.stage}
+            run = self._run_of_visitor(session, visitor)
+            rater = sittings.known(session, run.id, visitor.identity)  # a call that is sent again changes nothing
+            rater = rater or sittings.consent(session, run, visitor, stage, data)
+            if rater is None:
+                return at_the_door(run, "refused")
+            out, new = shown(session, run, rater, partial(self.access.clip_key, _id(rater)))
+            sittings.note_seen(session, _id(rater), new)
+            return out | {"token": self.access.rater_token(_id(rater))}
 
         return self.store.write(work)
 
@@ -116,7 +141,7 @@ class Listening:
 
         def work(session: Session) -> dict[str, Any]:
             rater, run = self._rater(session, rater_id)
-            sittings.check_open(session, rater)
+            sittings.check_may_begin(session, rater)
             out, new = shown(session, run, rater, partial(self.access.clip_key, rater_id))
             if new is not None or time.time() - rater.seen_at > _SEEN_STEP_S:
                 sittings.note_seen(session, rater_id, new)
@@ -236,6 +261,12 @@ class Listening:
         role = self.access.role_of_link(_id(row) if row else 0, key)
         assert row is not None, "no campaign has the id 0, so no key fits it"
         return row, role
+
+    def _run_of_visitor(self, session: Session, visitor: Visitor) -> Running:
+        campaign = session.get(Campaign, visitor.campaign_id)
+        if campaign is None:
+            raise Forbidden("this sitting is not known", "open the test's link again")
+        return self.run_of(session, campaign)
 
     def _rater(self, session: Session, rater_id: int) -> tuple[Rater, Running]:
         rater = session.get(Rater, rater_id)

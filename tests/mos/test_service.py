@@ -70,14 +70,14 @@ def test_nothing_that_a_rater_gets_tells_the_system(world: World, kind: str) -> 
     of_kind(world, replace(CONFIGS[kind], gates=gates))
     listening = world.listening
     got: list[Any] = [listening.greet("first", world.link())]
-    got.append(listening.join("first", world.link(), "anna", {}, {}).result(10))
+    got.append(listening.join("first", world.link(), "anna", {}, {}))
     anna = world.join("anna")
     got.append(anna.next())
     got.append(anna.send("consent", agreed=True, version=3))
     got.append(anna.send("screening", answers={"native": "yes"}))
     got.append(anna.send("instructions"))
-    got.append(anna.send("headphones", answers=anna.headphones("woods")))
     got.append(anna.send("level"))
+    got.append(anna.send("headphones", answers=anna.headphones("woods")))
     sounds: list[bytes] = []
     while (shown := anna.next())["stage"] == "trials":
         got.append(shown)
@@ -163,7 +163,7 @@ def test_a_link_is_greeted(world: World) -> None:
             greet(name, key)
         said.add(str(refused.value))
         with pytest.raises(Forbidden):
-            world.listening.join(name, key, "anna", {}, {}).result(10)
+            world.listening.join(name, key, "anna", {}, {})
     assert len(said) == 1
     for name in ("\0", "x" * 500, "\ud800"):
         with pytest.raises(BadOption):
@@ -175,7 +175,7 @@ def test_a_link_is_greeted(world: World) -> None:
 def test_whoever_comes_may_have_any_name(world: World, who: str) -> None:
     """What a panel calls its people is kept as it is, and only for paying them."""
     world.campaign()
-    rater = world.join(who)
+    rater = world.join(who).agree()
     assert world.join(who).rater_id == rater.rater_id
     assert json.loads(rater.row().panel) == {"PROLIFIC_PID": who}
 

@@ -79,7 +79,10 @@ def last_answered_first(session: Session) -> list[str]:
 
 
 def funnel(session: Session, campaign: Campaign) -> list[dict[str, Any]]:
-    """How many raters have each stage behind them, in order; and how many ended elsewhere."""
+    """How many raters have each stage behind them, in order; and how many ended elsewhere.
+
+    It begins with those who agreed: of others nothing is kept.
+    """
     run = running(session, campaign)
     order = stages(run.config)
     raters = session.exec(select(Rater).where(Rater.campaign_id == campaign.id, Rater.role == "panel")).all()
@@ -95,8 +98,7 @@ def funnel(session: Session, campaign: Campaign) -> list[dict[str, Any]]:
     stood = [r.stage if r.stage in order else "trials" if r.stage == "full" else left_at.get(r.id) for r in raters]
     behind = Counter(stage for s in stood if s in order for stage in order[: order.index(s)])
     behind["done"] = at["done"]
-    rows = [{"stage": "joined", "raters": len(raters)}]
-    rows += [{"stage": stage, "raters": behind[stage]} for stage in order]
+    rows = [{"stage": stage, "raters": behind[stage]} for stage in order]
     rows += [{"stage": end, "raters": at[end]} for end in ("screened_out", "withdrawn", "full") if at[end]]
     return rows
 

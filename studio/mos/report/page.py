@@ -22,7 +22,6 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 _MANY = 12  # systems from which on a matrix is drawn small
 _MANY_PAIRS = 45  # pairs that are shown at once
 STAGES = {
-    "joined": "opened the test",
     "consent": "agreed",
     "screening": "passed the screening",
     "instructions": "read the instructions",

@@ -5,14 +5,16 @@ Everything is derived from one random key in the store; the owner's token itself
 
 import hashlib
 import hmac
+import json
 import secrets
 import time
-from base64 import urlsafe_b64encode
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections import OrderedDict
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from math import ceil
+from typing import Any
 
 from sqlmodel import Session
 
@@ -20,6 +22,7 @@ from studio.core.errors import StudioError
 from studio.mos.store.database import Store
 from studio.mos.store.tables.secrets import Secret
 
+_VISITOR = "visitor"
 WRONG_BURST, WRONG_PER_S = 10, 10 / 60  # forged links, tokens and addresses of one network address
 
 
@@ -37,6 +40,21 @@ class TooMany(StudioError):
     def __init__(self, what: str, do: str = "", retry_s: int = 1) -> None:
         super().__init__(what, do)
         self.retry_s = retry_s
+
+
+@dataclass(frozen=True)
+class Visitor:
+    """Somebody who came by a link and has agreed to nothing: all there is of them is in the token that they hold.
+
+    Attributes:
+        panel: who a recruiting panel says they are; kept with ``device`` once they agree.
+    """
+
+    campaign_id: int
+    role: str
+    identity: str
+    panel: dict[str, str]
+    device: dict[str, Any]
 
 
 class Access:
@@ -74,6 +92,21 @@ class Access:
         if known and _same(self._mac("rater", int(number)), mac):
             return int(number)
         raise Forbidden("this sitting is not known", "open the test's link again")
+
+    def visitor_token(self, visitor: Visitor) -> str:
+        """What a browser sends until its rater has agreed; what it says is signed, and kept nowhere."""
+        said = urlsafe_b64encode(json.dumps(asdict(visitor)).encode()).decode()
+        return f"{_VISITOR}.{said}.{self._mac(_VISITOR, said)}"
+
+    def visitor_of(self, token: str) -> Visitor | None:
+        """The visitor of a token; None for a token of another kind. Raises Forbidden."""
+        kind, _, rest = token.partition(".")
+        if kind != _VISITOR:
+            return None
+        said, _, mac = rest.partition(".")
+        if not _same(self._mac(_VISITOR, said), mac):
+            raise Forbidden("this sitting is not known", "open the test's link again")
+        return Visitor(**json.loads(urlsafe_b64decode(said)))
 
     def clip_key(self, rater_id: int, trial: str, slot: int) -> str:
         """The last part of a clip's address: good for this rater, screen and slot alone."""

@@ -166,6 +166,13 @@ def m006_tags(connection: Connection) -> None:
     connection.exec_driver_sql("ALTER TABLE item ADD COLUMN tags TEXT NOT NULL DEFAULT ''")
 
 
+def m007_nothing_without_consent(connection: Connection) -> None:
+    """Whoever opened a test and agreed to nothing is not kept any more; what was kept of them goes."""
+    strangers = "SELECT id FROM rater WHERE consent_version IS NULL AND id NOT IN (SELECT rater_id FROM trial)"
+    connection.exec_driver_sql(f"DELETE FROM passage WHERE rater_id IN ({strangers})")
+    connection.exec_driver_sql(f"DELETE FROM rater WHERE id IN ({strangers})")
+
+
 MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
     m001_tables,
     m002_answers_are_append_only,
@@ -173,6 +180,7 @@ MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
     m004_takes,
     m005_predictions,
     m006_tags,
+    m007_nothing_without_consent,
 )
 
 

@@ -59,7 +59,6 @@ def test_what_was_not_judged_excludes_nobody(world: World, tmp_path: Path) -> No
 
 def test_ratings_that_never_vary_are_not_used_and_yet_paid(world: World, tmp_path: Path) -> None:
     campaign(world, tmp_path, replace(MOS, gates=Gates(level=False, min_variance=0.1)))
-    world.join("flat")
     flat = world.join("flat")
     flat.to_trials()
     flat.finish(value=4)

@@ -92,7 +92,7 @@ def test_the_funnel_counts_whoever_has_a_stage_behind_them(world: World, tmp_pat
             sitting.send("headphones", answers=sitting.headphones("woods", wrong))
         return sitting
 
-    world.join("only joins")
+    world.join("only comes")
     world.join("refuses").send("consent", agreed=False, version=3)
     come("foreign", "Another")
     world.listening.withdraw(come("goes").rater_id).result(30)
@@ -101,7 +101,6 @@ def test_the_funnel_counts_whoever_has_a_stage_behind_them(world: World, tmp_pat
     world.listening.answer(deaf.rater_id, given(deaf.next(), Random(0))).result(30)
     deaf.send("comments", comment="")
     assert funnel_of(world) == {
-        "joined": 6,
         "consent": 4,
         "screening": 3,
         "instructions": 3,
@@ -110,7 +109,7 @@ def test_the_funnel_counts_whoever_has_a_stage_behind_them(world: World, tmp_pat
         "comments": 1,
         "done": 1,
         "screened_out": 1,
-        "withdrawn": 2,
+        "withdrawn": 1,
     }
 
 

@@ -43,6 +43,14 @@ def test_each_is_whole(name):
     assert config.break_after < config.trials_per_sitting
 
 
+def test_who_types_is_told_that_it_is_kept():
+    """And those who only listen are not."""
+    for name in NAMES:
+        consent = template(name).texts.consent
+        for said in ("everything that you type", "every key with its time", "what you delete again"):
+            assert (said in consent) == (name == "live")
+
+
 def test_speakstream_asks_two_questions_of_seven_raters():
     config = template("speakstream-mos")
     assert (config.kind, config.raters_per_stimulus) == ("acr", 7)

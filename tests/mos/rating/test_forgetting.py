@@ -57,7 +57,7 @@ def test_a_rater_is_forgotten_by_what_the_consent_names(world: World, tmp_path: 
         ("panel||P2", {"PROLIFIC_PID": "P2"}),
         (f"code|{code}", {}),
     ):
-        world.sit(who, panel)
+        world.sit(who, panel).agree()
     names = [r.pseudonym for r in world.all(Rater)]
     assert forget(world, " P1 ").pseudonyms == names[:2]
     assert forget(world, code.lower().replace("-", " ")).pseudonyms == names[3:]

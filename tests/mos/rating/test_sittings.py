@@ -13,6 +13,7 @@ from studio.core.errors import BadMessage
 from studio.mos.campaign.config import CampaignConfig, Screen
 from studio.mos.rating.headphones import CHECK_SOUNDS, trial
 from studio.mos.rating.sittings import NotThisStage, headphone_seed, stages
+from studio.mos.store.access import Forbidden
 from studio.mos.store.tables.raters import Passage, Rater
 from studio.mos.store.tables.trials import Slot, Trial
 
@@ -48,9 +49,10 @@ def test_the_same_person_is_in_the_same_sitting(world: World) -> None:
     anna = world.join("anna")
     shown = anna.to_trials()
     again = world.join("anna")
+    bert, elsewhere = world.join("bert").agree(), world.join("anna", "second").agree()
     assert (again.rater_id, again.token, again.joined_at) == (anna.rater_id, anna.token, "trials")
     assert again.next()["trial"] == shown["trial"]
-    assert world.join("bert").rater_id != anna.rater_id != world.join("anna", "second").rater_id
+    assert bert.rater_id != anna.rater_id != elsewhere.rater_id
     rows = world.all(Rater)
     assert len({r.identity for r in rows}) == len({r.pseudonym for r in rows}) == 3
     assert all("anna" not in r.identity + r.pseudonym for r in rows)
@@ -63,7 +65,6 @@ def test_consent_is_to_a_version(world: World) -> None:
     for version in (2, None, "3"):
         with pytest.raises(BadMessage):
             anna.send("consent", agreed=True, version=version)
-    assert anna.row().stage == "consent" and anna.row().consent_version is None
     assert anna.next() | {"title": ""} == {
         "stage": "consent",
         "title": "",
@@ -72,15 +73,33 @@ def test_consent_is_to_a_version(world: World) -> None:
         "text": "May we?",
         "version": 3,
     }
+    for answer in ("yes", 1, None, False):
+        assert bert.send("consent", agreed=answer, version=3)["stage"] == "refused"
+    assert not world.all(Rater) and not world.all(Passage), "who only came, or refused, is kept nowhere"
+    first = anna.token
     assert anna.send("consent", agreed=True, version=3)["stage"] == "instructions"
-    assert anna.row().consent_version == 3
-    for answer in ("yes", 1, None):
-        rater = world.join(f"unclear {answer}")
-        assert rater.send("consent", agreed=answer, version=3)["stage"] == "withdrawn"
-    assert bert.send("consent", agreed=False, version=3)["stage"] == "withdrawn"
-    assert bert.row().consent_version is None
-    assert Counter(p.verdict for p in world.all(Passage)) == {"ok": 1, "fail": 4}
-    assert not world.all(Trial)
+    assert anna.row().consent_version == 3 and anna.row().device == '{"screen": "1280x720"}'
+    anna.token = first  # the answer was lost, and the call comes again
+    assert anna.send("consent", agreed=True, version=3)["stage"] == "instructions"
+    assert [(p.stage, p.verdict) for p in world.all(Passage)] == [("consent", "ok")]
+    assert len(world.all(Rater)) == 1 and not world.all(Trial)
+    assert bert.send("consent", agreed=True, version=3)["stage"] == "instructions", "who refused may think again"
+
+
+def test_nothing_of_a_visitor_can_be_forged(world: World) -> None:
+    """What they are is in their token, and signed; it opens the consent and nothing else."""
+    world.campaign()
+    anna, access = world.join("anna"), world.listening.access
+    kind, said, mac = anna.token.split(".")
+    other = world.join("bert").token.split(".")[1]
+    for forged in (f"{kind}.{other}.{mac}", f"{kind}.{said}.", f"{kind}.", f"{kind}.{said}.{mac}x"):
+        with pytest.raises(Forbidden):
+            access.visitor_of(forged)
+    for token in (anna.token, ""):
+        with pytest.raises(Forbidden):
+            access.rater_of(token)
+    with pytest.raises(NotThisStage, match="still to come: you are at 'consent'"):
+        anna.send("instructions")
 
 
 def test_screening_lets_in_whom_it_says(world: World) -> None:

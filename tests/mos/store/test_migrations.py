@@ -5,14 +5,14 @@ from collections.abc import Callable, Iterator
 import pytest
 from sqlalchemy import BigInteger, Connection, Engine, create_engine, event, inspect, text
 from sqlalchemy.exc import DBAPIError
-from sqlmodel import Session, SQLModel
+from sqlmodel import Session, SQLModel, select
 
 from studio.core.errors import BadFile
 from studio.mos.store.database import Store
 from studio.mos.store.migrations import MIGRATIONS, migrate
 from studio.mos.store.tables.answers import Answer, Choice, Play, Score
 from studio.mos.store.tables.campaigns import Campaign
-from studio.mos.store.tables.raters import Rater
+from studio.mos.store.tables.raters import Passage, Rater
 from studio.mos.store.tables.stimuli import Clip, Item, Stimulus, System
 from studio.mos.store.tables.trials import Slot, Trial
 
@@ -114,6 +114,27 @@ def test_from_the_first_schema_with_rows_in_it(engine: Engine, url: str) -> None
         assert migrate(connection, to=1) == len(MIGRATIONS), "an older target changes nothing"
         with pytest.raises(DBAPIError, match="append-only"):
             connection.execute(text(_APPEND_ONLY["score"]))
+
+
+def test_who_never_agreed_is_not_in_an_old_database_any_more(engine: Engine, url: str) -> None:
+    """Before, whoever opened the link was kept; whoever agreed stays, with all that they did."""
+    with engine.begin() as connection:
+        migrate(connection, to=6)
+        session = Session(connection)
+        session.add(Campaign(id=1, name="c", kind="ab", seed=1, config="{}", created_at=1.0))
+        session.flush()
+        for number, (stage, version) in enumerate(
+            [("consent", None), ("withdrawn", None), ("withdrawn", 1), ("done", 3)], start=1
+        ):
+            row = {"identity": str(number), "pseudonym": f"r{number}", "stage": stage, "consent_version": version}
+            session.add(Rater(id=number, campaign_id=1, joined_at=1.0, seen_at=1.0, **row))
+            session.flush()
+            session.add(Passage(rater_id=number, stage="consent", at=2.0))
+        session.flush()
+    store = Store(url)
+    with store.read() as session:
+        assert sorted(session.exec(select(Rater.id))) == sorted(session.exec(select(Passage.rater_id))) == [3, 4]
+    store.close()
 
 
 def test_to_nothing_is_nothing(engine: Engine) -> None:

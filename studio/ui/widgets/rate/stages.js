@@ -114,6 +114,12 @@ export function codeRow(rater, label, code) {
 
 const said = (name) => (rater) => card(rater.words.say(`${name}_title`), prose(rater.words.say(`${name}_text`)));
 
+/** Nothing is kept, here neither: the link begins anew. */
+function refused(rater) {
+  rater.kept.drop("code");
+  return said("refused")(rater);
+}
+
 /** What is drawn at each stage; trials are drawn by the rater itself. */
 export const STAGES = {
   consent,
@@ -123,6 +129,7 @@ export const STAGES = {
   level,
   comments,
   done,
+  refused,
   screened_out: said("screened_out"),
   withdrawn: said("withdrawn"),
   full: said("full"),
