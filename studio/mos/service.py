@@ -164,6 +164,14 @@ class Listening:
             rater, _ = self._rater(session, rater_id)
             return takes.part(session, rater, trial, slot)
 
+    def note_miss(self, rater_id: int, trial: str, slot: int, why: takes.Miss, late_ms: float | None) -> "Future[bool]":
+        """Note a play of a live screen that came to nothing; whether the screen may be skipped. Raises as ``part``."""
+
+        def work(session: Session) -> bool:
+            return takes.note_miss(session, self._rater(session, rater_id)[0], trial, slot, why, late_ms)
+
+        return self.store.write(work, soon=True)
+
     def keep_take(self, rater_id: int, made: takes.Made, trace: bytes) -> "Future[None]":
         """Keep what a voice said on a live screen; resolved when it is on disk. Raises as ``takes.keep_take`` does."""
         address = self.clips.add_trace(trace)

@@ -129,8 +129,9 @@ class Sitting:
         return shown
 
     def agree(self) -> "Sitting":
-        """From a visitor to a rater."""
-        self.send("consent", agreed=True, version=3)
+        """From a visitor to a rater, who agrees once."""
+        if self.world.listening.access.visitor_of(self.token) is not None:
+            self.send("consent", agreed=True, version=3)
         return self
 
     def row(self) -> Rater:
@@ -141,8 +142,7 @@ class Sitting:
 
     def to_trials(self) -> dict[str, Any]:
         """Agree and read, up to the first screen (or wherever else that leads)."""
-        self.send("consent", agreed=True, version=3)
-        return self.send("instructions")
+        return self.agree().send("instructions")
 
     def headphones(self, kind: str, wrong: int = 0) -> list[int]:
         """The answers to the check that waits now, with some of them wrong."""

@@ -69,8 +69,9 @@ def test_type_hear_and_choose(live: Live) -> None:
     page.key("b", "Enter")
     page.trial(after=live.trial)
     first, second = takes(live)[0], takes(live)[-1]
-    assert first[1] > 0 and second[1] > 0 and 0 <= second[2] <= 20 and second[3] is not None
+    assert first[1] > 0 and second[1] > 0 and 0 <= second[2] <= 100 and second[3] is not None
     assert page.ratings.outcome(live.trial) == "b"
+    assert page.ratings.ask("select sum(plays), count(*) from play where plays = 1")[0] == (2, 2), "one of each"
     heard = page.ratings.ask(
         "select slot, heard_ms from play join answer on answer.id = answer_id where trial_id = ? order by slot",
         live.trial,
@@ -134,6 +135,46 @@ def test_each_voice_can_be_scored_beside_the_choice(rate: Rate) -> None:
     sql = "select slot, value from score join answer on answer.id = answer_id where trial_id = ? order by slot"
     assert page.ratings.ask(sql, live.trial) == [(0, 4), (1, 2)]
     assert not page.errors
+
+
+# That the second voice was heard is told as that late keys told on it; the third time with leave to skip.
+LATE_KEYS = """
+  window.Worker = class extends Worker {
+    set onmessage(hear) {
+      let late = 0;
+      super.onmessage = ({ data }) => {
+        if (data.type !== 'finished' || !data.slot) return hear({ data });
+        window.late = ++late;
+        if (late === 3) hear({ data: { type: 'skippable' } });
+        hear({ data: { type: 'dropped', slot: 1, why: 'again' } });
+      };
+    }
+  };
+"""
+
+
+def test_a_voice_that_cannot_be_given_the_keys_strands_nobody(rate: Rate) -> None:
+    page = rate("live", who="stranded")
+    page.page.add_init_script(LATE_KEYS)
+    page.open()
+    sent: list[dict[str, Any]] = []
+
+    def answer(route: Any) -> None:
+        sent.append(route.request.post_data_json)
+        route.fulfill(json={"trial": sent[0]["trial"], "attempt": 1, "counted": True, "repeated": False})
+
+    page.page.route("**/mos/answer", answer)
+    live = Live(page)
+    live.type()
+    skip = page.page.get_by_role("button", name="Skip this screen")
+    assert not skip.is_visible()
+    page.press("Hear voice B")
+    page.wait_text("did not get your typing in time", ".missing")
+    assert page.page.evaluate("window.late") == 3, "and it begins no more by itself"
+    assert live.state(1) == "" and page.page.locator(".voice .state[data-state='live_speaks']").count() == 0
+    skip.click()
+    page.wait_text("Begin with voice A")
+    assert sent[0] == {"trial": live.trial, "skipped": True, "response_ms": sent[0]["response_ms"]}
 
 
 @pytest.mark.parametrize("width", [1280, 390])

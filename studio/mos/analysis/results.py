@@ -17,7 +17,7 @@ from studio.mos.analysis.second_opinion import second_opinions
 from studio.mos.campaign.config import CampaignConfig, from_json
 from studio.mos.kinds.base import Judged
 from studio.mos.rating import takes
-from studio.mos.rating.answers import counted_answers
+from studio.mos.rating.answers import counted_answers, skipped_screens
 from studio.mos.rating.campaigns import running
 from studio.mos.rating.sittings import stages
 from studio.mos.store.tables.answers import Answer, Play
@@ -32,7 +32,8 @@ def overview(session: Session, campaign: Campaign) -> dict[str, Any]:
     """Counts of a campaign: raters, those who finished, answers that count, answers wanted, raters forgotten.
 
     ``answers`` are those to test screens, of which so many are ``wanted``; ``aside`` are those to practice, traps,
-    golds and repeats. ``stopped`` is the look that closed the campaign, None where none did.
+    golds and repeats; ``skipped`` are live screens that raters had to leave out.
+    ``stopped`` is the look that closed the campaign, None where none did.
     ``lacking`` says what a draft that is being filled still needs, empty when it can be opened.
     """
     config, lacking, wanted = from_json(json.loads(campaign.config)), "", 0
@@ -57,6 +58,7 @@ def overview(session: Session, campaign: Campaign) -> dict[str, Any]:
         "answers": answers.get("test", 0),
         "aside": sum(answers.values()) - answers.get("test", 0),
         "wanted": wanted,
+        "skipped": skipped_screens(session, campaign.id or 0),
         "stopped": _look(last) if last is not None and campaign.state == "closed" else None,
         "forgotten": {"raters": len(forgotten), "answers": sum(r.answers for r in forgotten)},
     }
@@ -165,7 +167,7 @@ def _effort(session: Session, campaign_id: int) -> dict[str, Any]:
             select(Answer.response_ms)
             .join(Trial, col(Trial.id) == col(Answer.trial_id))
             .join(Rater, col(Rater.id) == col(Trial.rater_id))
-            .where(Trial.campaign_id == campaign_id, Answer.counted == 1, Rater.role == "panel")
+            .where(Trial.campaign_id == campaign_id, Answer.counted == 1, Rater.role == "panel", Answer.missing == "")
         ).all()
     )
     plays = session.exec(

@@ -77,6 +77,8 @@ def export_rows(session: Session, campaign: Campaign) -> Iterator[dict[str, Any]
                 "received_at": datetime.fromtimestamp(answer.received_at, UTC).isoformat(timespec="milliseconds"),
                 "comment": answer.comment,
             }
+            if answer.missing:
+                yield row | {"missing": answer.missing}
             yield from (row | mark for mark in marks.of(answer.id, trial.id))
 
 

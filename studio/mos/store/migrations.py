@@ -173,6 +173,11 @@ def m007_nothing_without_consent(connection: Connection) -> None:
     connection.exec_driver_sql(f"DELETE FROM rater WHERE id IN ({strangers})")
 
 
+def m008_missing_answers(connection: Connection) -> None:
+    """Why a screen has no answer, where a rater had to leave it out."""
+    connection.exec_driver_sql("ALTER TABLE answer ADD COLUMN missing TEXT NOT NULL DEFAULT ''")
+
+
 MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
     m001_tables,
     m002_answers_are_append_only,
@@ -181,6 +186,7 @@ MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
     m005_predictions,
     m006_tags,
     m007_nothing_without_consent,
+    m008_missing_answers,
 )
 
 

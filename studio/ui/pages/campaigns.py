@@ -95,6 +95,7 @@ def _card(row: dict[str, Any]) -> str:
         (row["finished"], "finished"),
         (f"{row['answers']} of {row['wanted']}", "answers"),
         *([(row["aside"], "to traps, golds, practice, repeats")] if row["aside"] else []),
+        *([(row["skipped"], "screens skipped")] if row["skipped"] else []),
         *([(gone, "forgotten")] if gone else []),
     ]
     why = row["stopped"]

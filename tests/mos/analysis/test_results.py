@@ -46,7 +46,8 @@ def test_the_tables_are_made_of_the_counted_test_answers(world: World, tmp_path:
     for who in ("one", "two"):
         rate(world, who)
     looker = world.join("looker", role="preview")
-    world.listening.answer(looker.rater_id, given(looker.to_trials(), Random(3))).result(30)
+    shown = looker.to_trials()
+    world.listening.answer(looker.rater_id, given(shown, Random(3))).result(30)
     found = results_of(world)
     json.dumps(found, allow_nan=False)
     with world.store.read() as session:
@@ -137,7 +138,7 @@ def test_a_snapshot_is_made_anew_when_something_changed(world: World, tmp_path: 
         assert seen[-1][1] is not seen[-2][1]
         return seen[-1][1]
 
-    sitting = world.join("one")
+    sitting = world.join("one").agree()
     assert changed()["raters"] == 1
     shown = sitting.to_trials()
     assert changed()["funnel"][1]["raters"] == 1

@@ -41,7 +41,7 @@ def test_two_programs_keep_one_quota(world: World, url: str, tmp_path: Path) -> 
 def test_what_was_dealt_and_then_undone_is_not_remembered(world: World) -> None:
     world.campaign(replace(ACR, raters_per_stimulus=1))
     world.join("anna").to_trials()
-    bert = world.join("bert")
+    bert = world.join("bert").agree()
 
     def deal_and_fail(session: object) -> None:
         campaign = find(session, "first")
