@@ -245,9 +245,10 @@ class Listening:
     def links(self, campaign: str) -> dict[str, str]:
         """The paths that raters and lookers-on open, by role. Raises BadOption."""
         with self.store.read() as session:
-            row = find(session, campaign)
+            number = _id(find(session, campaign))
+        test = self.access.link_id(number)
         return {
-            name: f"/rate?{urlencode({'campaign': campaign, 'key': self.access.link_key(_id(row), role)})}"
+            name: f"/rate?{urlencode({'test': test, 'key': self.access.link_key(number, role)})}"
             for name, role in (("rater", "panel"), ("preview", "preview"))
         }
 
@@ -263,9 +264,15 @@ class Listening:
         return found
 
     def _linked(self, session: Session, name: str, key: str) -> tuple[Campaign, str]:
-        """A link's campaign and role. To a stranger a campaign that is not there looks like one with another key."""
+        """A link's campaign and role. To a stranger a campaign that is not there looks like one with another key.
+
+        Args:
+            name: what links call the campaign; links of before say its own name.
+        """
         check_name(name)
-        row = session.exec(select(Campaign).where(Campaign.name == name)).first()
+        ids = {self.access.link_id(found): found for found in session.exec(select(Campaign.id)) if found is not None}
+        row = session.get(Campaign, ids[name]) if name in ids else None
+        row = row or session.exec(select(Campaign).where(Campaign.name == name)).first()
         role = self.access.role_of_link(_id(row) if row else 0, key)
         assert row is not None, "no campaign has the id 0, so no key fits it"
         return row, role

@@ -1,12 +1,14 @@
 """Listening as the routes call it: whole campaigns, links, sounds, and that nothing tells a rater the system."""
 
 import json
+import re
 import subprocess
 import sys
 import threading
 from collections import Counter
 from dataclasses import replace
 from typing import Any
+from urllib.parse import parse_qsl
 
 import pytest
 from mos.world import AB, ACR, SYSTEMS, Sitting, SystemSpec, World, items_of
@@ -169,6 +171,27 @@ def test_a_link_is_greeted(world: World) -> None:
         with pytest.raises(BadOption):
             greet(name, panel)
     assert world.all(Rater) == []
+
+
+def test_a_link_says_nothing_of_its_campaign(world: World) -> None:
+    """Neither its name nor its number; and those that were given out before, by name, still open it."""
+    world.campaign(name="bad voice of the rival")
+    world.campaign(name="second")
+    listening, seen = world.listening, set[str]()
+    for name in ("bad voice of the rival", "second"):
+        for role, path in zip(("panel", "preview"), listening.links(name).values(), strict=True):
+            page, _, query = path.partition("?")
+            (_, test), (_, key) = found = parse_qsl(query)
+            assert page == "/rate" and [k for k, _ in found] == ["test", "key"]
+            assert re.fullmatch("[0-9a-f]{16}", test) and key == world.link(name, role)
+            assert listening.greet(test, key) == listening.greet(name, key)
+            joined = listening.join(test, key, "anna", {}, {})
+            assert joined == listening.join(name, key, "anna", {}, {})
+            seen.add(test)
+    assert len(seen) == 2
+    [other] = seen - {test}
+    with pytest.raises(Forbidden):
+        listening.greet(other, key)
 
 
 @pytest.mark.parametrize("who", ["panel|5f|\0", "\ud800", "é" * 400, ""])

@@ -152,7 +152,7 @@ def test_what_the_owner_sees(tests_served: ServedTests) -> None:
     row = {"name": "first", "kind": "acr", "state": "open", "raters": 1, "finished": 0, "answers": 1, "wanted": 24}
     assert rows == [row | {"lacking": ""}]
     one = tests_served.http.get("owner/campaigns/first", headers=tests_served.owner).json()
-    assert one["links"]["rater"] == f"/rate?campaign=first&key={tests_served.link()['key']}"
+    assert one["links"]["rater"].endswith(f"&key={tests_served.link()['key']}")
     assert one["funnel"][0] == {"stage": "consent", "raters": 1}
     assert tests_served.http.get("owner/campaigns/none", headers=tests_served.owner).status_code == 422
     settings = tests_served.http.get("owner/settings", headers=tests_served.owner).json()

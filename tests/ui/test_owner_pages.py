@@ -14,7 +14,7 @@ from ui.owner_server import TITLE
 from ui.owner_site import Site
 
 PAGES = ("", "campaigns", "results", "rate")
-SECRETS = ("heron", "osprey", "merlin", "untouched", "Which one?", "/rate?campaign", "HYPERLINK", "PID-")
+SECRETS = ("heron", "osprey", "merlin", "untouched", "Which one?", "/rate?test", "HYPERLINK", "PID-")
 
 
 def call(site: Site, fn: int, data: list[Any], event: Any) -> str:
@@ -77,7 +77,7 @@ def test_the_same_calls_tell_the_owner(site: Site) -> None:
 @pytest.mark.parametrize("path", PAGES)
 def test_no_page_brings_data_along(site: Site, path: str) -> None:
     text = site.get(path)
-    assert [s for s in SECRETS if s in text and s != "/rate?campaign"] == []
+    assert [s for s in SECRETS if s in text and s != "/rate?test"] == []
     assert site.token not in text
 
 

@@ -16,7 +16,7 @@ const AWAY = ["loading", "welcome", "consent", ...ENDS]; // where there is nothi
 class Rater {
   constructor(root, base, server) {
     const params = new URLSearchParams(location.search);
-    Object.assign(this, { root, base, campaign: params.get("campaign") ?? "", key: params.get("key") ?? "" });
+    Object.assign(this, { root, base, campaign: params.get("test") ?? params.get("campaign") ?? "", key: params.get("key") ?? "" });
     this.panel = Object.fromEntries(PANEL.filter((name) => params.get(name)).map((name) => [name, params.get(name)]));
     this.kept = new Kept([this.campaign, this.key, ...Object.values(this.panel)].join("|"));
     this.calls = new Calls(server, { waiting: (isWaiting) => this.waiting(isWaiting), stranger: () => this.join() });
