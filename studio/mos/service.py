@@ -22,6 +22,7 @@ from studio.mos.kinds.registry import kind_of
 from studio.mos.rating import sittings, takes
 from studio.mos.rating.answers import take_answer
 from studio.mos.rating.campaigns import Running, find, running
+from studio.mos.rating.dealing import is_full
 from studio.mos.rating.disguise import disguised
 from studio.mos.rating.headphones import trial as headphone_trial
 from studio.mos.rating.screens import at_the_door, shown
@@ -85,15 +86,16 @@ class Listening:
             if rater is not None:
                 return {"token": self.access.rater_token(_id(rater)), "stage": rater.stage}
             sittings.check_open(session, _id(row), role)
-        visitor = Visitor(_id(row), role, identity, panel, device)
-        return {"token": self.access.visitor_token(visitor), "stage": "consent"}
+            visitor = Visitor(_id(row), role, identity, panel, device)
+            stage = self._door(session, self.run_of(session, row), visitor)
+        return {"token": self.access.visitor_token(visitor), "stage": stage}
 
     def door(self, visitor: Visitor) -> dict[str, Any]:
         """What a visitor is shown. Raises Forbidden, NotOpen."""
         with self.store.read() as session:
             run = self._run_of_visitor(session, visitor)
             sittings.check_open(session, run.id, visitor.role)
-            return at_the_door(run, "consent")
+            return at_the_door(run, self._door(session, run, visitor))
 
     def consent(self, visitor: Visitor, stage: str, data: dict[str, Any]) -> "Future[dict[str, Any]]":
         """Take what a visitor answered; who agrees is a rater from then on and gets the token of one.
@@ -104,6 +106,8 @@ class Listening:
         def work(session: Session) -> dict[str, Any]:
             run = self._run_of_visitor(session, visitor)
             rater = sittings.known(session, run.id, visitor.identity)  # a call that is sent again changes nothing
+            if rater is None and self._door(session, run, visitor) == "full":
+                return at_the_door(run, "full")
             rater = rater or sittings.consent(session, run, visitor, stage, data)
             if rater is None:
                 return at_the_door(run, "refused")
@@ -116,25 +120,15 @@ class Listening:
     def stage(self, rater_id: int, stage: str, data: dict[str, Any]) -> "Future[dict[str, Any]]":
         """Take what was done at a stage; answers what comes next. Raises NotThisStage, NotOpen, BadMessage."""
 
-        finished: list[int] = []
-
         def work(session: Session) -> dict[str, Any]:
             rater, run = self._rater(session, rater_id)
             sittings.pass_stage(session, run, rater, stage, data)
-            if rater.stage == "done" and rater.role == "panel" and run.config.stop.acts:
-                finished.append(run.id)
             out, new = shown(session, run, rater, partial(self.access.clip_key, rater_id))
             if new is not None:
                 sittings.note_seen(session, rater_id, new)
             return out
 
-        def look(done: "Future[dict[str, Any]]") -> None:
-            if finished and done.exception() is None:
-                self.interim_looks.somebody_finished(finished[0])
-
-        taken = self.store.write(work)
-        taken.add_done_callback(look)
-        return taken
+        return self.store.write(work)
 
     def next(self, rater_id: int) -> "Future[dict[str, Any]]":
         """Where the rater is and what to show; a trial is marked as issued. Raises NotOpen."""
@@ -152,11 +146,22 @@ class Listening:
     def answer(self, rater_id: int, answer: AnswerCreate) -> "Future[AnswerPublic]":
         """Take an answer; the future is resolved when it is on disk. Raises Forbidden, BadAnswer."""
 
+        finished: list[int] = []
+
         def work(session: Session) -> AnswerPublic:
             rater, run = self._rater(session, rater_id)
-            return take_answer(session, run, rater, answer)
+            taken = take_answer(session, run, rater, answer)
+            if rater.stage == "comments" and taken.counted and rater.role == "panel" and run.config.stop.acts:
+                finished.append(run.id)
+            return taken
 
-        return self.store.write(work, soon=True)
+        def look(done: "Future[AnswerPublic]") -> None:
+            if finished and done.exception() is None:
+                self.interim_looks.somebody_finished(finished[0])
+
+        taken = self.store.write(work, soon=True)
+        taken.add_done_callback(look)
+        return taken
 
     def part(self, rater_id: int, trial: str, slot: int) -> takes.Part:
         """What is to speak a slot of a live screen. Raises Forbidden, NotThisStage, BadMessage."""
@@ -276,6 +281,10 @@ class Listening:
         role = self.access.role_of_link(_id(row) if row else 0, key)
         assert row is not None, "no campaign has the id 0, so no key fits it"
         return row, role
+
+    def _door(self, session: Session, run: Running, visitor: Visitor) -> str:
+        """What waits for a visitor: the consent, or that all places are taken (a preview uses none)."""
+        return "full" if visitor.role == "panel" and is_full(session, run) else "consent"
 
     def _run_of_visitor(self, session: Session, visitor: Visitor) -> Running:
         campaign = session.get(Campaign, visitor.campaign_id)

@@ -94,7 +94,7 @@ def judge(session: Session, campaign: Campaign) -> list[Judgement]:
             "headphones": heard.get(rater.id, "unknown"),
         }
         day = time.strftime("%Y-%m-%d", time.gmtime(rater.joined_at))
-        found.append(Judgement(rater.pseudonym, day, verdicts, rater.stage == "done", noted))
+        found.append(Judgement(rater.pseudonym, day, verdicts, rater.finished_at is not None, noted))
     return found
 
 

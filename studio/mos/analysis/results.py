@@ -54,7 +54,7 @@ def overview(session: Session, campaign: Campaign) -> dict[str, Any]:
         "state": campaign.state,
         "lacking": lacking,
         "raters": len(raters),
-        "finished": sum(r.stage == "done" for r in raters),
+        "finished": sum(r.finished_at is not None for r in raters),
         "answers": answers.get("test", 0),
         "aside": sum(answers.values()) - answers.get("test", 0),
         "wanted": wanted,

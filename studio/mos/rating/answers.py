@@ -85,6 +85,7 @@ def take_answer(session: Session, run: Running, rater: Rater, answer: AnswerCrea
     rater.seen_at = row.received_at
     if not before and not open_screens(session, rater)[0]:
         rater.stage = "comments"
+        rater.finished_at = row.received_at  # whether or not they say anything more
     session.add(rater)
     return AnswerPublic(trial=trial.id, attempt=row.attempt, counted=bool(row.counted))
 

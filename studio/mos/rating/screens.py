@@ -35,14 +35,14 @@ def shown(session: Session, run: Running, rater: Rater, key: ClipKey) -> tuple[d
             if run.kind.spoken:
                 out["screen"] |= {"rate_hz": run.rate_hz}  # the same for every voice of the test
         case "done":
-            out |= {"text": texts.thanks, "code": config.completion.code, "redirect": config.completion.redirect_url}
+            out["text"] = texts.thanks
         case _:
             pass
     return out, new
 
 
 def at_the_door(run: Running, stage: str) -> dict[str, Any]:
-    """What somebody is shown of whom nothing is kept: the consent that is asked of them, or that they refused it."""
+    """What somebody is shown of whom nothing is kept: the consent, that they refused it, that all places are taken."""
     texts = run.config.texts
     asked = {"text": texts.consent, "version": texts.consent_version} if stage == "consent" else {}
     return _headed(run, stage) | asked
@@ -51,7 +51,11 @@ def at_the_door(run: Running, stage: str) -> dict[str, Any]:
 def _headed(run: Running, stage: str) -> dict[str, Any]:
     texts = run.config.texts
     steps = sittings.stages(run.config)
-    return {"stage": stage, "title": texts.title, "language": texts.language, "stages": steps}
+    out: dict[str, Any] = {"stage": stage, "title": texts.title, "language": texts.language, "stages": steps}
+    if stage in sittings.LAST:
+        way = run.config.completion.of(stage)
+        out |= {"code": way.code, "redirect": way.redirect_url}
+    return out
 
 
 def _trial(session: Session, run: Running, rater: Rater, key: ClipKey) -> tuple[TrialPublic, str | None]:

@@ -25,6 +25,7 @@ from studio.mos.store.tables.trials import Trial
 
 BEFORE_TRIALS = ("screening", "instructions", "level", "headphones")
 ENDS = ("done", "screened_out", "withdrawn", "full")
+LAST = ("done", "refused", "screened_out", "full")  # ends with a code or an address to go back to
 MAX_UNFINISHED = 5000  # raters of one campaign who began within a day: one link makes no more rows than that
 _TRIES = 2  # at the headphone check
 _DAY_S = 86_400.0
@@ -122,7 +123,6 @@ def pass_stage(session: Session, run: Running, rater: Rater, stage: str, data: d
             after = "headphones" if tries + 1 < _TRIES else "screened_out"
     elif stage == "comments":
         kept = {"comment": str(data.get("comment", ""))[:4000]}
-        rater.finished_at = time.time()
     session.add(Passage(rater_id=_id(rater), stage=stage, verdict=verdict, at=time.time(), data=json.dumps(kept)))
     rater.seen_at = time.time()
     rater.stage = after

@@ -29,7 +29,7 @@ STAGES = {
     "level": "set the level",
     "trials": "answered every screen",
     "comments": "past the comments",
-    "done": "finished",
+    "done": "reached the last page",
     "screened_out": "screened out",
     "withdrawn": "left",
     "full": "came when all places were taken",

@@ -178,6 +178,17 @@ def m008_missing_answers(connection: Connection) -> None:
     connection.exec_driver_sql("ALTER TABLE answer ADD COLUMN missing TEXT NOT NULL DEFAULT ''")
 
 
+def m009_all_answers_are_a_finish(connection: Connection) -> None:
+    """Whoever answered every screen has finished, with or without a word at the end."""
+    last = (
+        "SELECT max(received_at) FROM answer JOIN trial ON trial.id = answer.trial_id "
+        "WHERE trial.rater_id = rater.id AND answer.counted = 1"
+    )
+    connection.exec_driver_sql(
+        f"UPDATE rater SET finished_at = ({last}) WHERE stage = 'comments' AND finished_at IS NULL"
+    )
+
+
 MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
     m001_tables,
     m002_answers_are_append_only,
@@ -187,6 +198,7 @@ MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
     m006_tags,
     m007_nothing_without_consent,
     m008_missing_answers,
+    m009_all_answers_are_a_finish,
 )
 
 

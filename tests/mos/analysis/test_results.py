@@ -117,8 +117,9 @@ def test_the_funnel_counts_whoever_has_a_stage_behind_them(world: World, tmp_pat
 @LITE
 def test_full_campaigns_show_it(world: World, tmp_path: Path) -> None:
     campaign(world, tmp_path, replace(PAGE, raters_per_stimulus=1))
+    late = world.join("late").agree()
     rate(world, "first")
-    assert world.join("late").to_trials()["stage"] == "full"
+    assert late.send("instructions")["stage"] == "full"
     assert funnel_of(world)["full"] == 1
     assert funnel_of(world)["instructions"] == 2
 

@@ -34,8 +34,9 @@ def test_a_full_campaign_says_so(world: World) -> None:
     for n in range(4):
         world.join(f"rater {n}").to_trials()
     late = world.join("late")
-    assert late.to_trials() | {"title": ""} == {"stage": "full", "title": "", "language": "en", "stages": stages(ACR)}
-    assert late.next()["stage"] == "full"
+    told = {"stage": "full", "title": "Voices", "language": "en", "stages": stages(ACR), "code": None, "redirect": None}
+    assert late.joined_at == "full" and late.to_trials() == late.next() == told, "at the door, before they do anything"
+    assert len(world.all(Rater)) == 4
     assert given_once(world) == dict.fromkeys(given_once(world), 2) and len(given_once(world)) == 8
 
 

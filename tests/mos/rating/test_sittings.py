@@ -10,10 +10,14 @@ import pytest
 from mos.world import AB, ACR, World, items_of
 
 from studio.core.errors import BadMessage
-from studio.mos.campaign.config import CampaignConfig, Screen
+from studio.mos.analysis.quality import judge
+from studio.mos.analysis.results import overview
+from studio.mos.campaign.config import CampaignConfig, Completion, Screen, WayOut
+from studio.mos.rating.campaigns import find
 from studio.mos.rating.headphones import CHECK_SOUNDS, trial
 from studio.mos.rating.sittings import NotThisStage, headphone_seed, stages
 from studio.mos.store.access import Forbidden
+from studio.mos.store.tables.answers import Answer
 from studio.mos.store.tables.raters import Passage, Rater
 from studio.mos.store.tables.trials import Slot, Trial
 
@@ -120,6 +124,50 @@ def test_screening_lets_in_whom_it_says(world: World) -> None:
     with pytest.raises(NotThisStage):
         outside.send("screening", answers={"native": "yes", "age": "30 or more"})
     assert world.join("outside").joined_at == "screened_out"
+
+
+def test_a_panel_gets_back_whom_it_sent(world: World) -> None:
+    """By a code and an address of their own: who finished, refused, was screened out, or came when all was full."""
+    ways = {n: WayOut(n.upper(), f"https://panel/{n}") for n in ("refused", "screened_out", "full")}
+    config = replace(gated(screening=[NATIVE]), raters_per_stimulus=1, trials_per_sitting=8)
+    world.campaign(replace(config, completion=Completion("DONE", "https://panel/done", **ways)))
+    refuses, foreign, late, anna = (
+        world.join(who).agree() if who != "refuses" else world.join(who)
+        for who in ("refuses", "foreign", "late", "anna")
+    )
+    told = {"refused": refuses.send("consent", agreed=False, version=3)}
+    told["screened_out"] = foreign.send("screening", answers={"native": "no"})
+    for sitting in (anna, late):
+        sitting.send("screening", answers={"native": "yes"})
+    anna.send("instructions")
+    told["full"] = late.send("instructions")
+    anna.finish()
+    told["done"] = anna.next()
+    told["full at the door"] = world.join("latest").next()
+    for stage, shown in told.items():
+        end = stage.removesuffix(" at the door")
+        assert (shown["stage"], shown["code"], shown["redirect"]) == (end, end.upper(), f"https://panel/{end}")
+    assert foreign.next() == told["screened_out"] and late.next() == told["full"], "and again after a reload"
+    assert "code" not in world.join("refuses").next()
+    world.listening.withdraw(world.join("other", role="preview").agree().rater_id).result(30)
+    assert "code" not in world.join("other", role="preview").next(), "who leaves on the way gets none"
+
+
+def test_who_answered_everything_has_finished(world: World) -> None:
+    """A tab that is closed before the last words takes nobody's pay, and nobody's place in the looks."""
+    world.campaign()
+    anna = world.join("anna")
+    anna.to_trials()
+    for _ in anna.trials():
+        assert anna.row().finished_at is None
+    row = anna.row()
+    assert (row.stage, row.finished_at) == ("comments", max(a.received_at for a in world.all(Answer)))
+    with world.store.read() as session:
+        found = find(session, "first")
+        assert overview(session, found)["finished"] == 1
+        assert [j.accept for j in judge(session, found)] == ["ok"]
+    anna.send("comments", comment="late words")
+    assert anna.row().finished_at == row.finished_at
 
 
 @pytest.mark.parametrize(("kind", "allowed"), [("woods", 1), ("huggins", 0)])

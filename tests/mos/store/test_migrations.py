@@ -145,6 +145,22 @@ def test_who_never_agreed_is_not_in_an_old_database_any_more(engine: Engine, url
     store.close()
 
 
+def test_who_had_answered_everything_has_finished(engine: Engine, url: str) -> None:
+    """In a database of before, by their last answer; whoever is still at it has not."""
+    with engine.begin() as connection:
+        migrate(connection, to=1)
+        session = Session(connection)
+        _fill(session)
+        session.execute(text("UPDATE rater SET stage = 'comments', consent_version = 1"))
+        session.add(Rater(id=2, campaign_id=1, identity="y", pseudonym="s", stage="trials", joined_at=1.0, seen_at=1.0))
+        session.flush()
+        session.execute(text("UPDATE rater SET consent_version = 1"))
+    store = Store(url)
+    with store.read() as session:
+        assert session.exec(select(Rater.finished_at).order_by(Rater.id)).all() == [2.0, None]
+    store.close()
+
+
 def test_to_nothing_is_nothing(engine: Engine) -> None:
     """Version 0 is the blank database."""
     with engine.begin() as connection:

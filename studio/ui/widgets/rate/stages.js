@@ -92,18 +92,25 @@ function comments(rater) {
 
 function done(rater, shown) {
   const { words } = rater;
-  const redirect = /^https?:\/\//i.test(shown.redirect ?? "") ? shown.redirect : null;
   rater.kept.drop("comment");
+  const rest = wayOut(rater, shown, words.say("completion"));
+  const own = rater.kept.get("code");
+  if (own) rest.push(h("p", { class: "hint", text: words.say("own_code", { code: own }) }));
+  return card(words.say("done_title"), prose(shown.text), ...rest);
+}
+
+/** What the panel that sent the rater wants back: a code, or that they go there. */
+function wayOut(rater, shown, label) {
+  const { words } = rater;
+  const redirect = /^https?:\/\//i.test(shown.redirect ?? "") ? shown.redirect : null;
   const rest = [];
-  if (shown.code) rest.push(codeRow(rater, words.say("completion"), shown.code));
+  if (shown.code) rest.push(codeRow(rater, label, shown.code));
   if (redirect && rater.isPreview) rest.push(h("p", { class: "hint", text: words.say("redirect_preview", { url: redirect }) }));
   else if (redirect) {
     rest.push(h("p", {}, h("span", { text: `${words.say("redirecting")} ` }), h("a", { href: redirect, text: words.say("redirect_link") })));
     location.replace(redirect);
   }
-  const own = rater.kept.get("code");
-  if (own) rest.push(h("p", { class: "hint", text: words.say("own_code", { code: own }) }));
-  return card(words.say("done_title"), prose(shown.text), ...rest);
+  return rest;
 }
 
 /** A code to keep, with a button that copies it. */
@@ -112,12 +119,13 @@ export function codeRow(rater, label, code) {
   return h("p", { class: "code-row" }, h("span", { text: label }), h("code", { text: code }), press);
 }
 
-const said = (name) => (rater) => card(rater.words.say(`${name}_title`), prose(rater.words.say(`${name}_text`)));
+const said = (name) => (rater, shown = {}) =>
+  card(rater.words.say(`${name}_title`), prose(rater.words.say(`${name}_text`)), ...wayOut(rater, shown, rater.words.say("panel_code")));
 
 /** Nothing is kept, here neither: the link begins anew. */
-function refused(rater) {
+function refused(rater, shown) {
   rater.kept.drop("code");
-  return said("refused")(rater);
+  return said("refused")(rater, shown);
 }
 
 /** What is drawn at each stage; trials are drawn by the rater itself. */
