@@ -67,10 +67,21 @@ class StateCreate(_Strict):
 
 
 class UtteranceCreate(_Strict):
-    """An owner adds an utterance to a draft, by the token of its trace; with ``template`` the draft is made first."""
+    """An owner adds an utterance to a draft, by the token of its trace; with ``template`` the draft is made first.
+
+    ``sure`` adds it also where the draft was whole and would not be any more.
+    """
 
     trace: str = Field(max_length=40)
     template: str | None = Field(default=None, max_length=40)
+    sure: bool = False
+
+
+class SoundRemove(_Strict):
+    """An owner takes out of a draft a script, a system, or the one sound of both."""
+
+    item: str | None = Field(default=None, max_length=80)
+    system: str | None = Field(default=None, max_length=80)
 
 
 class Door:

@@ -18,6 +18,7 @@ OWNERS = [
     ("GET", "owner/campaigns/first"),
     ("POST", "owner/campaigns/first/state"),
     ("POST", "owner/campaigns/first/utterances"),
+    ("POST", "owner/campaigns/first/remove"),
     ("GET", "owner/drafts"),
     ("GET", "owner/settings"),
 ]

@@ -235,6 +235,8 @@ def running(session: Session, campaign: Campaign) -> Running:
             stimuli=stimuli,
             # one that says nothing of these (the system of training clips) is no anchor of theirs
             anchors=[a for a in anchors if any((item, a) in stimuli for item in mine)],
+            names={_id(i): i.name for i in items},
+            system_names={_id(s): s.name for s in systems},
             aside=aside,
         )
 
