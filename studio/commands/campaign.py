@@ -270,5 +270,5 @@ def delete_rater(
 @campaign.command("token")
 def new_token(database: Database = "", data: Data = DEFAULT_DATA) -> None:
     """Make a new owner's token; the old one is worth nothing from then on."""
-    with opened(database, data) as listening:
+    with opened(database, data, is_token_told=False) as listening:
         typer.echo(listening.access.new_owner_token())

@@ -1,10 +1,10 @@
 """Out again: a sound, a script, a system of a draft; a campaign with all that hangs on it, and nothing beside it."""
 
 import pytest
-from mos.world import SYSTEMS, World, items_of
+from mos.world import AB, SYSTEMS, World, items_of
 from sqlmodel import SQLModel
 
-from studio.core.errors import BadOption
+from studio.core.errors import BadFile, BadOption
 from studio.mos.making.removing import Removed, delete_campaign, remove_sounds
 from studio.mos.rating.campaigns import find, running
 from studio.mos.store.tables.answers import Answer, Play, Score
@@ -35,6 +35,14 @@ def test_a_sound_a_script_and_a_system_go_from_a_draft(world: World) -> None:
         assert len(running(session, find(session, "first")).units) == 2
     assert remove_sounds(listening, "first", system=second) == Removed(2, 0)
     assert not world.all(Campaign) and not world.all(Stimulus)
+
+
+def test_what_is_missing_afterwards_is_named(world: World) -> None:
+    """As its owner calls it, not by the numbers of the database."""
+    world.campaign(AB, state="draft")
+    remove_sounds(world.listening, "first", "test0", SYSTEMS[0])
+    with pytest.raises(BadFile, match="1 sound is missing, the first of the script 'test0' by the system 'zebrafinch'"):
+        world.set_state("open")
 
 
 def test_what_cannot_be_taken_out_is_said(world: World) -> None:
