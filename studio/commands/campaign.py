@@ -175,15 +175,19 @@ def _set(name: str, state: str, database: str, data: Path) -> None:
 def export(
     name: Name,
     out: Annotated[Path, typer.Option("--out", "-o", help="FILE.csv, FILE.json or FILE.parquet.")],
+    raters: Annotated[
+        bool, typer.Option("--raters", help="Raters, one a row: screening answers, device, comment, gates.")
+    ] = False,
     database: Database = "",
     data: Data = DEFAULT_DATA,
 ) -> None:
     """Every answer, one row a score or choice, raters by pseudonym; JSON brings the data dictionary along."""
     from studio.mos.exchange.export import write_export
+    from studio.mos.exchange.raters import write_raters
     from studio.mos.rating.campaigns import find
 
     with opened(database, data) as listening, listening.store.read() as session:
-        count = write_export(session, find(session, name), out)
+        count = (write_raters if raters else write_export)(session, find(session, name), out)
     typer.echo(f"{out}: {count} rows")
 
 

@@ -10,6 +10,7 @@ import gradio as gr
 
 from studio.mos.analysis.results import last_answered_first
 from studio.mos.exchange.export import write_export
+from studio.mos.exchange.raters import write_raters
 from studio.mos.rating.campaigns import find
 from studio.mos.report import formats
 from studio.mos.report.cells import Table
@@ -44,6 +45,7 @@ FIGURES = (
 FORMATS = {
     "csv": ("CSV", "text/csv"),
     "json": ("JSON", "application/json"),
+    "raters.csv": ("Raters", "text/csv"),
     "html": ("HTML report", "text/html"),
     "tex": ("LaTeX", "application/x-tex"),
     "md": ("Markdown", "text/markdown"),
@@ -151,7 +153,7 @@ def _file(owner: Owner, kind: str, name: str, everyone: bool) -> dict[str, Any]:
     else:
         with owner.listening.store.read() as session, tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / f"answers.{kind}"
-            write_export(session, find(session, name), path)
+            (write_raters if kind == "raters.csv" else write_export)(session, find(session, name), path)
             text = path.read_bytes().decode("utf-8")
     # The number makes the same file, asked for twice, a change that the page notices.
     return {"name": f"{name}.{kind}", "type": FORMATS[kind][1], "text": text, "number": next(_numbers)}
