@@ -5,12 +5,18 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from mos.rated import write_sounds
+from soundmaking import put
+from sqlmodel import select
 
 from studio.cli import main
+from studio.core.clips import write_wav
+from studio.mos.rating.campaigns import find, running
 from studio.mos.service import open_listening
 from studio.mos.store.access import Forbidden
+from studio.mos.store.tables.stimuli import Item
 
 Studio = Callable[..., tuple[str, str]]
 
@@ -59,3 +65,30 @@ def test_what_goes_is_asked_for_and_said(studio: Studio, tmp_path: Path) -> None
     assert studio("campaign", "remove", "first", "--system", "teal")[0] == "first: 3 sounds less, 6 left\n"
     assert "0 raters and 0 answers" in studio("campaign", "delete", "first", "--yes")[0]
     assert "no campaign yet" in studio("campaign", "list")[0]
+
+
+def test_a_test_of_ours_has_traps_at_once(studio: Studio, tmp_path: Path) -> None:
+    """Spoken, with the answer in their names, and shown with a text that does not tell it."""
+    new = ("campaign", "new", "first", "--from", write_sounds(tmp_path / "sounds"), "--traps", "2", "--template")
+    studio(*new, "incremental-mos")
+    listening = open_listening("", tmp_path / "data")
+    with listening.store.read() as session:
+        run = running(session, find(session, "first"))
+        traps = [item for item in session.exec(select(Item)) if item.role == "trap"]
+    listening.close()
+    assert (run.config.gates.traps, len(run.traps)) == (2, 5)
+    assert sorted(item.expected for item in traps) == ["1", "2", "3", "4", "5"]
+    assert all(item.text and "choose" not in item.text for item in traps)
+
+
+def test_telephone_speech_is_taken_where_the_campaign_says_so(studio: Studio, tmp_path: Path) -> None:
+    put(tmp_path / "sounds", "a/i.wav", "b/i.wav")
+    for path in (tmp_path / "sounds").rglob("*.wav"):
+        write_wav(path, np.tile(np.arange(-2000, 2000, 80, dtype=np.int16), 160), 8_000)
+    (tmp_path / "my.toml").write_text("narrowband = true\n", encoding="utf-8")
+    new = ("campaign", "new", "first", "--template", "incremental-mos", "--from", tmp_path / "sounds")
+    studio(*new, "--config", tmp_path / "my.toml", "--draft")
+    put(tmp_path / "more", "a/j.wav", "b/j.wav")
+    for path in (tmp_path / "more").rglob("*.wav"):
+        write_wav(path, np.tile(np.arange(-2000, 2000, 100, dtype=np.int16), 200), 8_000)
+    assert "2 sounds more" in studio("campaign", "import", "first", "--from", tmp_path / "more")[0]

@@ -160,6 +160,7 @@ class CampaignConfig:
         pairs: all pairs of systems, or every system against ``baseline``.
         must_listen: share of each clip that is to be played before the answer may be sent.
         repeats: trials of a sitting that are shown twice, for self-consistency.
+        narrowband: sounds of 8 kHz are taken, too: the test is about telephone speech.
     """
 
     kind: str
@@ -174,6 +175,7 @@ class CampaignConfig:
     must_listen: float = 1.0
     show_text: bool = True
     repeats: int = 0
+    narrowband: bool = False
     gates: Gates = field(default_factory=Gates)
     texts: Texts = field(default_factory=Texts)
     completion: Completion = field(default_factory=Completion)
