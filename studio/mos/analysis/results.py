@@ -154,7 +154,16 @@ def _look(look: Look) -> dict[str, Any]:
 
 def _design(config: CampaignConfig) -> dict[str, Any]:
     """The settings that a reader of the results has to know."""
-    kept = ("raters_per_stimulus", "trials_per_sitting", "pairs", "baseline", "must_listen", "repeats", "show_text")
+    kept = (
+        "raters_per_stimulus",
+        "trials_per_sitting",
+        "pairs",
+        "baseline",
+        "must_listen",
+        "repeats",
+        "show_text",
+        "text_after",
+    )
     gates = asdict(config.gates) | {"screening": len(config.gates.screening)}
     texts = {"consent_version": config.texts.consent_version, "language": config.texts.language}
     return {name: getattr(config, name) for name in kept} | {"gates": gates, "choices": list(config.choices), **texts}

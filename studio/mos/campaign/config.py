@@ -159,6 +159,8 @@ class CampaignConfig:
         trials_per_sitting: test trials of one rater; traps, golds and training come on top.
         pairs: all pairs of systems, or every system against ``baseline``.
         must_listen: share of each clip that is to be played before the answer may be sent.
+        show_text: whether raters see what is said; with ``text_after`` only once they have heard every sound of the
+            screen, so that they judge what they heard and not what they read.
         repeats: trials of a sitting that are shown twice, for self-consistency.
         narrowband: sounds of 8 kHz are taken, too: the test is about telephone speech.
     """
@@ -174,6 +176,7 @@ class CampaignConfig:
     break_after: int = 0
     must_listen: float = 1.0
     show_text: bool = True
+    text_after: bool = False
     repeats: int = 0
     narrowband: bool = False
     gates: Gates = field(default_factory=Gates)

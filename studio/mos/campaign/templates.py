@@ -19,7 +19,9 @@ def template_names() -> list[str]:
 
 
 def template(name: str) -> CampaignConfig:
-    """A test: its file in ``presets``, with the consent that all share and P.800's words of quality on ACR's 1 to 5.
+    """A test: its file in ``presets``, with the consent that all share.
+
+    P.800's words of quality stand on ACR's 1 to 5 where the question is P.800's: one of quality.
 
     Raises:
         BadOption: there is no such template.
@@ -30,7 +32,7 @@ def template(name: str) -> CampaignConfig:
     data["texts"] = {**_read(_SHARED)["texts"], **data["texts"]}
     data["texts"] = {key: text.strip() for key, text in data["texts"].items()}
     for question in data.get("questions", []):
-        if data["kind"] in ("acr", "live") and (question["low"], question["high"]) == (1, 5):
+        if data["kind"] == "acr" and question["id"] == "quality" and (question["low"], question["high"]) == (1, 5):
             question.setdefault("labels", labels("en"))
     return from_json(data)
 

@@ -103,6 +103,7 @@ class Kind(ABC):
             "questions": [asdict(q) for q in config.questions],
             "choices": list(config.choices),
             "must_listen": config.must_listen,
+            "text_after": config.text_after,
         }
 
 

@@ -8,7 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from studio.mos.exchange.data_dictionary import DICTIONARY
-from studio.mos.report.cells import NONE, Table, digits_of, number, percent, with_interval
+from studio.mos.report.cells import (
+    NONE,
+    Table,
+    between_percent,
+    digits_of,
+    number,
+    p_value,
+    percent,
+    with_interval,
+)
 from studio.mos.report.charts import Mark, bars, histogram, intervals, matrix, shares
 from studio.mos.report.choices import elo_interval, elo_score, ranked
 from studio.mos.report.design import design_rows
@@ -177,17 +186,25 @@ def _identified(prompt: str, table: Mapping[str, Any]) -> str:
     )
 
 
+def _share(pair: Mapping[str, Any]) -> Mark:
+    share = pair["share"]
+    shown = f"{percent(share['mean'])} {between_percent(share)}, p {p_value(pair['p_holm'])}"
+    return Mark(pair["a"], share["mean"], share["low"], share["high"], shown)
+
+
 def _choices(prompt: str, choices: Mapping[str, Any]) -> str:
     if not choices["n"]:
         return _section("Preference", "<p>No answers yet.</p>")
     met = choices["pairs"]["two_way"]
-    pairs = [(p["a"], p["b"], (p["wins_a"], p["ties"], p["both_bad"], p["wins_b"])) for p in met]
+    pairs = [(p["a"], p["b"], (p["wins_a"], p["ties"], p["both_bad"], p["wins_b"]), _share(p)) for p in met]
     key = "".join(
         f'<span style="--c:var(--{colour})">{what}</span>'
         for colour, what in (("accent", "left"), ("soft", "no difference"), ("bad", "both bad"), ("lost", "right"))
     )
     chart = f'<div class="key">{key}</div>' + _figure(
-        shares(pairs, "preference of each pair"), "Share of the votes of each pair."
+        shares(pairs, "preference of each pair"),
+        "Votes of each pair; below, the share of the left, a tie being half a win each, with its 95% interval by rater "
+        "and script, and p against one half (the dashed line), corrected for all pairs (Holm).",
     )
     elo = choices["elo"]["gamma"]
     marks = [_rung(name, row) for name, row in ranked(elo) if row["elo"] is not None]

@@ -5,6 +5,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
+from studio.mos.report.cells import p_value
 from studio.mos.report.choices import elo_interval, ranked
 from studio.ui.figures.look import ACCENT, ROW_PX, dressed, plain, towards_the_middle, whiskers
 
@@ -19,7 +20,10 @@ _MOST_PAIRS = 45  # of ten systems; of more, the matrix tells
 
 
 def preferences(results: Mapping[str, Any]) -> go.Figure | None:
-    """How the votes of each pair were shared, as stacked bars; None without votes, or with too many pairs to see."""
+    """How the votes of each pair were shared, as stacked bars, with the share of the first, its interval, and its p.
+
+    None without votes, or with too many pairs to see. A tie is half a win each: that share is set against one half.
+    """
     choices = results["tables"].get("choices", {"n": 0})
     if not choices["n"] or len(choices["pairs"]["two_way"]) > _MOST_PAIRS:
         return None
@@ -38,12 +42,31 @@ def preferences(results: Mapping[str, Any]) -> go.Figure | None:
         for part, what, colour in _PARTS
         if part in ("wins_a", "wins_b") or any(p[part] for p in pairs)
     ]
-    figure = dressed(go.Figure(bars), 96 + ROW_PX * len(pairs), barmode="stack", bargap=0.35)
+    rows = [{"value": 100 * p["share"]["mean"], "low": _percent(p, "low"), "high": _percent(p, "high")} for p in pairs]
+    points = whiskers(names, rows, 1).update(y=names, marker={"size": 9, "color": "#16202b", "symbol": "diamond"})
+    points.update(name="share of the first, 95%", error_x={"color": "#16202b", "thickness": 2, "width": 5})
+    points.update(showlegend=True)
+    p_values = go.Scatter(
+        x=[101] * len(pairs),
+        y=names,
+        mode="text",
+        text=[f"p {p_value(p['p_holm'])}" for p in pairs],
+        textposition="middle right",
+        cliponaxis=False,
+        hoverinfo="skip",
+        showlegend=False,
+    )
+    figure = dressed(go.Figure([*bars, points, p_values]), 96 + ROW_PX * len(pairs), barmode="stack", bargap=0.35)
+    figure.add_vline(50, line={"color": "#16202b", "width": 1, "dash": "dash"})
     figure.update_layout(showlegend=True, legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0})
-    figure.update_layout(margin={"t": 40}, legend_traceorder="normal")
+    figure.update_layout(margin={"t": 40, "r": 76}, legend_traceorder="normal")
     figure.update_xaxes(range=[0, 100], ticksuffix="%", dtick=25)
     figure.update_yaxes(autorange="reversed")
     return figure
+
+
+def _percent(pair: Mapping[str, Any], end: str) -> float | None:
+    return None if pair["share"][end] is None else 100 * pair["share"][end]
 
 
 def ladder(results: Mapping[str, Any]) -> go.Figure | None:

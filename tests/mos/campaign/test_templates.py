@@ -70,7 +70,11 @@ def test_speakstream_asks_two_questions_of_seven_raters():
     config = template("speakstream-mos")
     assert (config.kind, config.raters_per_stimulus) == ("acr", 7)
     assert [(q.id, q.low, q.high) for q in config.questions] == [("naturalness", 1, 5), ("coherence", 1, 5)]
-    assert config.questions[0].labels == {"1": "Bad", "2": "Poor", "3": "Fair", "4": "Good", "5": "Excellent"}
+    naturalness, coherence = (list(q.labels.values()) for q in config.questions)
+    assert (naturalness[0], naturalness[-1]) == ("Completely unnatural", "Completely natural")
+    assert (coherence[0], coherence[-1]) == ("Not at all", "Perfectly")
+    quality = template("incremental-mos").questions[0]  # P.800's own question has P.800's words
+    assert quality.labels == {"1": "Bad", "2": "Poor", "3": "Fair", "4": "Good", "5": "Excellent"}
 
 
 def test_s5_has_pairs_for_twenty_speakers_of_english():

@@ -248,5 +248,5 @@ def test_a_choice_is_one_of_those_allowed(kind: str, asked: str) -> None:
 def test_a_screen_is_the_same_whatever_is_played(kind: str) -> None:
     """It is made of settings alone, so it cannot tell one system from another."""
     screen = kind_of(kind).screen(CONFIGS[kind])
-    assert set(screen) == {"kind", "prompt", "questions", "choices", "must_listen"}
+    assert set(screen) == {"kind", "prompt", "questions", "choices", "must_listen", "text_after"}
     assert screen["kind"] == kind

@@ -3,6 +3,7 @@
 import { Deck, speechNoise } from "./deck.js";
 import { button, copy, h } from "./dom.js";
 import { HeadphoneCheck } from "./check.js";
+import { keepFromClicking } from "./keys.js";
 import { Player } from "./player.js";
 
 const HEARD_SHARE = 0.5; // of the two seconds of the level's noise
@@ -72,8 +73,21 @@ function level(rater) {
     },
   });
   const player = new Player(deck, 0, words.say("level_sound"), words, 0);
-  rater.running = deck;
-  return card(words.say("level_title"), prose(words.say("level_text")), h("div", { class: "sounds" }, player.element), actions(go), first);
+  const press = (event) => {
+    if (event.key !== " " || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
+    if (event.target.closest?.("button:not(.play), a, summary, textarea, input")) return;
+    event.preventDefault();
+    if (!event.repeat) deck.toggle(0);
+  };
+  document.addEventListener("keydown", press);
+  document.addEventListener("keyup", keepFromClicking);
+  const close = () => {
+    document.removeEventListener("keydown", press);
+    document.removeEventListener("keyup", keepFromClicking);
+    deck.close();
+  };
+  rater.running = { close };
+  return card(words.say("level_title"), prose(words.say("level_text")), h("div", { class: "sounds" }, player.element), actions(go), first, h("p", { class: "keys", text: words.say("keys_level") }));
 }
 
 function comments(rater) {
