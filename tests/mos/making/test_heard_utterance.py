@@ -155,7 +155,7 @@ def test_what_cannot_be_a_stimulus_is_refused(world: World, say: Say, text: str,
 def test_a_draft_of_other_sounds_keeps_its_level(world: World, say: Say) -> None:
     """The campaign's rate and level are those of the sounds that were there first."""
     world.campaign(ACR, state="draft")  # 16 kHz, at -23 LUFS
-    add_utterance(world.listening, "first", say())
+    add_utterance(world.listening, "first", say(), is_sure=True)
     added = next(s for s in world.all(Stimulus) if s.trace)
     assert added.source_rate_hz == RATE_HZ and world.listening.clips.read(added.clip_sha)[1] == 16_000
 

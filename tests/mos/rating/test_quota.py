@@ -56,7 +56,7 @@ def test_previews_are_not_counted(world: World) -> None:
         assert len(preview.finish()) == 8
     world.set_state("open")
     assert world.join("panel").to_trials()["trial"]["of"] == 8
-    assert world.join("me 0", role="preview").rater_id != world.join("me 0").agree().rater_id
+    assert world.join("me 0", role="preview").joined_at == "done" and world.join("me 0").joined_at == "full"
 
 
 def test_thirty_raters_at_once_keep_the_quota(world: World) -> None:

@@ -136,6 +136,7 @@ def test_a_panel_gets_back_whom_it_sent(world: World) -> None:
         for who in ("refuses", "foreign", "late", "anna")
     )
     told = {"refused": refuses.send("consent", agreed=False, version=3)}
+    assert "code" not in world.join("refuses").next(), "who refused is asked again"
     told["screened_out"] = foreign.send("screening", answers={"native": "no"})
     for sitting in (anna, late):
         sitting.send("screening", answers={"native": "yes"})
@@ -148,7 +149,6 @@ def test_a_panel_gets_back_whom_it_sent(world: World) -> None:
         end = stage.removesuffix(" at the door")
         assert (shown["stage"], shown["code"], shown["redirect"]) == (end, end.upper(), f"https://panel/{end}")
     assert foreign.next() == told["screened_out"] and late.next() == told["full"], "and again after a reload"
-    assert "code" not in world.join("refuses").next()
     world.listening.withdraw(world.join("other", role="preview").agree().rater_id).result(30)
     assert "code" not in world.join("other", role="preview").next(), "who leaves on the way gets none"
 
