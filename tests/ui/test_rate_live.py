@@ -9,6 +9,7 @@ from ui.rate_server import SYSTEMS
 
 Rate = Callable[..., RatePage]
 TEXT = "hello good friend "
+PATIENCE = 20
 VOICE = '.voice[data-slot="{slot}"]'
 
 
@@ -41,8 +42,14 @@ class Live:
         self.page.wait_text(why, ".missing")
 
     def hear(self) -> None:
-        self.page.press("Hear voice B")
-        self.wait(1, "heard")
+        """On a busy machine keys come late: then the page says so, and the rater presses again."""
+        for _ in range(PATIENCE):
+            self.page.press("Hear voice B")
+            over = '.voice[data-slot="1"] .state[data-state="heard"], .voice[data-slot="1"] button:not(:disabled)'
+            self.page.page.wait_for_selector(over, timeout=60_000)
+            if self.state(1) == "heard":
+                return
+        raise AssertionError("the second voice was never given its keys in time")
 
 
 @pytest.fixture

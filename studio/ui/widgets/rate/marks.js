@@ -76,6 +76,7 @@ class Slider {
   /** What was typed is not on the scale: nothing is given. */
   refuse() {
     this.number.value = "";
+    this.range.value = Math.round((this.low + this.high) / 2);
     this.take(null, true);
   }
 
