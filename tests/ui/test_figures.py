@@ -34,7 +34,7 @@ def test_a_preference_shows_its_interval_its_p_and_one_half(choices: dict[str, A
     assert points.x == pytest.approx([100 * pair["share"]["mean"]])
     assert points.x[0] + points.error_x.array[0] == pytest.approx(100 * high)
     assert points.x[0] - points.error_x.arrayminus[0] == pytest.approx(100 * low)
-    assert [t.text for t in figure.data if t.type == "scatter" and t.mode == "text"] == [("p < 0.001",)]
+    assert [t.text for t in figure.data if t.type == "scatter" and t.mode == "text"] == [("p 0.004",)]
     [half] = figure.layout.shapes
     assert (half.x0, half.x1, half.line.dash) == (50, 50, "dash")
 
