@@ -29,12 +29,12 @@ def test_a_preference_shows_its_interval_its_p_and_one_half(choices: dict[str, A
     figure = preferences({"tables": {"choices": choices}})
     assert figure is not None
     [pair] = choices["pairs"]["two_way"]
-    points = next(t for t in figure.data if t.name == "share of the first, 95%")
+    points = next(t for t in figure.data if t.name == "share, 95%")
     low, high = pair["share"]["low"], pair["share"]["high"]
     assert points.x == pytest.approx([100 * pair["share"]["mean"]])
     assert points.x[0] + points.error_x.array[0] == pytest.approx(100 * high)
     assert points.x[0] - points.error_x.arrayminus[0] == pytest.approx(100 * low)
-    assert [t.text for t in figure.data if t.type == "scatter" and t.mode == "text"] == [("p 0.004",)]
+    assert list(points.y) == ["heron : teal<br>p 0.004"]
     [half] = figure.layout.shapes
     assert (half.x0, half.x1, half.line.dash) == (50, 50, "dash")
 
