@@ -255,9 +255,8 @@ def test_a_page_with_a_reference_open_and_hidden(rate: Callable[..., RatePage], 
     rating.page.mouse.down()
     rating.page.mouse.move(box["x"] + 0.9 * box["width"], box["y"] + 4, steps=3)
     rating.page.mouse.up()
-    assert rating.page.locator(".track .region").nth(0).bounding_box()["width"] == pytest.approx(
-        0.8 * box["width"], rel=0.1
-    )
+    regions = [region.bounding_box()["width"] for region in rating.page.locator(".track .region").all()]
+    assert regions[1] == pytest.approx(0.8 * box["width"], rel=0.1) and min(regions) > 0
     rating.key("a")
     rating.page.wait_for_function(REPEATED)
     rating.key("Escape")

@@ -10,7 +10,6 @@ from random import Random
 from typing import Any
 
 from sqlmodel import Session, col, exists, func, insert, select, update
-from sqlmodel.sql.expression import SelectOfScalar
 
 from studio.mos.campaign.design import Load, Placed, Unit, deal, place, sitting
 from studio.mos.rating.campaigns import Running
@@ -57,7 +56,7 @@ def is_full(session: Session, run: Running) -> bool:
     # Of a crowd that comes while others are dealt to, nobody needs to count: what was given before says enough.
     if (run.desk.load.given and has_room(run.desk.load)) or has_room(known_load(session, run)):
         return False
-    return session.exec(_idle(run.id, time.time() - IDLE_S).limit(1)).first() is None
+    return not _idle(session, run.id, time.time() - IDLE_S)
 
 
 def known_load(session: Session, run: Running) -> Load:
@@ -85,15 +84,16 @@ def load_of(session: Session, campaign_id: int) -> Load:
 
 def release_idle(session: Session, campaign_id: int, before: float) -> None:
     """Give away the open screens of raters not seen since ``before``; they may still answer, over the quota."""
-    release(session, [i for i in session.exec(_idle(campaign_id, before)) if i is not None])
+    release(session, _idle(session, campaign_id, before))
 
 
-def _idle(campaign_id: int, before: float) -> SelectOfScalar[int | None]:
-    """Raters at the screens who were not seen since, and hold some that have no answer."""
+def _idle(session: Session, campaign_id: int, before: float) -> list[int]:
+    """Raters at the screens who were not seen since, and hold some of them."""
     held = exists().where(col(Trial.rater_id) == col(Rater.id), col(Trial.released) == 0)
-    return select(Rater.id).where(
+    found = select(Rater.id).where(
         Rater.campaign_id == campaign_id, Rater.seen_at < before, Rater.stage == "trials", Rater.role == "panel", held
     )
+    return [i for i in session.exec(found).all() if i is not None]
 
 
 def release(session: Session, raters: list[int]) -> None:
