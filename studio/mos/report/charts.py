@@ -202,7 +202,7 @@ def shares(rows: Sequence[tuple[str, str, Sequence[int], Mark]], title: str = ""
     return draw(_BROAD) + draw(_NARROW)
 
 
-_BELOW = 22  # of a bar, where its share stands
+_BELOW = 38  # of a bar, where its share stands, and what is said of it
 
 
 def _share(mark: Mark, left: float, right: float, y: float) -> list[str]:
@@ -210,15 +210,11 @@ def _share(mark: Mark, left: float, right: float, y: float) -> list[str]:
         return left + (right - left) * min(1.0, max(0.0, value))
 
     parts = [f'<circle class="point" cx="{x(mark.value):.1f}" cy="{y}" r="3.5"/>']
-    end = mark.value
     if mark.low is not None and mark.high is not None:
-        ends, end = (x(mark.low), x(mark.high)), mark.high
+        ends = (x(mark.low), x(mark.high))
         at = [(*ends, y, y), *((e, e, y - 4, y + 4) for e in ends)]
         parts += [f'<line class="whisker" x1="{a:.1f}" x2="{b:.1f}" y1="{c}" y2="{d}"/>' for a, b, c, d in at]
-    begin = mark.value if mark.low is None else mark.low
-    fits = x(end) + _GAP + _LETTER * len(mark.shown) <= right + 40
-    place = (x(end) + 9, "start") if fits else (x(begin) - 9, "end")
-    return [*parts, _text(place[0], y + 4, mark.shown, "tick", place[1])]
+    return [*parts, _text((left + right) / 2, y + 19, mark.shown, "tick", "middle")]
 
 
 def histogram(counts: Sequence[int], low: int, title: str) -> str:
