@@ -194,10 +194,10 @@ def shares(rows: Sequence[tuple[str, str, Sequence[int], Mark]], title: str = ""
                     parts.append(_text(at + width / 2, y + 4, shown, f"in-{name}", "middle"))
                 at += width
             parts.append(form.behind(_short(b, form.letters), right + 10, top, "label", hint=b))
+            half = (left + right) / 2
+            parts.append(f'<line class="half" x1="{half}" x2="{half}" y1="{y - 13}" y2="{y + 24}"/>')
             parts += _share(mark, left, right, y + 17)
-        half, bottom = (left + right) / 2, PAD + row * len(rows)
-        parts.append(f'<line class="half" x1="{half}" x2="{half}" y1="{PAD - 6}" y2="{bottom + 6}"/>')
-        return form.svg(bottom + PAD, parts, title)
+        return form.svg(2 * PAD + row * len(rows), parts, title)
 
     return draw(_BROAD) + draw(_NARROW)
 
