@@ -23,6 +23,7 @@ from studio.commands.common import (
     Vocoder,
     VoiceName,
     Voices,
+    tell_token,
 )
 from studio.commands.evaluate import evaluate
 from studio.commands.train import train
@@ -105,8 +106,7 @@ def app(
     chosen = door.settings
     engine = open_engine(voices, best(), device, places=places, threads=threads, vocoder=vocoder)
     listening = open_listening(database, data)
-    if listening.access.first_token:
-        typer.echo(f"The owner's token of the listening tests, shown this once: {listening.access.first_token}")
+    tell_token(listening)
     typer.echo(f"Streaming-TTS Studio: {'  '.join(door.links)}", err=True)
     if door.words:
         typer.secho(door.words, err=True, fg="yellow")

@@ -1,7 +1,9 @@
-"""Every command of the README but ``make test`` is executed, as printed."""
+"""Every command of the README but ``make test`` is executed, as printed; and a lab's day of docs/listening-tests.md."""
 
+import csv
 import os
 import re
+import shlex
 import socket
 import subprocess
 import sys
@@ -9,7 +11,12 @@ import time
 import urllib.request
 from pathlib import Path
 
+import numpy as np
 import pytest
+from mos.postgres import server
+
+from studio.cli import main
+from studio.core.clips import write_wav
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -37,6 +44,39 @@ def test_command(command, tmp_path):
     assert done.returncode == 0, done.stderr
     for name in re.findall(r"\S+\.(?:wav|trace)\b", command):
         assert (tmp_path / name).stat().st_size > 1000
+
+
+def test_a_labs_own_test_is_made_as_documented(tmp_path, monkeypatch, capsys):
+    """The section's files are written, sounds put where they say, and its commands run, on a real PostgreSQL too."""
+    page = (ROOT / "docs" / "listening-tests.md").read_text(encoding="utf-8")
+    section = page.partition("## A test of your own sounds\n")[2].partition("\n## ")[0]
+    blocks = re.findall(r"```(\w+)(?: (\S+))?\n(.*?)```", section, re.S)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("STUDIO_DATA_FOLDER", str(tmp_path / "data"))
+    for _, name, text in blocks:
+        if name:
+            (tmp_path / name).parent.mkdir(exist_ok=True)
+            (tmp_path / name).write_text(text, encoding="utf-8")
+    rows = list(csv.DictReader((tmp_path / "sounds.csv").open(encoding="utf-8")))
+    files = [row["file"] for row in rows] + [f"my-sounds/{row['system']}/{row['item']}.wav" for row in rows[:4]]
+    for k, name in enumerate(files):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        write_wav(tmp_path / name, (3000 * np.sin(np.arange(16_000) / (5 + k))).astype(np.int16), 16_000)
+    commands = [line for kind, _, text in blocks if kind == "sh" for line in text.splitlines()]
+    assert len(commands) == 9
+    with server() as folder:
+        for command in commands:
+            address = f"postgresql://studio@/postgres?host={folder}"
+            told = command.replace("postgresql://studio@localhost/studio", address)
+            monkeypatch.setattr(sys, "argv", shlex.split(told.replace(".venv/bin/studio", "studio")))
+            with pytest.raises(SystemExit) as ended:
+                main()
+            out, err = capsys.readouterr()
+            assert ended.value.code == 0, (command, err)
+            if "lab.example" in command:
+                assert "rater    https://lab.example/rate?test=" in out
+    assert "own" in out and (tmp_path / "own.parquet").stat().st_size > 1000
+    assert (tmp_path / "decisions.csv").read_text(encoding="utf-8").startswith("PROLIFIC_PID,")
 
 
 @pytest.mark.parametrize("snippet", SNIPPETS)

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,7 +11,11 @@ from studio.commands.campaign_in import campaign_in
 from studio.commands.campaign_predict import campaign_predict
 from studio.commands.common import DEFAULT_DATA, Base, Data, Database, Device, Json, Name, Voices, opened
 from studio.core.errors import BadOption
-from studio.core.shipped import VOICES
+from studio.core.shipped import TRAPS, VOICES
+
+if TYPE_CHECKING:
+    from studio.mos.campaign.config import CampaignConfig
+    from studio.mos.campaign.draft import Manifest
 
 campaign = typer.Typer(no_args_is_help=True, help="Listening tests: make, open, follow and analyse them.")
 campaign.add_typer(campaign_in)
@@ -46,6 +50,9 @@ def new(
     ends: Annotated[
         float | None, typer.Option(help="Rate the first and the last so many seconds of each script apart; 30 in 002.")
     ] = None,
+    traps: Annotated[
+        int, typer.Option(min=0, max=5, help="So many ready traps a sitting, 'please choose two', on scales of 1 to 5.")
+    ] = 0,
     seed: Annotated[int | None, typer.Option(help="Of the design; drawn and stored unless given.")] = None,
     start: Annotated[bool, typer.Option("--open/--draft", help="Open it for raters at once.")] = True,
     base: Base = "http://127.0.0.1:7860",
@@ -71,6 +78,8 @@ def new(
         source = _spoken(name, texts, systems or [], reference, data, voices, device)
     assert source is not None, "one of the two was given"
     manifest = read_manifest(source)
+    if traps:
+        settings, manifest = _trapped(settings, manifest, traps)
     with opened(database, data) as listening, Progress(transient=True) as progress:
         bar = progress.add_task("reading and levelling", total=(3 if ends is None else 6) * len(manifest.files))
         told = build(
@@ -95,6 +104,18 @@ def new(
         given = {"--database": bool(database), "--data": data != DEFAULT_DATA}
         same = " and ".join(option for option, is_given in given.items() if is_given)
         typer.secho(f"note: `studio app` serves it when it is given the same {same}", err=True, fg="yellow")
+
+
+def _trapped(settings: "CampaignConfig", manifest: "Manifest", count: int) -> "tuple[CampaignConfig, Manifest]":
+    from dataclasses import replace
+
+    from studio.mos.making.manifest import with_traps
+
+    if settings.kind != "acr" or any((q.low, q.high) != (1, 5) for q in settings.questions):
+        raise BadOption(
+            "the ready traps ask for a score from 1 to 5", "put traps of your own into trap/, and set gates.traps"
+        )
+    return replace(settings, gates=replace(settings.gates, traps=count)), with_traps(manifest, TRAPS)
 
 
 def _spoken(name: str, texts: Path, systems: list[str], reference: str, data: Path, voices: Path, device: str) -> Path:
@@ -175,15 +196,19 @@ def _set(name: str, state: str, database: str, data: Path) -> None:
 def export(
     name: Name,
     out: Annotated[Path, typer.Option("--out", "-o", help="FILE.csv, FILE.json or FILE.parquet.")],
+    raters: Annotated[
+        bool, typer.Option("--raters", help="Raters, one a row: screening answers, device, comment, gates.")
+    ] = False,
     database: Database = "",
     data: Data = DEFAULT_DATA,
 ) -> None:
     """Every answer, one row a score or choice, raters by pseudonym; JSON brings the data dictionary along."""
     from studio.mos.exchange.export import write_export
+    from studio.mos.exchange.raters import write_raters
     from studio.mos.rating.campaigns import find
 
     with opened(database, data) as listening, listening.store.read() as session:
-        count = write_export(session, find(session, name), out)
+        count = (write_raters if raters else write_export)(session, find(session, name), out)
     typer.echo(f"{out}: {count} rows")
 
 
@@ -249,14 +274,19 @@ def settle_raters(
 
 
 @campaign.command("delete-rater")
-def delete_rater(name: Name, pseudonym: str, database: Database = "", data: Data = DEFAULT_DATA) -> None:
+def delete_rater(
+    name: Name,
+    who: Annotated[str, typer.Argument(help="A pseudonym, a panel's id (PROLIFIC_PID), or the code that they noted.")],
+    database: Database = "",
+    data: Data = DEFAULT_DATA,
+) -> None:
     """Forget a rater and everything they answered; how many answers went is kept."""
     from studio.mos.rating.forgetting import forget_rater
 
     with opened(database, data) as listening:
-        gone, empty = forget_rater(listening.store, listening.clips, name, pseudonym)
-    typer.echo(f"{pseudonym} is forgotten, {gone} answers with them")
-    if not empty:
+        done = forget_rater(listening.store, listening.clips, listening.access, name, who)
+    typer.echo(f"{' and '.join(done.pseudonyms)}: forgotten, {done.answers} answers with them")
+    if not done.is_gone_from_files:
         typer.secho(
             "note: somebody reads the database; its log keeps a copy until it is next emptied", err=True, fg="yellow"
         )
@@ -265,5 +295,5 @@ def delete_rater(name: Name, pseudonym: str, database: Database = "", data: Data
 @campaign.command("token")
 def new_token(database: Database = "", data: Data = DEFAULT_DATA) -> None:
     """Make a new owner's token; the old one is worth nothing from then on."""
-    with opened(database, data) as listening:
+    with opened(database, data, is_token_told=False) as listening:
         typer.echo(listening.access.new_owner_token())

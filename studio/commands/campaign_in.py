@@ -1,4 +1,4 @@
-"""``studio campaign`` demo, import and merge: what comes into a database from elsewhere."""
+"""``studio campaign`` demo, import, merge, remove and delete: what comes into a database, and what goes out of it."""
 
 import json
 from pathlib import Path
@@ -76,6 +76,44 @@ def import_sounds(
     for line in told:
         typer.secho(f"note: {line}", err=True, fg="yellow")
     typer.echo(f"{name}: {count} sounds more, a draft")
+
+
+@campaign_in.command("remove")
+def remove(
+    name: Name,
+    item: Annotated[str | None, typer.Option(help="A script; with --system, its sound by that one alone.")] = None,
+    system: Annotated[str | None, typer.Option(help="A system.")] = None,
+    database: Database = "",
+    data: Data = DEFAULT_DATA,
+) -> None:
+    """Take a script, a system, or one sound out of a draft again; what has no sound left goes with it."""
+    from studio.mos.making.removing import remove_sounds
+
+    with opened(database, data) as listening:
+        gone = remove_sounds(listening, name, item, system)
+    typer.echo(f"{name}: {gone.sounds} sounds less, " + (f"{gone.left} left" if gone.left else "none is left: deleted"))
+
+
+@campaign_in.command("delete")
+def delete(
+    name: Name,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    database: Database = "",
+    data: Data = DEFAULT_DATA,
+) -> None:
+    """Delete a campaign that is not open, with its raters and all their answers."""
+    from studio.mos.analysis.results import overview
+    from studio.mos.making.removing import delete_campaign
+    from studio.mos.rating.campaigns import find
+
+    with opened(database, data) as listening:
+        with listening.store.read() as session:
+            there = overview(session, find(session, name))
+        lost = f"{there['raters']} raters and {there['answers']} answers"
+        if not yes:
+            typer.confirm(f"Delete {name} ({there['state']}) with {lost}? Export it first", abort=True)
+        delete_campaign(listening, name)
+    typer.echo(f"{name} is deleted, with {lost}")
 
 
 @campaign_in.command("tag")

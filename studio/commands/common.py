@@ -46,14 +46,19 @@ Base = Annotated[str, typer.Option(help="Where raters reach the studio.", envvar
 
 
 @contextmanager
-def opened(database: str, data: Path) -> "Generator[Listening]":
-    """The listening tests of a database, let go afterwards. Raises NotStored where the database refuses a change."""
+def opened(database: str, data: Path, *, is_token_told: bool = True) -> "Generator[Listening]":
+    """The listening tests of a database, let go afterwards. Raises NotStored where the database refuses a change.
+
+    Whichever command makes the database tells the owner's token: nothing else ever can.
+    """
     from sqlalchemy.exc import SQLAlchemyError
 
     from studio.mos.service import open_listening
     from studio.mos.store.database import NotStored
 
     listening = open_listening(database, data)
+    if is_token_told:
+        tell_token(listening)
     try:
         yield listening
     except SQLAlchemyError as error:
@@ -61,6 +66,12 @@ def opened(database: str, data: Path) -> "Generator[Listening]":
         raise NotStored(f"the database refused it: {why!s:.200}", "make room on its disk, then try again") from error
     finally:
         listening.close()
+
+
+def tell_token(listening: "Listening") -> None:
+    """Print the owner's token where it was made just now; not among what a command is asked for."""
+    if (token := listening.access.first_token) is not None:
+        typer.echo(f"The owner's token of the listening tests, shown this once: {token}", err=True)
 
 
 def show(name: str, figures: dict[str, Any], as_json: bool, save: bool) -> None:

@@ -11,3 +11,4 @@ TEXTS = ASSETS / "texts"
 VOICES = ASSETS / "voices"
 DEMO = ASSETS / "demo"
 DEFAULT_VOICE = "wren"  # where it is among the voices of a folder, it is the first
+TRAPS = ASSETS / "traps"

@@ -21,11 +21,12 @@ from studio.mos.campaign.names import check_name
 from studio.mos.kinds.registry import kind_of
 from studio.mos.rating import sittings, takes
 from studio.mos.rating.answers import take_answer
-from studio.mos.rating.campaigns import NotOpen, Running, find, running
+from studio.mos.rating.campaigns import Running, find, running
+from studio.mos.rating.dealing import is_full
 from studio.mos.rating.disguise import disguised
 from studio.mos.rating.headphones import trial as headphone_trial
-from studio.mos.rating.screens import shown
-from studio.mos.store.access import Access, Forbidden
+from studio.mos.rating.screens import at_the_door, shown
+from studio.mos.store.access import Access, Forbidden, Visitor
 from studio.mos.store.clips import ClipFolder
 from studio.mos.store.database import Faults, Store
 from studio.mos.store.tables.answers import AnswerCreate, AnswerPublic
@@ -69,54 +70,72 @@ class Listening:
             "preview": role == "preview",
         }
 
-    def join(
-        self, campaign: str, key: str, who: str, panel: dict[str, str], device: dict[str, Any]
-    ) -> "Future[dict[str, Any]]":
-        """Begin a sitting or go on with it; ``who`` says who it is (a panel's id, or a code of ours).
+    def join(self, campaign: str, key: str, who: str, panel: dict[str, str], device: dict[str, Any]) -> dict[str, Any]:
+        """Come to a sitting or go on with it; ``who`` says who it is (a panel's id, or a code of ours).
 
-        Raises (from the future): BadOption, Forbidden, NotOpen, TooMany.
+        Nothing is written: of somebody new everything is in the token, until they agree.
+
+        Raises:
+            BadOption, Forbidden: there is no such link.
+            NotOpen: the campaign takes nobody new.
+        """
+        with self.store.read() as session:
+            row, role = self._linked(session, campaign, key)
+            identity = self.access.identity(_id(row), role, who)
+            rater = sittings.known(session, _id(row), identity)
+            if rater is not None:
+                return {"token": self.access.rater_token(_id(rater)), "stage": rater.stage}
+            sittings.check_open(session, _id(row), role)
+            visitor = Visitor(_id(row), role, identity, panel, device)
+            stage = self._door(session, self.run_of(session, row), visitor)
+        return {"token": self.access.visitor_token(visitor), "stage": stage}
+
+    def door(self, visitor: Visitor) -> dict[str, Any]:
+        """What a visitor is shown. Raises Forbidden, NotOpen."""
+        with self.store.read() as session:
+            run = self._run_of_visitor(session, visitor)
+            sittings.check_open(session, run.id, visitor.role)
+            return at_the_door(run, self._door(session, run, visitor))
+
+    def consent(self, visitor: Visitor, stage: str, data: dict[str, Any]) -> "Future[dict[str, Any]]":
+        """Take what a visitor answered; who agrees is a rater from then on and gets the token of one.
+
+        Raises (from the future): NotThisStage, NotOpen, BadMessage, TooMany.
         """
 
         def work(session: Session) -> dict[str, Any]:
-            row, role = self._linked(session, campaign, key)
-            identity = self.access.identity(_id(row), role, who)
-            known = session.exec(select(Rater).where(Rater.campaign_id == row.id, Rater.identity == identity)).first()
-            if row.state != "open" and role == "panel" and known is None:
-                raise NotOpen("this test takes nobody new", "ask the people who run it")
-            rater = sittings.join(session, self.run_of(session, row), identity, role, panel, device)
-            return {"token": self.access.rater_token(_id(rater)), "stage": rater.stage}
+            run = self._run_of_visitor(session, visitor)
+            rater = sittings.known(session, run.id, visitor.identity)  # a call that is sent again changes nothing
+            if rater is None and self._door(session, run, visitor) == "full":
+                return at_the_door(run, "full")
+            rater = rater or sittings.consent(session, run, visitor, stage, data)
+            if rater is None:
+                return at_the_door(run, "refused")
+            out, new = shown(session, run, rater, partial(self.access.clip_key, _id(rater)))
+            sittings.note_seen(session, _id(rater), new)
+            return out | {"token": self.access.rater_token(_id(rater))}
 
         return self.store.write(work)
 
     def stage(self, rater_id: int, stage: str, data: dict[str, Any]) -> "Future[dict[str, Any]]":
         """Take what was done at a stage; answers what comes next. Raises NotThisStage, NotOpen, BadMessage."""
 
-        finished: list[int] = []
-
         def work(session: Session) -> dict[str, Any]:
             rater, run = self._rater(session, rater_id)
             sittings.pass_stage(session, run, rater, stage, data)
-            if rater.stage == "done" and rater.role == "panel" and run.config.stop.acts:
-                finished.append(run.id)
             out, new = shown(session, run, rater, partial(self.access.clip_key, rater_id))
             if new is not None:
                 sittings.note_seen(session, rater_id, new)
             return out
 
-        def look(done: "Future[dict[str, Any]]") -> None:
-            if finished and done.exception() is None:
-                self.interim_looks.somebody_finished(finished[0])
-
-        taken = self.store.write(work)
-        taken.add_done_callback(look)
-        return taken
+        return self.store.write(work)
 
     def next(self, rater_id: int) -> "Future[dict[str, Any]]":
         """Where the rater is and what to show; a trial is marked as issued. Raises NotOpen."""
 
         def work(session: Session) -> dict[str, Any]:
             rater, run = self._rater(session, rater_id)
-            sittings.check_open(session, rater)
+            sittings.check_may_begin(session, rater)
             out, new = shown(session, run, rater, partial(self.access.clip_key, rater_id))
             if new is not None or time.time() - rater.seen_at > _SEEN_STEP_S:
                 sittings.note_seen(session, rater_id, new)
@@ -127,17 +146,36 @@ class Listening:
     def answer(self, rater_id: int, answer: AnswerCreate) -> "Future[AnswerPublic]":
         """Take an answer; the future is resolved when it is on disk. Raises Forbidden, BadAnswer."""
 
+        finished: list[int] = []
+
         def work(session: Session) -> AnswerPublic:
             rater, run = self._rater(session, rater_id)
-            return take_answer(session, run, rater, answer)
+            taken = take_answer(session, run, rater, answer)
+            if rater.stage == "comments" and taken.counted and rater.role == "panel" and run.config.stop.acts:
+                finished.append(run.id)
+            return taken
 
-        return self.store.write(work, soon=True)
+        def look(done: "Future[AnswerPublic]") -> None:
+            if finished and done.exception() is None:
+                self.interim_looks.somebody_finished(finished[0])
+
+        taken = self.store.write(work, soon=True)
+        taken.add_done_callback(look)
+        return taken
 
     def part(self, rater_id: int, trial: str, slot: int) -> takes.Part:
         """What is to speak a slot of a live screen. Raises Forbidden, NotThisStage, BadMessage."""
         with self.store.read() as session:
             rater, _ = self._rater(session, rater_id)
             return takes.part(session, rater, trial, slot)
+
+    def note_miss(self, rater_id: int, trial: str, slot: int, why: takes.Miss, late_ms: float | None) -> "Future[bool]":
+        """Note a play of a live screen that came to nothing; whether the screen may be skipped. Raises as ``part``."""
+
+        def work(session: Session) -> bool:
+            return takes.note_miss(session, self._rater(session, rater_id)[0], trial, slot, why, late_ms)
+
+        return self.store.write(work, soon=True)
 
     def keep_take(self, rater_id: int, made: takes.Made, trace: bytes) -> "Future[None]":
         """Keep what a voice said on a live screen; resolved when it is on disk. Raises as ``takes.keep_take`` does."""
@@ -212,9 +250,10 @@ class Listening:
     def links(self, campaign: str) -> dict[str, str]:
         """The paths that raters and lookers-on open, by role. Raises BadOption."""
         with self.store.read() as session:
-            row = find(session, campaign)
+            number = _id(find(session, campaign))
+        test = self.access.link_id(number)
         return {
-            name: f"/rate?{urlencode({'campaign': campaign, 'key': self.access.link_key(_id(row), role)})}"
+            name: f"/rate?{urlencode({'test': test, 'key': self.access.link_key(number, role)})}"
             for name, role in (("rater", "panel"), ("preview", "preview"))
         }
 
@@ -230,12 +269,28 @@ class Listening:
         return found
 
     def _linked(self, session: Session, name: str, key: str) -> tuple[Campaign, str]:
-        """A link's campaign and role. To a stranger a campaign that is not there looks like one with another key."""
+        """A link's campaign and role. To a stranger a campaign that is not there looks like one with another key.
+
+        Args:
+            name: what links call the campaign; links of before say its own name.
+        """
         check_name(name)
-        row = session.exec(select(Campaign).where(Campaign.name == name)).first()
+        ids = {self.access.link_id(found): found for found in session.exec(select(Campaign.id)) if found is not None}
+        row = session.get(Campaign, ids[name]) if name in ids else None
+        row = row or session.exec(select(Campaign).where(Campaign.name == name)).first()
         role = self.access.role_of_link(_id(row) if row else 0, key)
         assert row is not None, "no campaign has the id 0, so no key fits it"
         return row, role
+
+    def _door(self, session: Session, run: Running, visitor: Visitor) -> str:
+        """What waits for a visitor: the consent, or that all places are taken (a preview uses none)."""
+        return "full" if visitor.role == "panel" and is_full(session, run) else "consent"
+
+    def _run_of_visitor(self, session: Session, visitor: Visitor) -> Running:
+        campaign = session.get(Campaign, visitor.campaign_id)
+        if campaign is None:
+            raise Forbidden("this sitting is not known", "open the test's link again")
+        return self.run_of(session, campaign)
 
     def _rater(self, session: Session, rater_id: int) -> tuple[Rater, Running]:
         rater = session.get(Rater, rater_id)

@@ -1,4 +1,4 @@
-"""One voice of one live screen while it speaks: its keys and their times, its level, and how late its texts came."""
+"""One voice of one live screen while it speaks: its keys and their times, its level, and what late keys did to it."""
 
 import asyncio
 from dataclasses import dataclass, field, replace
@@ -12,6 +12,7 @@ from studio.mos.rating.takes import MAX_CHARS, MAX_STROKES, Part, Stroke
 from studio.serve import protocol as wire
 
 PACKET_SAMPLES = 600
+MAX_LACK_MS = 20.0  # a voice that takes a word lacks what was typed so shortly before, once as well as the other time
 
 
 @dataclass
@@ -25,7 +26,6 @@ class LiveTake:
     strokes: list[Stroke] = field(default_factory=list[Stroke])
     began_s: float | None = None
     end_ms: float | None = None
-    late_ms: float = 0.0
     chars: int = 0  # in the field
     samples: int = 0
     rate_hz: int = 0
@@ -63,13 +63,49 @@ def level(audio: ev.Audio, gain: float) -> list[ev.Audio]:
     return [replace(audio, sample=audio.sample + at, pcm=pcm[at : at + PACKET_SAMPLES]) for at in starts]
 
 
-def apart_ms(trace: Trace, other: Trace) -> float:
-    """By how much a text came to one voice at another time than to the other, counted from the first text."""
-    here, there = _arrivals_ms(trace), _arrivals_ms(other)
-    return float(np.abs(here - there).max()) if here.shape == there.shape and len(here) else np.inf
+def late_ms(trace: Trace, other: Trace) -> float:
+    """By how much late keys told on a voice that heard the typing of ``other`` again; infinite where that is too much.
+
+    A key that comes late changes nothing as long as the voice is busy with words that it has. It tells where the voice
+    had to wait for it, by as much as it waited longer, and where the voice took a word without it: more than
+    ``MAX_LACK_MS`` after the key was due the voice was given another text, as it was by another order of texts and
+    flushes, whatever their times.
+    """
+    given, wanted = _given(trace), _given(other)
+    if not wanted or [what for _, what in given] != [what for _, what in wanted]:
+        return np.inf
+    came_ms, due_ms = (np.array([t_ms for t_ms, _ in one]) for one in (given, wanted))
+    zero_ms = float((came_ms - due_ms).min())  # the most punctual one sets the clock by which the others are late
+    came_ms = came_ms - zero_ms
+    worst_ms, busy_ms, had, words, segments = 0.0, -np.inf, 0, 0, 0
+    for event in trace.events:
+        now_ms = event.t_ms - zero_ms
+        match event:
+            case ev.Text() | ev.Flushed():
+                had += 1
+            case ev.Committed():
+                words += 1
+            case ev.Eos() | ev.WordEnd() | ev.Wait(reason="credit"):
+                busy_ms = now_ms
+            case ev.Segment(seen=seen):
+                segments += 1
+                if had < len(due_ms) and max(seen, default=words) + 1 >= words:  # it took all that there was
+                    lacked_ms = now_ms - float(due_ms[had])
+                    if lacked_ms > MAX_LACK_MS:
+                        return np.inf
+                    worst_ms = max(worst_ms, lacked_ms)
+                waited_ms = came_ms[:had] - np.maximum(due_ms[:had], busy_ms)
+                worst_ms = max(worst_ms, float(waited_ms.max(initial=0.0)))
+                busy_ms = now_ms
+            case _:
+                pass
+    return worst_ms if segments else float((came_ms - due_ms).max())
 
 
-def _arrivals_ms(trace: Trace) -> np.ndarray:
-    """When each text came to the voice, in ms since the first."""
-    times_ms = np.array([event.t_ms for event in trace.events if isinstance(event, ev.Text)])
-    return times_ms - times_ms[:1]
+def _given(trace: Trace) -> list[tuple[float, object]]:
+    """What the voice was given, and when: texts, and that it was to speak without waiting for more."""
+    return [
+        (event.t_ms, (event.char_start, event.text) if isinstance(event, ev.Text) else "flush")
+        for event in trace.events
+        if isinstance(event, ev.Text | ev.Flushed)
+    ]

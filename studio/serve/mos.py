@@ -10,9 +10,10 @@ from fastapi.responses import Response
 from starlette.concurrency import run_in_threadpool
 from starlette.convertors import Convertor, register_url_convertor
 
+from studio.mos.rating.codes import new_code, read_code
 from studio.mos.service import Listening
+from studio.mos.store.access import Visitor
 from studio.mos.store.tables.answers import AnswerCreate
-from studio.serve.mos_codes import new_code, read_code
 from studio.serve.mos_door import Door, JoinCreate, StageCreate, read_body, takes
 from studio.serve.mos_owner import owner_routes
 from studio.serve.ranges import ranged_file
@@ -70,8 +71,9 @@ def _way_in(listening: Listening, door: Door) -> APIRouter:
         else:
             code = read_code(wanted.code) if wanted.code else new_code()
             who = f"code|{code}"
-        joined = listening.join(wanted.campaign, wanted.key, who, panel, dict(wanted.device))
-        return private_json({**await asyncio.wrap_future(joined), "code": code})
+        device = dict(wanted.device)
+        joined = await run_in_threadpool(listening.join, wanted.campaign, wanted.key, who, panel, device)
+        return private_json({**joined, "code": code})
 
     return routes
 
@@ -81,13 +83,18 @@ def _sitting(listening: Listening, door: Door) -> APIRouter:
 
     @routes.get("/next")
     async def next_screen(request: Request) -> Response:
-        return private_json(await asyncio.wrap_future(listening.next(door.rater(request))))
+        caller = door.caller(request)
+        if isinstance(caller, Visitor):
+            return private_json(await run_in_threadpool(listening.door, caller))
+        return private_json(await asyncio.wrap_future(listening.next(caller)))
 
     @routes.post("/stage", openapi_extra=takes(StageCreate))
     async def stage(request: Request) -> Response:
-        rater = door.rater(request)
+        caller = door.caller(request)
         done = await read_body(request, StageCreate)
-        return private_json(await asyncio.wrap_future(listening.stage(rater, done.stage, done.data)))
+        if isinstance(caller, Visitor):
+            return private_json(await asyncio.wrap_future(listening.consent(caller, done.stage, done.data)))
+        return private_json(await asyncio.wrap_future(listening.stage(caller, done.stage, done.data)))
 
     @routes.post("/answer", openapi_extra=takes(AnswerCreate))
     async def answer(request: Request) -> Response:

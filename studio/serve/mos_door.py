@@ -1,21 +1,23 @@
 """The door of the listening tests: bodies are bounded and strict, callers are known, and nobody calls too often."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi import Request
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import HTTPConnection
 
 from studio.core.errors import BadMessage
 from studio.mos.service import Listening
-from studio.mos.store.access import Limit
+from studio.mos.store.access import Limit, Visitor
 from studio.serve.door.addresses import address_of
 
 CALLS_BURST, CALLS_PER_S = 80, 20  # of one rater
 JOINS_BURST, JOINS_PER_S = 400, 1  # of one network address, which a whole class may share
+MAX_DEVICE_CHARS = 3000  # of JSON: until somebody agrees it travels in the header of every call
 
 Model = TypeVar("Model", bound=BaseModel)
 PanelId = Annotated[str, Field(min_length=1, max_length=120, pattern=r"^[^|\x00-\x1f]+$")]
@@ -43,6 +45,13 @@ class JoinCreate(_Strict):
     code: str | None = Field(default=None, max_length=40)
     device: dict[Annotated[str, Field(max_length=40)], Fact] = Field(default_factory=dict, max_length=32)
 
+    @field_validator("device")
+    @classmethod
+    def _fits(cls, device: dict[str, Any]) -> dict[str, Any]:
+        if len(json.dumps(device)) > MAX_DEVICE_CHARS:
+            raise ValueError(f"has more than {MAX_DEVICE_CHARS} characters")
+        return device
+
 
 class StageCreate(_Strict):
     """A rater did what a stage asks; what ``data`` holds depends on the stage."""
@@ -58,10 +67,21 @@ class StateCreate(_Strict):
 
 
 class UtteranceCreate(_Strict):
-    """An owner adds an utterance to a draft, by the token of its trace; with ``template`` the draft is made first."""
+    """An owner adds an utterance to a draft, by the token of its trace; with ``template`` the draft is made first.
+
+    ``sure`` adds it also where the draft was whole and would not be any more.
+    """
 
     trace: str = Field(max_length=40)
     template: str | None = Field(default=None, max_length=40)
+    sure: bool = False
+
+
+class SoundRemove(_Strict):
+    """An owner takes out of a draft a script, a system, or the one sound of both."""
+
+    item: str | None = Field(default=None, max_length=80)
+    system: str | None = Field(default=None, max_length=80)
 
 
 class Door:
@@ -78,6 +98,15 @@ class Door:
             rater = self._listening.access.rater_of(bearer(request) if token is None else token)
         self._calls.take(str(rater))
         return rater
+
+    def caller(self, request: HTTPConnection) -> int | Visitor:
+        """The rater who calls, or a visitor who has not agreed yet. Raises Forbidden, TooMany."""
+        with self.watched(request):
+            visitor = self._listening.access.visitor_of(bearer(request))
+        if visitor is None:
+            return self.rater(request)
+        self._calls.take(visitor.identity)
+        return visitor
 
     async def owner(self, request: Request) -> None:
         """Raises Forbidden or TooMany unless the owner calls."""

@@ -22,10 +22,10 @@ from studio.core.ports import Engine
 from studio.core.trace import open_trace
 from studio.measure.latency import ladder
 from studio.mos.rating.forgetting import sweep_takes, takes_folder
-from studio.mos.rating.takes import AGAIN, MAX_LATE_MS, TYPED, Made, Typing
+from studio.mos.rating.takes import AGAIN, MAX_LATE_MS, TYPED, Made, Miss, Typing
 from studio.mos.service import Listening
 from studio.serve import protocol as wire
-from studio.serve.live_take import LiveTake, apart_ms, level
+from studio.serve.live_take import LiveTake, late_ms, level
 from studio.serve.mos_door import Door
 from studio.serve.socket import Session, admit
 from studio.serve.stream import Outgoing, Stream
@@ -132,6 +132,7 @@ class LiveSession(Session):
         except (BadVoice, BadOption) as error:
             del self._takes[number]
             log.warning("a voice of a listening test cannot speak: %s", error)
+            await self._missed(take, rater, "mute")
             raise Mute("this voice cannot speak now", "tell the people who run this test") from error
         except StudioError:
             del self._takes[number]
@@ -163,20 +164,15 @@ class LiveSession(Session):
         began_s = asyncio.get_running_loop().time() + LEAD_S
         try:
             for stroke in typing.strokes:
-                await self._until(take, began_s + stroke.at_ms / 1000.0)
+                await _until(began_s + stroke.at_ms / 1000.0)
                 shown = {"at": stroke.at, "remove": stroke.remove, "insert": stroke.insert}
                 await self._dispatch(wire.Edit(utterance=number, **shown))
                 await self._send(json.dumps({"type": "typed", "utterance": number} | shown, ensure_ascii=False))
-            await self._until(take, began_s + typing.end_ms / 1000.0)
+            await _until(began_s + typing.end_ms / 1000.0)
             await self._dispatch(wire.End(utterance=number))
         except StudioError as error:  # the voice ended by itself: its last word says so
             log.warning("the second voice could not be given every key: %s", error)
             await self.hush()
-
-    async def _until(self, take: LiveTake, due_s: float) -> None:
-        loop = asyncio.get_running_loop()
-        await asyncio.sleep(due_s - loop.time())
-        take.late_ms = max(take.late_ms, 1000.0 * (loop.time() - due_s))
 
     # --- to the rater --------------------------------------------------------------------------------
 
@@ -214,6 +210,8 @@ class LiveSession(Session):
                 trace = await asyncio.to_thread(self._shelf.take, token)
                 if measured is not None and self.rater is not None:
                     return await self._kept(stream, take, trace, self.rater, *measured)
+            if self.rater is not None and not take.is_cancelled and not self._gone.is_set():
+                await self._missed(take, self.rater, "failed")
         except StudioError as error:
             return wire.error_message(error, stream.number)
         except (OSError, ValueError):
@@ -221,24 +219,34 @@ class LiveSession(Session):
         return json.dumps({"type": "dropped", "utterance": stream.number})
 
     def _measured(self, take: LiveTake, token: str) -> tuple[float | None, float]:
-        """t5 - t0 of a take, in ms; and by how much a text came at another time than to the first voice."""
+        """t5 - t0 of a take, in ms; and by how much late keys told on it."""
         trace = open_trace(self._shelf.path(token))
         latency_ms = ladder(trace).since("t5", "t0")
         if not take.part.trace:
             return latency_ms, 0.0
-        return latency_ms, apart_ms(trace, open_trace(self._listening.clips.trace_path(take.part.trace)))
+        return latency_ms, late_ms(trace, open_trace(self._listening.clips.trace_path(take.part.trace)))
 
     async def _kept(
-        self, stream: Stream, take: LiveTake, trace: bytes, rater: int, latency_ms: float | None, apart_ms: float
+        self, stream: Stream, take: LiveTake, trace: bytes, rater: int, latency_ms: float | None, late_ms: float
     ) -> str:
         typing = take.part.typing or Typing(take.strokes, take.end_ms or 0.0)
-        late_ms = max(take.late_ms, apart_ms)
         made = Made(take.trial, take.slot, typing, take.rate_hz, take.samples, latency_ms, late_ms)
         if late_ms > MAX_LATE_MS:
-            log.warning("the keys came %.0f ms late to the second voice; it is heard again", late_ms)
+            log.warning("keys told on the second voice by %.0f ms; it has to be heard again", late_ms)
+            await self._missed(take, rater, "late", late_ms)
             return json.dumps({"type": "again", "utterance": stream.number})
         await asyncio.wrap_future(await asyncio.to_thread(self._listening.keep_take, rater, made, trace))
         return json.dumps({"type": "kept", "utterance": stream.number, "samples": take.samples})
+
+    async def _missed(self, take: LiveTake, rater: int, why: Miss, late_ms: float | None = None) -> None:
+        """Note a play that came to nothing; after some of them the rater may leave the screen out, and is told so."""
+        noted = await asyncio.to_thread(self._listening.note_miss, rater, take.trial, take.slot, why, late_ms)
+        if await asyncio.wrap_future(noted):
+            await self._send(json.dumps({"type": "may_skip"}))
+
+
+async def _until(due_s: float) -> None:
+    await asyncio.sleep(due_s - asyncio.get_running_loop().time())
 
 
 def add_live(

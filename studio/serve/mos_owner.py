@@ -11,10 +11,11 @@ from starlette.concurrency import run_in_threadpool
 from studio.mos.analysis.results import funnel, overview
 from studio.mos.campaign.templates import template_names
 from studio.mos.making.heard_utterance import add_utterance
+from studio.mos.making.removing import remove_sounds
 from studio.mos.rating.campaigns import find, set_state
 from studio.mos.service import Listening
 from studio.mos.store.tables.campaigns import Campaign
-from studio.serve.mos_door import Door, StateCreate, UtteranceCreate, read_body, takes
+from studio.serve.mos_door import Door, SoundRemove, StateCreate, UtteranceCreate, read_body, takes
 from studio.serve.refusals import private_json
 from studio.serve.traces import TraceShelf
 
@@ -47,6 +48,13 @@ def owner_routes(listening: Listening, door: Door, shelf: TraceShelf | None) -> 
         listening.forget_running()
         return private_json({"name": name, "state": now})
 
+    @routes.post("/campaigns/{name}/remove", openapi_extra=takes(SoundRemove))
+    async def remove(request: Request, name: str) -> Response:
+        await door.owner(request)
+        wanted = await read_body(request, SoundRemove)
+        gone = await run_in_threadpool(remove_sounds, listening, name, wanted.item, wanted.system)
+        return private_json({"campaign": name, "sounds": gone.sounds, "left": gone.left})
+
     if shelf is not None:
         _add_drafts(routes, listening, door, shelf)
 
@@ -70,7 +78,7 @@ def _add_drafts(routes: APIRouter, listening: Listening, door: Door, shelf: Trac
         wanted = await read_body(request, UtteranceCreate)
 
         def add() -> dict[str, str]:
-            return add_utterance(listening, name, shelf.path(wanted.trace), wanted.template)
+            return add_utterance(listening, name, shelf.path(wanted.trace), wanted.template, wanted.sure)
 
         return private_json(await run_in_threadpool(add))
 

@@ -87,9 +87,13 @@ class World:
 
     def join(self, who: str, name: str = "first", role: str = "panel") -> "Sitting":
         """Join by a link and go on from there."""
+        return self.sit(who, {"PROLIFIC_PID": who}, name, role)
+
+    def sit(self, who: str, panel: dict[str, str], name: str = "first", role: str = "panel") -> "Sitting":
+        """The same, of whoever a panel says it is; empty for a rater with a code."""
         device = {"screen": "1280x720"}
-        joined = self.listening.join(name, self.link(name, role), who, {"PROLIFIC_PID": who}, device).result(30)
-        return Sitting(self, self.listening.access.rater_of(joined["token"]), joined["token"], joined["stage"])
+        joined = self.listening.join(name, self.link(name, role), who, panel, device)
+        return Sitting(self, joined["token"], joined["stage"])
 
     def all(self, table: Any) -> list[Any]:
         """Every row of a table."""
@@ -97,20 +101,38 @@ class World:
             return list(session.exec(select(table)).all())
 
 
-@dataclass(frozen=True)
+@dataclass
 class Sitting:
-    """A rater with a browser."""
+    """Somebody with a browser: a visitor, and once they have agreed a rater with another token."""
 
     world: World
-    rater_id: int
     token: str
     joined_at: str
 
+    @property
+    def rater_id(self) -> int:
+        """Raises Forbidden for a visitor."""
+        return self.world.listening.access.rater_of(self.token)
+
     def next(self) -> dict[str, Any]:
+        visitor = self.world.listening.access.visitor_of(self.token)
+        if visitor is not None:
+            return self.world.listening.door(visitor)
         return self.world.listening.next(self.rater_id).result(30)
 
     def send(self, stage: str, **data: Any) -> dict[str, Any]:
-        return self.world.listening.stage(self.rater_id, stage, data).result(30)
+        visitor = self.world.listening.access.visitor_of(self.token)
+        if visitor is None:
+            return self.world.listening.stage(self.rater_id, stage, data).result(30)
+        shown = self.world.listening.consent(visitor, stage, data).result(30)
+        self.token = shown.pop("token", self.token)
+        return shown
+
+    def agree(self) -> "Sitting":
+        """From a visitor to a rater, who agrees once."""
+        if self.world.listening.access.visitor_of(self.token) is not None:
+            self.send("consent", agreed=True, version=3)
+        return self
 
     def row(self) -> Rater:
         with self.world.store.read() as session:
@@ -120,8 +142,7 @@ class Sitting:
 
     def to_trials(self) -> dict[str, Any]:
         """Agree and read, up to the first screen (or wherever else that leads)."""
-        self.send("consent", agreed=True, version=3)
-        return self.send("instructions")
+        return self.agree().send("instructions")
 
     def headphones(self, kind: str, wrong: int = 0) -> list[int]:
         """The answers to the check that waits now, with some of them wrong."""

@@ -66,7 +66,15 @@ class Browser:
         return self._http.request(method, path, headers=self.headers | headers)
 
     def post(self, path: str, body: Any) -> httpx.Response:
-        return self._http.post(path, json=body, headers=self.headers)
+        answer = self._http.post(path, json=body, headers=self.headers)
+        if answer.status_code == 200 and (token := answer.json().get("token")):
+            self.headers = {"Authorization": f"Bearer {token}"}  # a visitor has agreed
+        return answer
+
+    def agree(self) -> "Browser":
+        """Become a rater."""
+        self.post("stage", {"stage": "consent", "data": {"agreed": True, "version": 3}})
+        return self
 
     def next(self) -> dict[str, Any]:
         answer = self.get("next")
@@ -75,8 +83,7 @@ class Browser:
 
     def to_trials(self) -> dict[str, Any]:
         """Agree and read; answers the first screen."""
-        self.post("stage", {"stage": "consent", "data": {"agreed": True, "version": 3}})
-        answer = self.post("stage", {"stage": "instructions"})
+        answer = self.agree().post("stage", {"stage": "instructions"})
         assert answer.status_code == 200, answer.text
         return answer.json()
 

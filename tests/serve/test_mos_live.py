@@ -13,8 +13,8 @@ from serve.typist import LIVE, VOICES, vote
 
 from studio.core import events as ev
 from studio.core.trace import open_trace
-from studio.mos.rating.takes import Typing
-from studio.mos.store.tables.answers import Choice
+from studio.mos.rating.takes import MAX_LATE_MS, MISSES_TO_SKIP, Typing
+from studio.mos.store.tables.answers import Answer, Choice
 from studio.mos.store.tables.stimuli import Stimulus
 from studio.mos.store.tables.takes import Take
 from studio.mos.store.tables.trials import Slot
@@ -39,13 +39,11 @@ def test_the_other_voice_hears_the_same_keys_at_the_same_times(live: Any) -> Non
     one, two = served.world.all(Take)
     assert (one.slot, two.slot, one.late_ms) == (0, 1, 0.0)
     assert one.typed == two.typed and Typing.of_json(one.typed).text() == "hello good friend x"
-    assert 0.0 <= two.late_ms <= 20.0
+    assert 0.0 <= two.late_ms <= MAX_LATE_MS
     assert one.latency_ms is not None and two.latency_ms is not None
-    # what the voices themselves were given: the same text, each piece within 20 ms of when the other had it
+    # what the voices themselves were given: the same pieces of text
     texts = [[e for e in trace_of(served, take).events if isinstance(e, ev.Text)] for take in (one, two)]
     assert [t.text for t in texts[0]] == [t.text for t in texts[1]] != []
-    gaps_ms = [np.diff([t.t_ms for t in each]) for each in texts]
-    assert np.abs(gaps_ms[0] - gaps_ms[1]).max() <= 20.0
     assert len(served.world.all(Choice)) == 1
 
 
@@ -96,14 +94,20 @@ def test_sound_comes_at_the_level_of_all(live: Any) -> None:
 
 
 def test_keys_that_come_late_are_played_again(live: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    served, _, typist, trial = live
+    served, rater, typist, trial = live
     typist.type(trial, "hello ", "there ")
     monkeypatch.setattr("studio.serve.mos_live.MAX_LATE_MS", -1.0)
-    again, _ = typist.once_more(trial)
-    assert again["type"] == "again"
+    for n in range(1, MISSES_TO_SKIP + 1):
+        again, _ = typist.once_more(trial)
+        assert again["type"] == "again"
+        assert ('{"type": "may_skip"}' in typist.texts) == (n == MISSES_TO_SKIP), "nobody is held for ever"
     assert [take.slot for take in served.world.all(Take)] == [0]
     monkeypatch.undo()
     assert typist.again(trial)[0]["type"] == "kept"
+    skipped = rater.post("answer", {"trial": trial, "skipped": True})
+    assert (skipped.status_code, skipped.json()["counted"]) == (200, True)
+    assert [a.missing for a in served.world.all(Answer)] == ["late"]
+    assert rater.next()["trial"]["trial"] != trial
 
 
 def test_only_what_the_first_voice_took_reaches_the_second(live: Any) -> None:

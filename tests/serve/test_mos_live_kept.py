@@ -88,7 +88,7 @@ def test_a_forgotten_rater_leaves_no_typing(live: Any) -> None:
     with zipfile.ZipFile(BytesIO(paths[0].read_bytes())) as trace:
         assert b"secret" in trace.read("events.jsonl")
     [name] = [r.pseudonym for r in served.world.all(Rater)]
-    forget_rater(served.world.store, served.world.listening.clips, "typing", name)
+    forget_rater(served.world.store, served.world.listening.clips, served.world.listening.access, "typing", name)
     assert served.world.all(Take) == [] and not any(path.exists() for path in paths)
 
 

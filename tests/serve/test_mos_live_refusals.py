@@ -50,7 +50,7 @@ def test_strangers_and_other_raters_are_refused(live: Any) -> None:
             ws.send(json.dumps(message))
             assert json.loads(ws.recv(timeout=5))["type"] == "error"
     other = served.http.post("join", json={**served.link(name="typing"), "panel": {"PROLIFIC_PID": "p2"}})
-    stranger = Typist(served, Browser(served.http, other.json()["token"]))
+    stranger = Typist(served, Browser(served.http, other.json()["token"]).agree())
     assert stranger.take(trial, 0)["code"] == "forbidden"
     for bad in ({"slot": 2}, {"slot": "0"}, {"trial": 7}, {"utterance": -1}):
         typist.say("take", **({"trial": trial, "slot": 0, "utterance": 99} | bad))
@@ -91,7 +91,7 @@ def test_a_voice_that_cannot_speak_is_not_named(tests_served: ServedTests) -> No
     broken = SystemSpec("zebrafinch", voice={"voice": "nightingale", "speaker": "s1"})
     tests_served.world.campaign(LIVE, "typing", (broken, replace(broken, name="nightjar")), items_of(1))
     answer = tests_served.http.post("join", json={**tests_served.link(name="typing"), "panel": {"PROLIFIC_PID": "p1"}})
-    rater = Browser(tests_served.http, answer.json()["token"])
+    rater = Browser(tests_served.http, answer.json()["token"]).agree()
     typist = Typist(tests_served, rater)
     refused = typist.take(rater.to_trials()["trial"]["trial"], 0)
     assert refused["code"] == "mute" and "nightingale" not in json.dumps(refused)

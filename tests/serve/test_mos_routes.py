@@ -9,9 +9,9 @@ from serve.mos_serving import Browser, ServedTests, reply
 
 from studio.core.errors import BadOption
 from studio.mos.campaign.config import Gates
+from studio.mos.rating.codes import new_code, read_code
 from studio.mos.store.tables.answers import Answer
 from studio.mos.store.tables.raters import Rater
-from studio.serve.mos_codes import new_code, read_code
 
 
 def test_a_whole_sitting(tests_served: ServedTests) -> None:
@@ -91,6 +91,7 @@ def test_stages_in_order(tests_served: ServedTests) -> None:
 
 
 def test_a_closed_campaign_takes_nobody_new(tests_served: ServedTests) -> None:
+    tests_served.join("only looked").next()
     rater = tests_served.join("first one")
     shown = rater.to_trials()
     state = tests_served.http.post("owner/campaigns/first/state", json={"state": "closed"}, headers=tests_served.owner)
@@ -104,10 +105,12 @@ def test_a_closed_campaign_takes_nobody_new(tests_served: ServedTests) -> None:
 
 def test_a_code_goes_on_in_another_browser(tests_served: ServedTests) -> None:
     first = tests_served.http.post("join", json=tests_served.link()).json()
-    Browser(tests_served.http, first["token"]).to_trials()
+    rater = Browser(tests_served.http, first["token"])
+    rater.to_trials()
+    token = rater.headers["Authorization"][7:]
     typed = first["code"].lower().replace("-", " ")
     again = tests_served.http.post("join", json={**tests_served.link(), "code": typed}).json()
-    assert (again["token"], again["stage"], again["code"]) == (first["token"], "trials", first["code"])
+    assert (again["token"], again["stage"], again["code"]) == (token, "trials", first["code"])
     slip = ("2" if first["code"][0] != "2" else "3") + first["code"][1:]
     refused = tests_served.http.post("join", json={**tests_served.link(), "code": slip})
     assert (refused.status_code, refused.json()["code"]) == (422, "bad_option")
@@ -149,8 +152,8 @@ def test_what_the_owner_sees(tests_served: ServedTests) -> None:
     row = {"name": "first", "kind": "acr", "state": "open", "raters": 1, "finished": 0, "answers": 1, "wanted": 24}
     assert rows == [row | {"lacking": ""}]
     one = tests_served.http.get("owner/campaigns/first", headers=tests_served.owner).json()
-    assert one["links"]["rater"] == f"/rate?campaign=first&key={tests_served.link()['key']}"
-    assert one["funnel"][0] == {"stage": "joined", "raters": 1}
+    assert one["links"]["rater"].endswith(f"&key={tests_served.link()['key']}")
+    assert one["funnel"][0] == {"stage": "consent", "raters": 1}
     assert tests_served.http.get("owner/campaigns/none", headers=tests_served.owner).status_code == 422
     settings = tests_served.http.get("owner/settings", headers=tests_served.owner).json()
     assert (settings["journal_mode"], settings["synchronous"], settings["foreign_keys"]) == ("wal", "2", "1")

@@ -42,9 +42,10 @@ class Site:
         with urllib.request.urlopen(request, timeout=30) as answer:
             return answer.read().decode("utf-8")
 
-    def post(self, path: str, body: dict[str, Any]) -> str:
+    def post(self, path: str, body: dict[str, Any], token: str = "") -> str:
         data = json.dumps(body).encode()
-        request = urllib.request.Request(self.url + path, data, {"Content-Type": "application/json"})
+        headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
+        request = urllib.request.Request(self.url + path, data, headers)
         try:
             with urllib.request.urlopen(request, timeout=30) as answer:
                 return answer.read().decode("utf-8")

@@ -71,7 +71,7 @@ def build(listening: Listening, clips: Path, back: str) -> dict[str, dict[str, s
         "ab": replace(pair, kind="ab"),
         "similarity": replace(pair, kind="similarity", choices=["a", "b"], prompt=""),
         "scale": replace(base, kind="scale", questions=[page], trials_per_sitting=2),
-        "ccr": replace(base, kind="ccr", questions=[second]),
+        "ccr": replace(base, kind="ccr", questions=[second], text_after=True),
         "dcr": replace(base, kind="dcr", questions=[worse], texts=replace(texts, language="fr")),
         "abx": replace(pair, kind="abx", choices=["a", "b"], prompt=""),
         "mushra": replace(base, kind="mushra", questions=[Question("quality", "", 0, 100)], trials_per_sitting=2),

@@ -55,6 +55,7 @@ WITH_TOKEN = {
     ("GET", "/mos/owner/campaigns"),
     ("POST", "/mos/owner/campaigns/{name}/state"),
     ("POST", "/mos/owner/campaigns/{name}/utterances"),
+    ("POST", "/mos/owner/campaigns/{name}/remove"),
     ("GET", "/mos/owner/campaigns/{name}"),
     ("GET", "/mos/owner/settings"),
     ("GET", "/mos/owner/drafts"),

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import pytest
 from ui.rate_page import RatePage, Ratings
 
 # Two sounds of which one counts up and the other down: what comes out tells which was heard, and at which sample.
@@ -91,8 +92,9 @@ def test_a_page_of_sounds_with_sliders_and_numbers(rate: Callable[..., RatePage]
         # It stands at its start again before the next is played.
         rating.page.wait_for_selector(".sound.on", state="detached")
     rating.page.locator(".slide input[type=number]").nth(0).fill("101")
-    assert "Still to be scored: A, B, C" in rating.text(".missing")
+    assert "From 1 to 100" in rating.text(".missing")
     rating.page.locator(".slide input[type=number]").nth(0).fill("81")
+    assert "Still to be scored: B, C" in rating.text(".missing")
     rating.page.locator(".play").nth(1).focus()
     rating.page.keyboard.type("100")
     rating.page.locator(".slide input[type=range]").nth(2).focus()
@@ -126,6 +128,15 @@ def test_what_was_leapt_over_was_not_heard(rate: Callable[..., RatePage], rating
     assert 600.0 <= heard_ms <= 640.0
 
 
+# The playhead went back by itself, and the sound still plays.
+REPEATED = """() => {
+  const atS = parseFloat(document.querySelector('.sound.on .time')?.textContent);
+  const isBack = atS < (window.lastS ?? 0);
+  window.lastS = atS;
+  return isBack;
+}"""
+
+
 def slots(ratings: Ratings, trial: str) -> dict[int, str]:
     """The systems that play on a screen."""
     sql = (
@@ -153,8 +164,10 @@ def test_a_comparison_hears_the_first_before_the_second(rate: Callable[..., Rate
     assert unplayed(rating) == [0, 0]
     rating.page.locator(".play").nth(0).click()
     rating.heard(1)
+    assert rating.page.locator("blockquote").is_hidden(), "this campaign shows the text after listening"
     rating.page.locator(".play").nth(1).click()
     rating.heard(2)
+    assert rating.page.locator("blockquote").is_visible()
     rating.key("2")
     assert rating.checked() == ["2"]
     rating.key("-", "3")
@@ -229,6 +242,26 @@ def test_a_page_with_a_reference_open_and_hidden(rate: Callable[..., RatePage], 
     rating.page.locator(".play").nth(0).focus()
     rating.page.keyboard.type("100")  # the open reference has no score
     assert "Still to be scored: A, B, C, D, E" in rating.text(".missing")
+    assert "R plays the reference" in rating.text(".keys")
+    # What is beyond the scale is refused: it is neither what came before nor its last digit.
+    rating.page.locator(".play").nth(1).focus()
+    rating.page.keyboard.type("120")
+    assert "From 0 to 100" in rating.text(".missing")
+    assert rating.page.locator(".slide input[type=number]").nth(0).input_value() == ""
+    # A part is repeated, whichever sound it is drawn over, until Escape; that is one play.
+    track, before = rating.page.locator(".track").nth(1), unplayed(rating)
+    box = track.bounding_box()
+    rating.page.mouse.move(box["x"] + 0.1 * box["width"], box["y"] + 4)
+    rating.page.mouse.down()
+    rating.page.mouse.move(box["x"] + 0.9 * box["width"], box["y"] + 4, steps=3)
+    rating.page.mouse.up()
+    regions = [region.bounding_box()["width"] for region in rating.page.locator(".track .region").all()]
+    assert regions[1] == pytest.approx(0.8 * box["width"], rel=0.1) and min(regions) > 0
+    rating.key("a")
+    rating.page.wait_for_function(REPEATED)
+    rating.key("Escape")
+    rating.page.wait_for_selector(".sound.on", state="detached")
+    assert sum(unplayed(rating)) == sum(before) + 1
     for k in range(5):
         rating.page.locator(".slide input[type=number]").nth(k).fill(str(20 * k))
     rating.key("Enter")

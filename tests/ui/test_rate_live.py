@@ -9,6 +9,7 @@ from ui.rate_server import SYSTEMS
 
 Rate = Callable[..., RatePage]
 TEXT = "hello good friend "
+PATIENCE = 20
 VOICE = '.voice[data-slot="{slot}"]'
 
 
@@ -41,8 +42,14 @@ class Live:
         self.page.wait_text(why, ".missing")
 
     def hear(self) -> None:
-        self.page.press("Hear voice B")
-        self.wait(1, "heard")
+        """On a busy machine keys come late: then the page says so, and the rater presses again."""
+        for _ in range(PATIENCE):
+            self.page.press("Hear voice B")
+            over = '.voice[data-slot="1"] .state[data-state="heard"], .voice[data-slot="1"] button:not(:disabled)'
+            self.page.page.wait_for_selector(over, timeout=60_000)
+            if self.state(1) == "heard":
+                return
+        raise AssertionError("the second voice was never given its keys in time")
 
 
 @pytest.fixture
@@ -69,8 +76,10 @@ def test_type_hear_and_choose(live: Live) -> None:
     page.key("b", "Enter")
     page.trial(after=live.trial)
     first, second = takes(live)[0], takes(live)[-1]
-    assert first[1] > 0 and second[1] > 0 and 0 <= second[2] <= 20 and second[3] is not None
+    assert first[1] > 0 and second[1] > 0 and 0 <= second[2] <= 100 and second[3] is not None
     assert page.ratings.outcome(live.trial) == "b"
+    plays = "select plays from play join answer on answer.id = answer_id where trial_id = ?"
+    assert page.ratings.ask(plays, live.trial) == [(1,), (1,)], "one of each, whatever came to nothing"
     heard = page.ratings.ask(
         "select slot, heard_ms from play join answer on answer.id = answer_id where trial_id = ? order by slot",
         live.trial,
@@ -134,6 +143,46 @@ def test_each_voice_can_be_scored_beside_the_choice(rate: Rate) -> None:
     sql = "select slot, value from score join answer on answer.id = answer_id where trial_id = ? order by slot"
     assert page.ratings.ask(sql, live.trial) == [(0, 4), (1, 2)]
     assert not page.errors
+
+
+# That the second voice was heard is told as that late keys told on it; the third time with leave to skip.
+LATE_KEYS = """
+  window.Worker = class extends Worker {
+    set onmessage(hear) {
+      let late = 0;
+      super.onmessage = ({ data }) => {
+        if (data.type !== 'finished' || !data.slot) return hear({ data });
+        window.late = ++late;
+        if (late === 3) hear({ data: { type: 'skippable' } });
+        hear({ data: { type: 'dropped', slot: 1, why: 'again' } });
+      };
+    }
+  };
+"""
+
+
+def test_a_voice_that_cannot_be_given_the_keys_strands_nobody(rate: Rate) -> None:
+    page = rate("live", who="stranded")
+    page.page.add_init_script(LATE_KEYS)
+    page.open()
+    sent: list[dict[str, Any]] = []
+
+    def answer(route: Any) -> None:
+        sent.append(route.request.post_data_json)
+        route.fulfill(json={"trial": sent[0]["trial"], "attempt": 1, "counted": True, "repeated": False})
+
+    page.page.route("**/mos/answer", answer)
+    live = Live(page)
+    live.type()
+    skip = page.page.get_by_role("button", name="Skip this screen")
+    assert not skip.is_visible()
+    page.press("Hear voice B")
+    page.wait_text("did not get your typing in time", ".missing")
+    assert page.page.evaluate("window.late") == 3, "and it begins no more by itself"
+    assert live.state(1) == "" and page.page.locator(".voice .state[data-state='live_speaks']").count() == 0
+    skip.click()
+    page.wait_text("Begin with voice A")
+    assert sent[0] == {"trial": live.trial, "skipped": True, "response_ms": sent[0]["response_ms"]}
 
 
 @pytest.mark.parametrize("width", [1280, 390])

@@ -24,6 +24,10 @@ def test_a_phone_does_not_scroll_sideways(rate: Callable[..., RatePage], campaig
     rating.begin()
     rating.page.locator("blockquote").evaluate("quote => (quote.textContent = 'w'.repeat(200))")
     assert rating.page.evaluate(width) <= 390
+    if campaign == "mushra":  # the reference stays in view, however far down the rater is
+        rating.page.evaluate("scrollTo(0, document.body.scrollHeight)")
+        assert rating.page.locator(".row.open").bounding_box()["y"] >= 0
+        rating.page.evaluate("scrollTo(0, 0)")
     # Everything is inside its card, and nothing is cut off.
     assert rating.page.evaluate(FARTHEST) <= 390
 

@@ -96,9 +96,9 @@ def enter_raters(port: int, site: Site, count: int) -> list[str]:
         panel = {"PROLIFIC_PID": f"fuzz {n}"}
         _, said = line.ask("POST", "/mos/join", {"campaign": CAMPAIGN, "key": site.key, "panel": panel})
         token = json.loads(said)["token"]
-        tokens.append(token)
         for step in _STEPS[: n % 4]:
-            line.ask("POST", "/mos/stage", step, token)
+            token = json.loads(line.ask("POST", "/mos/stage", step, token)[1]).get("token", token)
+        tokens.append(token)
     line.close()
     return tokens
 

@@ -64,7 +64,7 @@ def due_look(session: Session, campaign: Campaign) -> Look | None:
     if campaign.state != "open" or not rule.acts or wanted is None:
         return None
     finished = select(Rater.pseudonym).where(
-        Rater.campaign_id == campaign.id, Rater.role == "panel", Rater.stage == "done"
+        Rater.campaign_id == campaign.id, Rater.role == "panel", col(Rater.finished_at).is_not(None)
     )
     if session.exec(select(func.count()).select_from(finished.subquery())).one() < wanted:
         return None

@@ -33,6 +33,7 @@ def judgements(
             Trial.campaign_id == campaign_id,
             col(Trial.role).in_(roles),
             Answer.counted == 1,
+            Answer.missing == "",
             Rater.role == "panel",
         )
         .order_by(col(Answer.id))

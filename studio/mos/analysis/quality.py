@@ -37,12 +37,17 @@ _PACE_SLACK_MS = 250.0
 
 @dataclass(frozen=True)
 class Judgement:
-    """What the gates say of a rater: each verdict, and the two decisions that follow."""
+    """What the gates say of a rater: each verdict, and the two decisions that follow.
+
+    Attributes:
+        noted: gates that are for information alone: their verdicts are shown, and decide nothing.
+    """
 
     pseudonym: str
     day: str
     verdicts: dict[str, Verdict]
     finished: bool
+    noted: frozenset[str] = frozenset()
 
     @property
     def accept(self) -> Verdict:
@@ -54,9 +59,8 @@ class Judgement:
     @property
     def use(self) -> Verdict:
         """Analyse them: no gate failed. With every gate unknown that is unknown, and they are analysed."""
-        if "fail" in self.verdicts.values():
-            return "fail"
-        return "ok" if "ok" in self.verdicts.values() else "unknown"
+        deciding = {verdict for gate, verdict in self.verdicts.items() if gate not in self.noted}
+        return "fail" if "fail" in deciding else "ok" if "ok" in deciding else "unknown"
 
 
 def judge(session: Session, campaign: Campaign) -> list[Judgement]:
@@ -69,6 +73,7 @@ def judge(session: Session, campaign: Campaign) -> list[Judgement]:
     scores = _scores(session, campaign)
     repeated = by_rater(twice(session, campaign.id or 0)) if config.repeats else {}
     hurried = _hurried(session, campaign) if config.gates.pace else defaultdict[int, list[bool]](list)
+    noted = frozenset[str]() if config.gates.headphones_required else frozenset({"headphones"})
     heard: dict[int, Verdict] = {}
     for passage in session.exec(
         select(Passage)
@@ -88,10 +93,8 @@ def judge(session: Session, campaign: Campaign) -> list[Judgement]:
             "pace": _mostly(hurried[rater.id]),
             "headphones": heard.get(rater.id, "unknown"),
         }
-        if not config.gates.headphones_required and verdicts["headphones"] == "fail":
-            verdicts["headphones"] = "unknown"  # it was asked for information only
         day = time.strftime("%Y-%m-%d", time.gmtime(rater.joined_at))
-        found.append(Judgement(rater.pseudonym, day, verdicts, rater.stage == "done"))
+        found.append(Judgement(rater.pseudonym, day, verdicts, rater.finished_at is not None, noted))
     return found
 
 

@@ -17,7 +17,7 @@ from studio.mos.analysis.second_opinion import second_opinions
 from studio.mos.campaign.config import CampaignConfig, from_json
 from studio.mos.kinds.base import Judged
 from studio.mos.rating import takes
-from studio.mos.rating.answers import counted_answers
+from studio.mos.rating.answers import counted_answers, skipped_screens
 from studio.mos.rating.campaigns import running
 from studio.mos.rating.sittings import stages
 from studio.mos.store.tables.answers import Answer, Play
@@ -32,7 +32,8 @@ def overview(session: Session, campaign: Campaign) -> dict[str, Any]:
     """Counts of a campaign: raters, those who finished, answers that count, answers wanted, raters forgotten.
 
     ``answers`` are those to test screens, of which so many are ``wanted``; ``aside`` are those to practice, traps,
-    golds and repeats. ``stopped`` is the look that closed the campaign, None where none did.
+    golds and repeats; ``skipped`` are live screens that raters had to leave out.
+    ``stopped`` is the look that closed the campaign, None where none did.
     ``lacking`` says what a draft that is being filled still needs, empty when it can be opened.
     """
     config, lacking, wanted = from_json(json.loads(campaign.config)), "", 0
@@ -53,10 +54,11 @@ def overview(session: Session, campaign: Campaign) -> dict[str, Any]:
         "state": campaign.state,
         "lacking": lacking,
         "raters": len(raters),
-        "finished": sum(r.stage == "done" for r in raters),
+        "finished": sum(r.finished_at is not None for r in raters),
         "answers": answers.get("test", 0),
         "aside": sum(answers.values()) - answers.get("test", 0),
         "wanted": wanted,
+        "skipped": skipped_screens(session, campaign.id or 0),
         "stopped": _look(last) if last is not None and campaign.state == "closed" else None,
         "forgotten": {"raters": len(forgotten), "answers": sum(r.answers for r in forgotten)},
     }
@@ -79,7 +81,10 @@ def last_answered_first(session: Session) -> list[str]:
 
 
 def funnel(session: Session, campaign: Campaign) -> list[dict[str, Any]]:
-    """How many raters have each stage behind them, in order; and how many ended elsewhere."""
+    """How many raters have each stage behind them, in order; and how many ended elsewhere.
+
+    It begins with those who agreed: of others nothing is kept.
+    """
     run = running(session, campaign)
     order = stages(run.config)
     raters = session.exec(select(Rater).where(Rater.campaign_id == campaign.id, Rater.role == "panel")).all()
@@ -95,8 +100,7 @@ def funnel(session: Session, campaign: Campaign) -> list[dict[str, Any]]:
     stood = [r.stage if r.stage in order else "trials" if r.stage == "full" else left_at.get(r.id) for r in raters]
     behind = Counter(stage for s in stood if s in order for stage in order[: order.index(s)])
     behind["done"] = at["done"]
-    rows = [{"stage": "joined", "raters": len(raters)}]
-    rows += [{"stage": stage, "raters": behind[stage]} for stage in order]
+    rows = [{"stage": stage, "raters": behind[stage]} for stage in order]
     rows += [{"stage": end, "raters": at[end]} for end in ("screened_out", "withdrawn", "full") if at[end]]
     return rows
 
@@ -150,7 +154,16 @@ def _look(look: Look) -> dict[str, Any]:
 
 def _design(config: CampaignConfig) -> dict[str, Any]:
     """The settings that a reader of the results has to know."""
-    kept = ("raters_per_stimulus", "trials_per_sitting", "pairs", "baseline", "must_listen", "repeats", "show_text")
+    kept = (
+        "raters_per_stimulus",
+        "trials_per_sitting",
+        "pairs",
+        "baseline",
+        "must_listen",
+        "repeats",
+        "show_text",
+        "text_after",
+    )
     gates = asdict(config.gates) | {"screening": len(config.gates.screening)}
     texts = {"consent_version": config.texts.consent_version, "language": config.texts.language}
     return {name: getattr(config, name) for name in kept} | {"gates": gates, "choices": list(config.choices), **texts}
@@ -163,7 +176,7 @@ def _effort(session: Session, campaign_id: int) -> dict[str, Any]:
             select(Answer.response_ms)
             .join(Trial, col(Trial.id) == col(Answer.trial_id))
             .join(Rater, col(Rater.id) == col(Trial.rater_id))
-            .where(Trial.campaign_id == campaign_id, Answer.counted == 1, Rater.role == "panel")
+            .where(Trial.campaign_id == campaign_id, Answer.counted == 1, Rater.role == "panel", Answer.missing == "")
         ).all()
     )
     plays = session.exec(

@@ -81,8 +81,8 @@ class Texts:
 
 
 @dataclass(frozen=True)
-class Completion:
-    """What a panel wants back after the last answer is saved."""
+class WayOut:
+    """What a panel wants back of somebody who leaves: a code to show, an address to go to."""
 
     code: str | None = None
     redirect_url: str | None = None
@@ -91,6 +91,26 @@ class Completion:
         """Raises BadOption for an address that is none of a page."""
         if self.redirect_url is not None and not re.match("https?://", self.redirect_url, re.IGNORECASE):
             raise BadOption(f"completion.redirect_url is {self.redirect_url!r:.80}", "begin it with https://")
+
+
+@dataclass(frozen=True)
+class Completion(WayOut):
+    """The same of raters who finished, whose every answer is saved; panels pay others by other codes.
+
+    Attributes:
+        refused: who did not agree to the consent.
+        screened_out: whom the screening, or a headphone check that was required, turned away.
+        full: who came when every stimulus had its raters.
+    """
+
+    refused: WayOut = field(default_factory=WayOut)
+    screened_out: WayOut = field(default_factory=WayOut)
+    full: WayOut = field(default_factory=WayOut)
+
+    def of(self, stage: str) -> WayOut:
+        """The way out at the end of a sitting: done, refused, screened_out or full; none anywhere else."""
+        ends = {"done": self, "refused": self.refused, "screened_out": self.screened_out, "full": self.full}
+        return ends.get(stage, WayOut())
 
 
 @dataclass(frozen=True)
@@ -139,7 +159,10 @@ class CampaignConfig:
         trials_per_sitting: test trials of one rater; traps, golds and training come on top.
         pairs: all pairs of systems, or every system against ``baseline``.
         must_listen: share of each clip that is to be played before the answer may be sent.
+        show_text: whether raters see what is said; with ``text_after`` only once they have heard every sound of the
+            screen, so that they judge what they heard and not what they read.
         repeats: trials of a sitting that are shown twice, for self-consistency.
+        narrowband: sounds of 8 kHz are taken, too: the test is about telephone speech.
     """
 
     kind: str
@@ -153,7 +176,9 @@ class CampaignConfig:
     break_after: int = 0
     must_listen: float = 1.0
     show_text: bool = True
+    text_after: bool = False
     repeats: int = 0
+    narrowband: bool = False
     gates: Gates = field(default_factory=Gates)
     texts: Texts = field(default_factory=Texts)
     completion: Completion = field(default_factory=Completion)

@@ -1,5 +1,6 @@
 """The listening tests that the papers ran, and those of ITU-T and ITU-R, as settings to begin a campaign with."""
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Any, cast
@@ -18,7 +19,9 @@ def template_names() -> list[str]:
 
 
 def template(name: str) -> CampaignConfig:
-    """A test: its file in ``presets``, with the consent that all share and P.800's words of quality on ACR's 1 to 5.
+    """A test: its file in ``presets``, with the consent that all share.
+
+    P.800's words of quality stand on ACR's 1 to 5 where the question is P.800's: one of quality.
 
     Raises:
         BadOption: there is no such template.
@@ -29,7 +32,7 @@ def template(name: str) -> CampaignConfig:
     data["texts"] = {**_read(_SHARED)["texts"], **data["texts"]}
     data["texts"] = {key: text.strip() for key, text in data["texts"].items()}
     for question in data.get("questions", []):
-        if data["kind"] in ("acr", "live") and (question["low"], question["high"]) == (1, 5):
+        if data["kind"] == "acr" and question["id"] == "quality" and (question["low"], question["high"]) == (1, 5):
             question.setdefault("labels", labels("en"))
     return from_json(data)
 
@@ -63,6 +66,23 @@ def labels(language: str) -> dict[str, str]:
             f"there are no labels in {language!r}", f"there are labels in {', '.join(known)}; or write your own"
         )
     return dict(known[language])
+
+
+def check_language(config: CampaignConfig) -> None:
+    """Raises BadOption for a test in another language whose consent is still ours, in English."""
+    language = config.texts.language
+    if re.split("[-_]", language.lower())[0] == "en":
+        return
+    texts = [template(name).texts for name in template_names()]
+    same = [name for name in _TRANSLATED if getattr(config.texts, name) in {getattr(t, name) for t in texts}]
+    if "consent" in same:
+        raise BadOption(
+            f"the test is in {language!r:.40}, and its consent in English",
+            f"write {' and '.join(f'texts.{name}' for name in same)} in that language",
+        )
+
+
+_TRANSLATED = ("title", "consent", "instructions", "thanks")
 
 
 def _read(name: str) -> dict[str, Any]:

@@ -20,6 +20,11 @@ DICTIONARY: tuple[Column, ...] = (
     Column("rater", "text", "pseudonym of the rater, drawn at random; another one in every campaign"),
     Column("accept", "text", "whether to pay the rater: ok, fail or unknown (still at it)"),
     Column("use", "text", "whether to analyse the rater: ok, fail or unknown (no gate could judge; analysed)"),
+    Column(
+        "headphones",
+        "text",
+        "headphone check: ok, fail or unknown (none, or not played); decides only where the campaign requires it",
+    ),
     Column("repeats_exact", "number", "share of the rater's marks on repeated screens that were the same both times"),
     Column("repeats_apart", "number", "mean distance of those marks, as a share of the scale; another choice is 1"),
     Column("trial", "text", "id of the screen"),
@@ -52,7 +57,14 @@ DICTIONARY: tuple[Column, ...] = (
     ),
     Column("latency_a_ms", "number", "live: first audible sound of a after the words it needed, in milliseconds"),
     Column("latency_b_ms", "number", "live: the same of b, which heard a's typing again"),
-    Column("late_ms", "number", "live: the farthest that a key came to b from the time at which a had it"),
+    Column(
+        "late_ms",
+        "number",
+        "live: by how much late keys told on b, which waited for them or took a word without them, in milliseconds",
+    ),
+    Column(
+        "missing", "text", "live: why the rater skipped the screen: late, failed or mute; empty where it was answered"
+    ),
     Column("trace_a", "text", "live: address of a's trace in the clip folder"),
     Column("trace_b", "text", "live: address of b's trace"),
     Column("received_at", "text", "when the answer was kept, UTC, ISO 8601"),

@@ -11,7 +11,7 @@ import csv
 import io
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,7 +23,7 @@ from studio.core.errors import BadFile, BadOption, NeedsPackage
 from studio.mos.analysis.consistency import by_rater, consistency_tables, twice
 from studio.mos.analysis.quality import judge
 from studio.mos.campaign.config import to_json
-from studio.mos.exchange.data_dictionary import DICTIONARY
+from studio.mos.exchange.data_dictionary import DICTIONARY, Column
 from studio.mos.kinds.base import Kind
 from studio.mos.kinds.registry import kind_of
 from studio.mos.rating.campaigns import running
@@ -63,6 +63,7 @@ def export_rows(session: Session, campaign: Campaign) -> Iterator[dict[str, Any]
                 "rater": rater,
                 "accept": judged[rater].accept,
                 "use": judged[rater].use,
+                "headphones": judged[rater].verdicts["headphones"],
                 "repeats_exact": again.exact if (again := steady.get(rater)) else None,
                 "repeats_apart": again.apart if again else None,
                 "trial": trial.id,
@@ -76,6 +77,8 @@ def export_rows(session: Session, campaign: Campaign) -> Iterator[dict[str, Any]
                 "received_at": datetime.fromtimestamp(answer.received_at, UTC).isoformat(timespec="milliseconds"),
                 "comment": answer.comment,
             }
+            if answer.missing:
+                yield row | {"missing": answer.missing}
             yield from (row | mark for mark in marks.of(answer.id, trial.id))
 
 
@@ -159,33 +162,46 @@ def write_export(session: Session, campaign: Campaign, path: Path) -> int:
         BadFile: the file cannot be written.
         NeedsPackage: Parquet without pyarrow.
     """
+    rows = list(export_rows(session, campaign))
+    return write_rows(path, DICTIONARY, rows, beside(session, campaign) if path.suffix == ".json" else {})
+
+
+def write_rows(path: Path, columns: Sequence[Column], rows: Sequence[dict[str, Any]], whole: Mapping[str, Any]) -> int:
+    """Write rows of these columns into a .csv, .json or .parquet file; answers how many.
+
+    Args:
+        whole: what stands before the dictionary and the rows in JSON.
+
+    Raises:
+        BadOption, BadFile, NeedsPackage: as ``write_export``.
+    """
     if path.suffix not in (".csv", ".json", ".parquet"):
         raise BadOption(f"{path.name} is of no kind that is known", "end it in .csv, .json or .parquet")
-    rows = list(export_rows(session, campaign))
     try:
         if path.suffix == ".csv":
-            path.write_text(csv_text(rows), encoding="utf-8", newline="")
+            path.write_text(csv_text(rows, columns), encoding="utf-8", newline="")
         elif path.suffix == ".json":
-            path.write_text(json_text(session, campaign, rows), encoding="utf-8")
+            said = {**whole, "dictionary": [asdict(column) for column in columns], "rows": list(rows)}
+            path.write_text(json.dumps(said, ensure_ascii=False, indent=1), encoding="utf-8")
         else:
-            _write_parquet(rows, path)
+            _write_parquet(rows, columns, path)
     except OSError as error:
         raise BadFile(f"{path} cannot be written: {error}", "choose another file") from error
     return len(rows)
 
 
-def csv_text(rows: Iterable[dict[str, Any]]) -> str:
+def csv_text(rows: Iterable[dict[str, Any]], columns: Sequence[Column] = DICTIONARY) -> str:
     """Rows as CSV with a header; text that a spreadsheet could run begins with an apostrophe (``plain_text``)."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    names = [column.name for column in DICTIONARY]
+    names = [column.name for column in columns]
     writer.writerow(names)
     writer.writerows([safe_cell(row[name]) for name in names] for row in rows)
     return out.getvalue()
 
 
-def json_text(session: Session, campaign: Campaign, rows: Sequence[dict[str, Any]]) -> str:
-    """Rows as JSON with the design, the systems, the scripts, the dictionary and closing comments beside them.
+def beside(session: Session, campaign: Campaign) -> dict[str, Any]:
+    """What stands beside the answers in JSON: the design, the systems, the scripts, and closing comments.
 
     What raters get at the end (a completion code) is left out, so that the file can be given away.
     """
@@ -193,7 +209,7 @@ def json_text(session: Session, campaign: Campaign, rows: Sequence[dict[str, Any
     systems = session.exec(select(System).where(System.campaign_id == campaign.id).order_by(col(System.id)))
     items = session.exec(select(Item).where(Item.campaign_id == campaign.id).order_by(col(Item.id)))
     gone = session.exec(select(Removal).where(Removal.campaign_id == campaign.id)).all()
-    whole = {
+    return {
         "campaign": {"name": campaign.name, "kind": campaign.kind, "seed": campaign.seed, "config": config},
         "systems": [{"name": s.name, "role": s.role, "voice": json.loads(s.voice)} for s in systems],
         "items": [
@@ -202,10 +218,7 @@ def json_text(session: Session, campaign: Campaign, rows: Sequence[dict[str, Any
         "forgotten": {"raters": len(gone), "answers": sum(r.answers for r in gone)},
         "consistency": consistency_tables(twice(session, campaign.id or 0), set()),
         "comments": _comments(session, campaign),
-        "dictionary": [asdict(column) for column in DICTIONARY],
-        "rows": list(rows),
     }
-    return json.dumps(whole, ensure_ascii=False, indent=1)
 
 
 def write_traces(session: Session, campaign: Campaign, clips: ClipFolder, out: Path) -> int:
@@ -259,7 +272,7 @@ def _comments(session: Session, campaign: Campaign) -> list[dict[str, str]]:
     return [{"rater": rater, "comment": comment} for rater, comment in said if comment]
 
 
-def _write_parquet(rows: Sequence[dict[str, Any]], path: Path) -> None:
+def _write_parquet(rows: Sequence[dict[str, Any]], columns: Sequence[Column], path: Path) -> None:
     try:
         import pyarrow as pa  # pyright: ignore[reportMissingTypeStubs]
         import pyarrow.parquet as pq  # pyright: ignore[reportMissingTypeStubs]
@@ -267,8 +280,8 @@ def _write_parquet(rows: Sequence[dict[str, Any]], path: Path) -> None:
         raise NeedsPackage("Parquet needs pyarrow", "pip install pyarrow, or export .csv or .json") from error
     kinds = {"text": pa.string(), "integer": pa.int64(), "number": pa.float64(), "boolean": pa.bool_()}
     schema = pa.schema(
-        [pa.field(c.name, kinds[c.type], metadata={"meaning": c.meaning}) for c in DICTIONARY],
-        metadata={"about": "answers of a listening test in long form"},
+        [pa.field(c.name, kinds[c.type], metadata={"meaning": c.meaning}) for c in columns],
+        metadata={"about": "a listening test"},
     )
     table: Any = pa.Table.from_pylist(list(rows), schema=schema)
     pq.write_table(table, path)

@@ -155,6 +155,7 @@ _COLUMNS: Mapping[type[SQLModel], Mapping[str, Check]] = {
         "response_ms": _TIME_MS,
         "comment": _text(4000),
         "digest": _like("[0-9a-f]{1,128}"),
+        "missing": _one_of("", "late", "failed", "mute"),
     },
     Score: {
         "question": _text(80),

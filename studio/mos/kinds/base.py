@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
 from studio.core.errors import StudioError
@@ -27,6 +27,8 @@ class Stock:
     baseline: int | None
     stimuli: Mapping[tuple[int, int], int]
     anchors: Sequence[int] = ()
+    names: Mapping[int, str] = field(default_factory=dict[int, str])  # of scripts, for what is told of them
+    system_names: Mapping[int, str] = field(default_factory=dict[int, str])
     aside: bool = False  # training, traps and golds: what enters no mean may lack the reference
 
 
@@ -101,6 +103,7 @@ class Kind(ABC):
             "questions": [asdict(q) for q in config.questions],
             "choices": list(config.choices),
             "must_listen": config.must_listen,
+            "text_after": config.text_after,
         }
 
 

@@ -108,7 +108,9 @@ def _unit(stock: Stock, item: int, systems: tuple[int, ...], reference: int | No
 def _complete(stock: Stock, systems: Iterable[int]) -> None:
     missing = [(i, s) for i in stock.items for s in systems if (i, s) not in stock.stimuli]
     if missing:
+        item, system = missing[0]
         raise BadFile(
-            f"{len(missing)} stimuli are missing, the first for item {missing[0][0]} and system {missing[0][1]}",
+            f"{len(missing)} {'sound is' if len(missing) == 1 else 'sounds are'} missing, the first of the script "
+            f"{stock.names.get(item, item)!r} by the system {stock.system_names.get(system, system)!r}",
             "every system must say every script in this kind of test",
         )

@@ -8,7 +8,7 @@ from pathlib import Path
 from sqlmodel import Session, col, select
 
 from studio.core.errors import BadFile, BadOption
-from studio.mos.campaign.config import CampaignConfig
+from studio.mos.campaign.config import CampaignConfig, from_json
 from studio.mos.campaign.draft import ItemSpec, Manifest, SystemSpec
 from studio.mos.campaign.names import read_tags
 from studio.mos.kinds.registry import kind_of
@@ -19,7 +19,7 @@ from studio.mos.making.same_sounds import same_sound_warnings
 from studio.mos.rating.campaigns import add_stimuli, create, find, running
 from studio.mos.service import Listening
 from studio.mos.store.clips import ClipFolder, Level, StoredClip, store_stimuli
-from studio.mos.store.sounds import Sound, read_clip
+from studio.mos.store.sounds import LOWEST_RATE_HZ, TELEPHONE_RATE_HZ, Sound, read_clip
 from studio.mos.store.tables.campaigns import Campaign
 from studio.mos.store.tables.stimuli import Clip, Item, Stimulus, System
 
@@ -50,7 +50,7 @@ def build(
     """
     manifest, excerpts = (manifest, {}) if excerpt_s is None else with_excerpts(manifest, excerpt_s)
     manifest, cuts = with_anchors(manifest) if kind_of(config.kind).anchored else (manifest, {})
-    clips, told = _store(listening, manifest, manifest.files, None, heard, cuts, excerpts)
+    clips, told = _store(listening, config, manifest, manifest.files, None, heard, cuts, excerpts)
     told += same_sound_warnings({key: clip.sha for key, clip in clips.items()})
     narrow = sorted({c.source_rate_hz for k, c in clips.items() if k in cuts and c.source_rate_hz < 2 * _ABOVE_HZ})
     if narrow:
@@ -82,7 +82,9 @@ def extend(
         BadOption: there is no such campaign, or it is no draft.
     """
     with listening.store.read() as session:
-        there, level = contents(session, draft_of(session, name), listening.clips)
+        row = draft_of(session, name)
+        config = from_json(json.loads(row.config))
+        there, level = contents(session, row, listening.clips)
     given, excerpt_s = _without_made_anchors(there), excerpt_length_s(there)
     manifest, cuts, excerpts = read_manifest(source, given if excerpt_s is None else of_whole_scripts(given)), {}, {}
     if excerpt_s is not None:
@@ -92,7 +94,7 @@ def extend(
     files = {key: file for key, file in manifest.files.items() if key not in there.files}
     if not files:
         raise BadFile(f"{source.name} holds no sound", "put sounds into it as SYSTEM/ITEM.wav, or list them")
-    clips, told = _store(listening, manifest, files, level, heard, cuts, excerpts)
+    clips, told = _store(listening, config, manifest, files, level, heard, cuts, excerpts)
     shas = {key: clip.sha for key, clip in clips.items()}
     told += same_sound_warnings({**{key: file.stem for key, file in there.files.items()}, **shas}, among=shas)
 
@@ -153,6 +155,7 @@ def _without_made_anchors(there: Manifest) -> Manifest:
 
 def _store(
     listening: Listening,
+    config: CampaignConfig,
     manifest: Manifest,
     files: Mapping[tuple[str, str], Path],
     level: Level | None,
@@ -160,11 +163,17 @@ def _store(
     cuts: Mapping[tuple[str, str], int] | None = None,
     excerpts: Mapping[str, Excerpt] | None = None,
 ) -> tuple[dict[tuple[str, str], StoredClip], list[str]]:
+    lowest_hz = TELEPHONE_RATE_HZ if config.narrowband else LOWEST_RATE_HZ
+
     def loader(system: str, path: Path, cutoff_hz: int | None, excerpt: Excerpt | None) -> Callable[[], Sound]:
         def load() -> Sound:
             heard()
             try:
-                sound = read_clip(path) if excerpt is None else read_excerpt(path, excerpt)
+                sound = (
+                    read_clip(path, lowest_rate_hz=lowest_hz)
+                    if excerpt is None
+                    else read_excerpt(path, excerpt, lowest_hz)
+                )
             except BadFile as error:  # every system has a file of that name
                 raise BadFile(f"{system}: {error.what}", error.do) from error
             return sound if cutoff_hz is None else anchor(sound, cutoff_hz)

@@ -98,13 +98,13 @@ def of_whole_scripts(manifest: Manifest) -> Manifest:
     return replace(manifest, items=list(items.values()), files=files)
 
 
-def read_excerpt(path: Path, excerpt: Excerpt) -> Sound:
+def read_excerpt(path: Path, excerpt: Excerpt, lowest_rate_hz: int) -> Sound:
     """One excerpt of a sound, faded where it was cut.
 
     Raises:
         BadFile: it cannot be taken (studio.mos.store.sounds.read_clip), or so short that its two excerpts overlap.
     """
-    sound = read_clip(path, LONGEST_WHOLE_S)
+    sound = read_clip(path, LONGEST_WHOLE_S, lowest_rate_hz)
     if sound.duration_s < 2 * excerpt.seconds:
         raise BadFile(
             f"{path.name} lasts {sound.duration_s:.1f} s: its first and last {excerpt.seconds:g} s overlap",

@@ -8,7 +8,7 @@ import numpy as np
 from sqlmodel import Session
 
 from studio.core import events as ev
-from studio.core.errors import BadFile, BadOption, BadText
+from studio.core.errors import BadFile, BadOption, BadText, StudioError
 from studio.core.trace import Trace, open_trace
 from studio.mos.campaign.draft import Draft, Manifest
 from studio.mos.campaign.templates import template
@@ -20,6 +20,7 @@ from studio.mos.store.clips import store_stimuli
 from studio.mos.store.sounds import clip_of
 
 _WHERE = "this utterance"
+_FINISHED = 2  # systems from which on a draft that is whole looks finished
 
 
 @dataclass(frozen=True)
@@ -33,14 +34,24 @@ class Spoken:
     rate_hz: int
 
 
-def add_utterance(listening: Listening, campaign: str, trace: Path, new: str | None = None) -> dict[str, str]:
+class LeavesHoles(StudioError):
+    """A draft in which every system says every script would not be whole any more; whoever is sure may add it yet."""
+
+    code = "leaves_holes"
+
+
+def add_utterance(
+    listening: Listening, campaign: str, trace: Path, new: str | None = None, is_sure: bool = False
+) -> dict[str, str]:
     """Add an utterance to a draft; answers its campaign, system and item.
 
     Args:
         trace: of the utterance; it is kept beside the clip.
         new: make the campaign first, from this template.
+        is_sure: also to a draft that is whole, and would not be with it.
 
     Raises:
+        LeavesHoles: the draft is whole; nothing was added.
         BadFile: the trace is not whole, or its sound cannot be taken.
         BadOption: there is no such campaign or template, it is no draft, it rates excerpts of scripts, or the system
             says this text already there.
@@ -68,6 +79,8 @@ def add_utterance(listening: Listening, campaign: str, trace: Path, new: str | N
             f"{spoken.system} says this text in {campaign!r} already",
             "say another text, or choose another voice, window or hop",
         )
+    if not is_sure:
+        _check_whole(campaign, there, key)
     sound = clip_of(spoken.pcm, spoken.rate_hz, _WHERE)
     clips, _ = store_stimuli({key: lambda: sound}, listening.clips, level)
     clips[key] = replace(clips[key], trace=listening.clips.add_trace(kept))
@@ -85,6 +98,22 @@ def add_utterance(listening: Listening, campaign: str, trace: Path, new: str | N
 
     listening.store.write_now(add)
     return {"campaign": campaign, "system": spoken.system, "item": item}
+
+
+def _check_whole(campaign: str, there: Manifest, key: tuple[str, str]) -> None:
+    """Raises LeavesHoles where several systems say every script, and with one sound more they would not."""
+    systems = {s.name for s in there.systems if s.role == "test"}
+    items = {i.name for i in there.items if i.role == "test"}
+    if len(systems) < _FINISHED or any((i, s) not in there.files for i in items for s in systems):
+        return
+    with_it = (items | {key[0]}), (systems | {key[1]})
+    missing = sum((i, s) != key and (i, s) not in there.files for i in with_it[0] for s in with_it[1])
+    if missing:
+        raise LeavesHoles(
+            f"{campaign!r} is whole: {len(systems)} systems say all {len(items)} scripts. With this one {missing} "
+            f"{'sound' if missing == 1 else 'sounds'} would be missing",
+            "add it to another draft, or all the same",
+        )
 
 
 def read_utterance(trace: Trace) -> Spoken:

@@ -69,6 +69,18 @@ def _read_folder(draft: Draft) -> Manifest:
     return draft.finish()
 
 
+def with_traps(manifest: Manifest, folder: Path) -> Manifest:
+    """A manifest with the traps of a folder, which no system says: ``please-choose-two=2.flac`` and ``texts.txt``.
+
+    Raises:
+        BadFile: one of them is called like a script of the manifest.
+    """
+    draft = Draft.onto(folder, manifest)
+    _add_sounds(draft, folder, CONTROL, "trap")
+    _read_texts(draft, folder)
+    return draft.finish()
+
+
 def _read_role_folder(draft: Draft, folder: Path) -> list[str]:
     others = _add_sounds(draft, folder, CONTROL, folder.name)
     for entry in sorted(folder.iterdir()):

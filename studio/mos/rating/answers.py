@@ -44,8 +44,11 @@ def take_answer(session: Session, run: Running, rater: Rater, answer: AnswerCrea
         return AnswerPublic(trial=trial.id, attempt=len(before), counted=False)
     slots = session.exec(select(Slot).where(Slot.trial_id == trial.id).order_by(col(Slot.slot))).all()
     judged = sum(s.place == "candidate" for s in slots)
-    marks = run.kind.validate(run.config, judged, answer)
-    _check_heard(session, run, list(slots), answer)
+    if answer.skipped:
+        missing, marks = _why_missing(session, run, rater, answer), []
+    else:
+        missing, marks = "", run.kind.validate(run.config, judged, answer)
+        _check_heard(session, run, list(slots), answer)
     row = Answer(
         trial_id=trial.id,
         attempt=len(before) + 1,
@@ -54,6 +57,7 @@ def take_answer(session: Session, run: Running, rater: Rater, answer: AnswerCrea
         response_ms=answer.response_ms,
         comment=answer.comment.replace("\0", ""),  # PostgreSQL keeps no such character
         digest=digest,
+        missing=missing,
     )
     session.add(row)
     session.flush()
@@ -74,13 +78,14 @@ def take_answer(session: Session, run: Running, rater: Rater, answer: AnswerCrea
                 )
             )
     there = {s.slot for s in slots}
-    for play in {p.slot: p for p in answer.plays if p.slot in there}.values():
+    for play in {p.slot: p for p in answer.plays if p.slot in there and not missing}.values():
         session.add(Play(answer_id=row.id, slot=play.slot, plays=play.plays, heard_ms=play.heard_ms))
-    trial.released = 0  # whoever came back in time is not replaced
+    trial.released = int(answer.skipped)  # somebody else gets it; whoever came back in time is not replaced
     session.add(trial)
     rater.seen_at = row.received_at
     if not before and not open_screens(session, rater)[0]:
         rater.stage = "comments"
+        rater.finished_at = row.received_at  # whether or not they say anything more
     session.add(rater)
     return AnswerPublic(trial=trial.id, attempt=row.attempt, counted=bool(row.counted))
 
@@ -92,10 +97,32 @@ def counted_answers(session: Session, campaign_id: int) -> dict[str, int]:
         .select_from(Answer)
         .join(Trial, col(Trial.id) == col(Answer.trial_id))
         .join(Rater, col(Rater.id) == col(Trial.rater_id))
-        .where(Trial.campaign_id == campaign_id, Answer.counted == 1, Rater.role == "panel")
+        .where(Trial.campaign_id == campaign_id, Answer.counted == 1, Answer.missing == "", Rater.role == "panel")
         .group_by(Trial.role)
     )
     return dict(found.all())
+
+
+def skipped_screens(session: Session, campaign_id: int) -> int:
+    """How many screens raters who are no previews had to leave out."""
+    found = session.exec(
+        select(func.count())
+        .select_from(Answer)
+        .join(Trial, col(Trial.id) == col(Answer.trial_id))
+        .join(Rater, col(Rater.id) == col(Trial.rater_id))
+        .where(Trial.campaign_id == campaign_id, Answer.counted == 1, Answer.missing != "", Rater.role == "panel")
+    )
+    return int(found.one())
+
+
+def _why_missing(session: Session, run: Running, rater: Rater, answer: AnswerCreate) -> str:
+    """Why a screen may be left out. Raises BadAnswer where it may not, or is answered all the same."""
+    if answer.scores or answer.choices:
+        raise BadAnswer("a screen is answered or skipped, not both", "reload the page")
+    missed = takes.misses(session, rater, answer.trial) if run.kind.spoken else []
+    if len(missed) < takes.MISSES_TO_SKIP:
+        raise BadAnswer("this screen can be heard and answered", "listen, then answer")
+    return missed[-1]
 
 
 def _check_heard(session: Session, run: Running, slots: list[Slot], answer: AnswerCreate) -> None:
@@ -125,4 +152,6 @@ def _lasting_ms(session: Session, run: Running, trial_id: str) -> Mapping[int, f
 def _digest(answer: AnswerCreate) -> str:
     """What makes two answers the same: the marks, not the times around them."""
     marks = answer.model_dump(include={"scores", "choices", "comment"})
+    if answer.skipped:
+        marks["skipped"] = True
     return hashlib.sha256(json.dumps(marks, sort_keys=True).encode()).hexdigest()

@@ -14,6 +14,7 @@ from studio.mos.campaign.design import Deck, Load, Unit
 from studio.mos.campaign.draft import ItemSpec, SystemSpec
 from studio.mos.campaign.names import LONGEST, check_name
 from studio.mos.campaign.speaking_systems import check_voices
+from studio.mos.campaign.templates import check_language
 from studio.mos.kinds.base import Kind, Stock
 from studio.mos.kinds.registry import kind_of
 from studio.mos.store.clips import StoredClip
@@ -80,6 +81,7 @@ def create(
     if seed is not None and not 0 <= seed < 2**63:
         raise BadOption(f"the seed is {seed}", "it may be 0 to 2**63 - 1")
     kind_of(config.kind).check(config)
+    check_language(config)
     campaign = Campaign(
         name=name,
         kind=config.kind,
@@ -190,6 +192,7 @@ def set_state(session: Session, name: str, state: str) -> Campaign:
         run = running(session, campaign)
         if campaign.state == "draft":
             check_gates(run)
+            check_language(run.config)
     campaign.state = state
     session.add(campaign)
     return campaign
@@ -232,6 +235,8 @@ def running(session: Session, campaign: Campaign) -> Running:
             stimuli=stimuli,
             # one that says nothing of these (the system of training clips) is no anchor of theirs
             anchors=[a for a in anchors if any((item, a) in stimuli for item in mine)],
+            names={_id(i): i.name for i in items},
+            system_names={_id(s): s.name for s in systems},
             aside=aside,
         )
 

@@ -47,6 +47,18 @@ def give_trials(session: Session, run: Running, rater: Rater) -> bool:
     return bool(tests)
 
 
+def is_full(session: Session, run: Running) -> bool:
+    """Whether nobody new can be given a screen now: every unit has its raters, and none of those has gone away."""
+
+    def has_room(load: Load) -> bool:
+        return any(load.given.get(key, 0) < run.config.raters_per_stimulus for key in run.desk.deck.keys)
+
+    # Of a crowd that comes while others are dealt to, nobody needs to count: what was given before says enough.
+    if (run.desk.load.given and has_room(run.desk.load)) or has_room(known_load(session, run)):
+        return False
+    return not _idle(session, run.id, time.time() - IDLE_S)
+
+
 def known_load(session: Session, run: Running) -> Load:
     """``load_of``, from memory where nothing has changed since it was counted."""
     mark = _mark(session, run.id)
@@ -72,12 +84,16 @@ def load_of(session: Session, campaign_id: int) -> Load:
 
 def release_idle(session: Session, campaign_id: int, before: float) -> None:
     """Give away the open screens of raters not seen since ``before``; they may still answer, over the quota."""
-    idle = session.exec(
-        select(Rater.id).where(
-            Rater.campaign_id == campaign_id, Rater.seen_at < before, Rater.stage == "trials", Rater.role == "panel"
-        )
-    ).all()
-    release(session, [i for i in idle if i is not None])
+    release(session, _idle(session, campaign_id, before))
+
+
+def _idle(session: Session, campaign_id: int, before: float) -> list[int]:
+    """Raters at the screens who were not seen since, and hold some of them."""
+    held = exists().where(col(Trial.rater_id) == col(Rater.id), col(Trial.released) == 0)
+    found = select(Rater.id).where(
+        Rater.campaign_id == campaign_id, Rater.seen_at < before, Rater.stage == "trials", Rater.role == "panel", held
+    )
+    return [i for i in session.exec(found).all() if i is not None]
 
 
 def release(session: Session, raters: list[int]) -> None:

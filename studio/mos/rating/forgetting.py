@@ -1,14 +1,18 @@
 """Forgetting a rater: everything they answered, did and were known by; what stays is that somebody was forgotten."""
 
+import json
 import shutil
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 from sqlmodel import Session, col, delete, func, select
 
 from studio.core.errors import BadOption
 from studio.mos.rating.campaigns import find
+from studio.mos.rating.codes import read_code
 from studio.mos.rating.takes import takes_of
+from studio.mos.store.access import Access
 from studio.mos.store.clips import ClipFolder
 from studio.mos.store.database import Store
 from studio.mos.store.tables.answers import Answer, Choice, Play, Score
@@ -66,14 +70,63 @@ def delete_rater(session: Session, campaign: Campaign, pseudonym: str) -> tuple[
     return counted, typed
 
 
-def forget_rater(store: Store, clips: ClipFolder, campaign: str, pseudonym: str) -> tuple[int, bool]:
-    """``delete_rater`` for good: how many counted answers went, and whether nothing of them is left in SQLite's files.
+@dataclass(frozen=True)
+class Forgotten:
+    """Who was forgotten: their pseudonyms, how many counted answers went, whether SQLite's files hold nothing of it."""
+
+    pseudonyms: list[str]
+    answers: int
+    is_gone_from_files: bool
+
+
+def known_as(session: Session, campaign: Campaign, access: Access, who: str) -> list[str]:
+    """The pseudonyms behind what somebody gives who asks to be forgotten: a pseudonym, the panel's id, or their code.
+
+    A panel's id may be there more than once (one person in two studies), and a code once as a preview's.
 
     Raises:
-        BadOption: there is no such campaign, or nobody in it has this pseudonym.
+        BadOption: nobody in the campaign is known by it.
     """
-    gone, typed = store.write_now(lambda session: delete_rater(session, find(session, campaign), pseudonym))
+    raters = session.exec(select(Rater).where(Rater.campaign_id == campaign.id).order_by(col(Rater.id))).all()
+    given = who.strip()
+    found = [r for r in raters if r.pseudonym == given]
+    found = found or [r for r in raters if given and json.loads(r.panel).get("PROLIFIC_PID") == given]
+    if not found and campaign.id is not None:
+        identities = _identities(access, campaign.id, given)
+        found = [r for r in raters if r.identity in identities]
+    if not found:
+        raise BadOption(
+            f"nobody in {campaign.name!r} is known by {given[:80]!r}",
+            "give a pseudonym as the export has it, a panel's id, or the code that the rater was given",
+        )
+    return [r.pseudonym for r in found]
+
+
+def _identities(access: Access, campaign_id: int, code: str) -> set[str]:
+    try:
+        who = f"code|{read_code(code)}"
+    except BadOption:
+        return set()
+    return {access.identity(campaign_id, role, who) for role in ("panel", "preview")}
+
+
+def forget_rater(store: Store, clips: ClipFolder, access: Access, campaign: str, who: str) -> Forgotten:
+    """``delete_rater`` for good, of everybody who is ``known_as`` what was given.
+
+    Raises:
+        BadOption: there is no such campaign, or nobody in it is known by it.
+    """
+
+    def work(session: Session) -> tuple[list[str], int, list[str]]:
+        found = find(session, campaign)
+        names, gone, typed = known_as(session, found, access, who), 0, list[str]()
+        for name in names:
+            answers, traces = delete_rater(session, found, name)
+            gone, typed = gone + answers, typed + traces
+        return names, gone, typed
+
+    names, gone, typed = store.write_now(work)
     for trace in typed:
         clips.drop_trace(trace)
     sweep_takes(clips)
-    return gone, store.empty_log()
+    return Forgotten(names, gone, store.empty_log())

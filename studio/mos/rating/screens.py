@@ -21,12 +21,8 @@ def shown(session: Session, run: Running, rater: Rater, key: ClipKey) -> tuple[d
         key: makes the last part of a clip's address, of (trial, slot).
     """
     config, texts = run.config, run.config.texts
-    steps = sittings.stages(config)
-    out: dict[str, Any] = {"stage": rater.stage, "title": texts.title, "language": texts.language, "stages": steps}
-    new = None
+    out, new = _headed(run, rater.stage), None
     match rater.stage:
-        case "consent":
-            out |= {"text": texts.consent, "version": texts.consent_version}
         case "screening":
             out["questions"] = [{"id": s.id, "prompt": s.prompt, "options": s.options} for s in config.gates.screening]
         case "instructions":
@@ -39,10 +35,27 @@ def shown(session: Session, run: Running, rater: Rater, key: ClipKey) -> tuple[d
             if run.kind.spoken:
                 out["screen"] |= {"rate_hz": run.rate_hz}  # the same for every voice of the test
         case "done":
-            out |= {"text": texts.thanks, "code": config.completion.code, "redirect": config.completion.redirect_url}
+            out["text"] = texts.thanks
         case _:
             pass
     return out, new
+
+
+def at_the_door(run: Running, stage: str) -> dict[str, Any]:
+    """What somebody is shown of whom nothing is kept: the consent, that they refused it, that all places are taken."""
+    texts = run.config.texts
+    asked = {"text": texts.consent, "version": texts.consent_version} if stage == "consent" else {}
+    return _headed(run, stage) | asked
+
+
+def _headed(run: Running, stage: str) -> dict[str, Any]:
+    texts = run.config.texts
+    steps = sittings.stages(run.config)
+    out: dict[str, Any] = {"stage": stage, "title": texts.title, "language": texts.language, "stages": steps}
+    if stage in sittings.LAST:
+        way = run.config.completion.of(stage)
+        out |= {"code": way.code, "redirect": way.redirect_url}
+    return out
 
 
 def _trial(session: Session, run: Running, rater: Rater, key: ClipKey) -> tuple[TrialPublic, str | None]:

@@ -17,14 +17,15 @@ from studio.mos.campaign.config import CampaignConfig
 from studio.mos.rating import headphones
 from studio.mos.rating.campaigns import NotOpen, Running
 from studio.mos.rating.dealing import give_trials, has_trials, release
-from studio.mos.store.access import TooMany
+from studio.mos.store.access import TooMany, Visitor
 from studio.mos.store.tables.answers import Answer
 from studio.mos.store.tables.campaigns import Campaign
 from studio.mos.store.tables.raters import Passage, Rater
 from studio.mos.store.tables.trials import Trial
 
-BEFORE_TRIALS = ("consent", "screening", "instructions", "headphones", "level")
+BEFORE_TRIALS = ("screening", "instructions", "level", "headphones")
 ENDS = ("done", "screened_out", "withdrawn", "full")
+LAST = ("done", "refused", "screened_out", "full")  # ends with a code or an address to go back to
 MAX_UNFINISHED = 5000  # raters of one campaign who began within a day: one link makes no more rows than that
 _TRIES = 2  # at the headphone check
 _DAY_S = 86_400.0
@@ -51,37 +52,50 @@ def stages(config: CampaignConfig) -> list[str]:
     found = ["consent"]
     found += ["screening"] if gates.screening else []
     found += ["instructions"]
+    found += ["level"] if gates.level else []  # before the tones, which are to be heard at it
     found += ["headphones"] if gates.headphones != "none" else []
-    found += ["level"] if gates.level else []
     return [*found, "trials", "comments", "done"]
 
 
-def join(
-    session: Session, run: Running, identity: str, role: str, panel: dict[str, str], device: dict[str, Any]
-) -> Rater:
-    """The rater of an identity, made when new: the same identity is the same sitting, on any browser.
+def known(session: Session, campaign_id: int, identity: str) -> Rater | None:
+    """The rater of an identity, who has agreed: the same identity is the same sitting, on any browser."""
+    return session.exec(select(Rater).where(Rater.campaign_id == campaign_id, Rater.identity == identity)).first()
+
+
+def consent(session: Session, run: Running, visitor: Visitor, stage: str, data: dict[str, Any]) -> Rater | None:
+    """The rater that a visitor becomes by agreeing; None who does not agree, and of them nothing is kept.
 
     Raises:
+        NotThisStage: another step was sent.
+        BadMessage: the consent is of another version.
+        NotOpen: the campaign takes nobody new.
         TooMany: as many as there may be have begun within a day and not finished.
     """
-    rater = session.exec(select(Rater).where(Rater.campaign_id == run.id, Rater.identity == identity)).first()
+    if stage != "consent":
+        raise _out_of_order(run.config, "consent", stage)
+    version = run.config.texts.consent_version
+    if data.get("version") != version:
+        raise BadMessage("the consent is of another version", "reload the page and read it again")
+    if data.get("agreed") is not True:
+        return None
+    check_open(session, run.id, visitor.role)
     now = time.time()
-    if rater is None:
-        _check_room(session, run.id, role, now)
-        rater = Rater(
-            campaign_id=run.id,
-            identity=identity,
-            pseudonym=f"r{secrets.token_hex(5)}",
-            role=role,
-            stage="consent",
-            panel=json.dumps(panel),
-            device=json.dumps(device),
-            joined_at=now,
-            seen_at=now,
-        )
-    rater.seen_at = now
+    _check_room(session, run.id, visitor.role, now)
+    rater = Rater(
+        campaign_id=run.id,
+        identity=visitor.identity,
+        pseudonym=f"r{secrets.token_hex(5)}",
+        role=visitor.role,
+        stage=_after(run.config, "consent"),
+        consent_version=version,
+        panel=json.dumps(visitor.panel),
+        device=json.dumps(visitor.device),
+        joined_at=now,
+        seen_at=now,
+    )
     session.add(rater)
     session.flush()
+    session.add(Passage(rater_id=_id(rater), stage="consent", verdict="ok", at=now, data="{}"))
     return rater
 
 
@@ -93,19 +107,12 @@ def pass_stage(session: Session, run: Running, rater: Rater, stage: str, data: d
         NotOpen: the campaign was closed before the rater had begun; nothing was changed.
         BadMessage: what was sent does not fit the stage.
     """
-    check_open(session, rater)
+    check_may_begin(session, rater)
     if stage != rater.stage or stage == "trials" or stage in ENDS:
         raise _out_of_order(run.config, rater.stage, stage)
     verdict, after = "ok", _after(run.config, stage)
     kept: dict[str, Any] = {}
-    if stage == "consent":
-        if data.get("version") != run.config.texts.consent_version:
-            raise BadMessage("the consent is of another version", "reload the page and read it again")
-        if data.get("agreed") is True:
-            rater.consent_version = run.config.texts.consent_version
-        else:
-            verdict, after = "fail", "withdrawn"
-    elif stage == "screening":
+    if stage == "screening":
         kept = _screening(run.config, data)
         if any(s.accept and kept[s.id] not in s.accept for s in run.config.gates.screening):
             verdict, after = "fail", "screened_out"
@@ -116,7 +123,6 @@ def pass_stage(session: Session, run: Running, rater: Rater, stage: str, data: d
             after = "headphones" if tries + 1 < _TRIES else "screened_out"
     elif stage == "comments":
         kept = {"comment": str(data.get("comment", ""))[:4000]}
-        rater.finished_at = time.time()
     session.add(Passage(rater_id=_id(rater), stage=stage, verdict=verdict, at=time.time(), data=json.dumps(kept)))
     rater.seen_at = time.time()
     rater.stage = after
@@ -125,12 +131,17 @@ def pass_stage(session: Session, run: Running, rater: Rater, stage: str, data: d
     session.add(rater)
 
 
-def check_open(session: Session, rater: Rater) -> None:
+def check_may_begin(session: Session, rater: Rater) -> None:
     """Raises NotOpen while a campaign is closed and the rater was given nothing yet; whoever has begun may finish."""
-    if rater.role == "panel" and rater.stage in BEFORE_TRIALS:
-        state = session.exec(select(Campaign.state).where(Campaign.id == rater.campaign_id)).one()
-        if state != "open":
-            raise NotOpen("this test takes nobody new", "ask the people who run it")
+    if rater.stage in BEFORE_TRIALS:
+        check_open(session, rater.campaign_id, rater.role)
+
+
+def check_open(session: Session, campaign_id: int, role: str) -> None:
+    """Raises NotOpen where a campaign takes nobody new; a preview looks at it whenever it likes."""
+    state = session.exec(select(Campaign.state).where(Campaign.id == campaign_id)).one()
+    if role == "panel" and state != "open":
+        raise NotOpen("this test takes nobody new", "ask the people who run it")
 
 
 def _check_room(session: Session, campaign_id: int, role: str, now: float) -> None:

@@ -5,12 +5,13 @@ that both are judged by the same typing. A vote needs a take of each, of one and
 """
 
 import json
+import math
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from statistics import fmean
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from sqlmodel import Session, col, func, select
@@ -21,15 +22,18 @@ from studio.mos.campaign.speaking_systems import SystemVoice, read_voice
 from studio.mos.rating.sittings import NotThisStage
 from studio.mos.store.access import Forbidden
 from studio.mos.store.tables.answers import Answer
-from studio.mos.store.tables.raters import Rater
+from studio.mos.store.tables.raters import Passage, Rater
 from studio.mos.store.tables.stimuli import Stimulus, System
 from studio.mos.store.tables.takes import Take
 from studio.mos.store.tables.trials import Slot, Trial
 
+_MISSED = "live"  # the stage of a passage that notes a miss
 TYPED, AGAIN = 0, 1  # the slot that the rater types to, and the one that hears it again
-MAX_LATE_MS = 20.0  # a key that came later than this to the second voice would make the two unequal
+MAX_LATE_MS = 100.0  # a late key that held the second voice up for longer would make the two unequal
 MAX_STROKES, MAX_CHARS = 5000, 2000
 MAX_TAKES = 20  # of one slot of one screen
+MISSES_TO_SKIP = 3  # plays of a screen that came to nothing before a rater may leave it out
+Miss = Literal["late", "failed", "mute"]  # its keys told on it; it broke off; it could not begin
 
 
 @dataclass(frozen=True)
@@ -148,6 +152,29 @@ def keep_take(session: Session, rater: Rater, made: Made, trace: str) -> None:
     )
 
 
+def note_miss(session: Session, rater: Rater, trial_id: str, slot: int, why: Miss, late_ms: float | None) -> bool:
+    """Note that a voice of a screen was not heard as it should be; whether the rater may skip the screen now.
+
+    Raises:
+        Forbidden, NotThisStage: the screen is not the rater's to answer.
+    """
+    trial = _open_screen(session, rater, trial_id)
+    before = misses(session, rater, trial.id)
+    if len(before) < MAX_TAKES:
+        assert rater.id is not None, "rows from the database have ids"
+        known = late_ms if late_ms is None or math.isfinite(late_ms) else None
+        data = {"trial": trial.id, "slot": slot, "why": why, "late_ms": known}
+        session.add(Passage(rater_id=rater.id, stage=_MISSED, verdict="unknown", at=time.time(), data=json.dumps(data)))
+    return len(before) + 1 >= MISSES_TO_SKIP
+
+
+def misses(session: Session, rater: Rater, trial_id: str) -> list[Miss]:
+    """Why voices of a screen were not heard as they should be, in order."""
+    noted = select(Passage.data).where(Passage.rater_id == rater.id, Passage.stage == _MISSED).order_by(col(Passage.id))
+    found = [json.loads(data) for data in session.exec(noted)]
+    return [miss["why"] for miss in found if miss["trial"] == trial_id]
+
+
 def latest(session: Session, trials: Sequence[str] | SelectOfScalar[str]) -> dict[tuple[str, int], Take]:
     """The last take of each (screen, slot); one of another typing than the first slot's is none.
 
@@ -181,6 +208,7 @@ def figures(session: Session, campaign_id: int) -> list[dict[str, Any]]:
         .join(Trial, col(Trial.id) == col(Answer.trial_id))
         .join(Rater, col(Rater.id) == col(Trial.rater_id))
         .where(Trial.campaign_id == campaign_id, Answer.counted == 1, Rater.role == "panel", Trial.role == "test")
+        .where(Answer.missing == "")
     )
     names = {
         (trial, slot): name

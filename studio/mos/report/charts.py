@@ -171,15 +171,19 @@ def bars(rows: Sequence[tuple[str, float, str]], title: str = "") -> str:
     return draw(_BROAD) + draw(_NARROW)
 
 
-def shares(rows: Sequence[tuple[str, str, Sequence[int]]], title: str = "") -> str:
-    """Stacked bars of a's wins, ties, 'both bad' and b's wins, names at both ends."""
-    names = [name for a, b, _ in rows for name in (a, b)]
+def shares(rows: Sequence[tuple[str, str, Sequence[int], Mark]], title: str = "") -> str:
+    """Stacked bars of a's wins, ties, 'both bad' and b's wins, names at both ends, one half drawn through.
+
+    The mark of a row is a's share, 0 to 1, with its interval, drawn below its bar with what is ``shown`` of it.
+    """
+    names = [name for a, b, *_ in rows for name in (a, b)]
 
     def draw(form: _Form) -> str:
         left, right = form.span(names, _label_width(names))
         parts: list[str] = []
-        for k, (a, b, counts) in enumerate(rows):
-            top, at = PAD + form.row * k, left
+        row = form.row + _BELOW
+        for k, (a, b, counts, mark) in enumerate(rows):
+            top, at = PAD + row * k, left
             y = top + form.middle
             parts.append(form.label(a, left, top, form.letters))
             for name, count in zip(("won", "tie", "bad", "lost"), counts, strict=True):
@@ -190,11 +194,27 @@ def shares(rows: Sequence[tuple[str, str, Sequence[int]]], title: str = "") -> s
                     parts.append(_text(at + width / 2, y + 4, shown, f"in-{name}", "middle"))
                 at += width
             parts.append(form.behind(_short(b, form.letters), right + 10, top, "label", hint=b))
-        half, bottom = (left + right) / 2, PAD + form.row * len(rows)
-        parts.append(f'<line class="half" x1="{half}" x2="{half}" y1="{PAD - 6}" y2="{bottom + 6}"/>')
-        return form.svg(bottom + PAD, parts, title)
+            half = (left + right) / 2
+            parts.append(f'<line class="half" x1="{half}" x2="{half}" y1="{y - 13}" y2="{y + 24}"/>')
+            parts += _share(mark, left, right, y + 17)
+        return form.svg(2 * PAD + row * len(rows), parts, title)
 
     return draw(_BROAD) + draw(_NARROW)
+
+
+_BELOW = 38  # of a bar, where its share stands, and what is said of it
+
+
+def _share(mark: Mark, left: float, right: float, y: float) -> list[str]:
+    def x(value: float) -> float:
+        return left + (right - left) * min(1.0, max(0.0, value))
+
+    parts = [f'<circle class="point" cx="{x(mark.value):.1f}" cy="{y}" r="3.5"/>']
+    if mark.low is not None and mark.high is not None:
+        ends = (x(mark.low), x(mark.high))
+        at = [(*ends, y, y), *((e, e, y - 4, y + 4) for e in ends)]
+        parts += [f'<line class="whisker" x1="{a:.1f}" x2="{b:.1f}" y1="{c}" y2="{d}"/>' for a, b, c, d in at]
+    return [*parts, _text((left + right) / 2, y + 19, mark.shown, "tick", "middle")]
 
 
 def histogram(counts: Sequence[int], low: int, title: str) -> str:

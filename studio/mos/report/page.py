@@ -8,7 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from studio.mos.exchange.data_dictionary import DICTIONARY
-from studio.mos.report.cells import NONE, Table, digits_of, number, percent, with_interval
+from studio.mos.report.cells import (
+    NONE,
+    Table,
+    between_percent,
+    digits_of,
+    number,
+    p_value,
+    percent,
+    with_interval,
+)
 from studio.mos.report.charts import Mark, bars, histogram, intervals, matrix, shares
 from studio.mos.report.choices import elo_interval, elo_score, ranked
 from studio.mos.report.design import design_rows
@@ -22,7 +31,6 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 _MANY = 12  # systems from which on a matrix is drawn small
 _MANY_PAIRS = 45  # pairs that are shown at once
 STAGES = {
-    "joined": "opened the test",
     "consent": "agreed",
     "screening": "passed the screening",
     "instructions": "read the instructions",
@@ -30,7 +38,7 @@ STAGES = {
     "level": "set the level",
     "trials": "answered every screen",
     "comments": "past the comments",
-    "done": "finished",
+    "done": "reached the last page",
     "screened_out": "screened out",
     "withdrawn": "left",
     "full": "came when all places were taken",
@@ -78,11 +86,15 @@ def html(results: Mapping[str, Any]) -> str:
     )
 
 
-def gate_rows(gates: Mapping[str, Mapping[str, int]]) -> list[list[str]]:
+def gate_table(caption: str, gates: Mapping[str, Mapping[str, int]], design: Mapping[str, Any]) -> Table:
     """What each gate said, and the two decisions: how many raters are ok, fail and unknown."""
-    return [
+    rows = [
         [GATES[gate], *(str(gates[gate].get(verdict, 0)) for verdict in ("ok", "fail", "unknown"))] for gate in GATES
     ]
+    notes = ["Unknown excludes nobody: the gate did not run for them, or not yet."]
+    if design["gates"]["headphones"] != "none" and not design["gates"]["headphones_required"]:
+        notes.append("The headphone check is told for information: this campaign leaves nobody out for it.")
+    return Table(caption, ["Gate", "ok", "fail", "unknown"], rows, notes)
 
 
 def _head(results: Mapping[str, Any]) -> str:
@@ -174,17 +186,25 @@ def _identified(prompt: str, table: Mapping[str, Any]) -> str:
     )
 
 
+def _share(pair: Mapping[str, Any]) -> Mark:
+    share = pair["share"]
+    shown = f"{percent(share['mean'])} {between_percent(share)}, p {p_value(pair['p_holm'])}"
+    return Mark(pair["a"], share["mean"], share["low"], share["high"], shown)
+
+
 def _choices(prompt: str, choices: Mapping[str, Any]) -> str:
     if not choices["n"]:
         return _section("Preference", "<p>No answers yet.</p>")
     met = choices["pairs"]["two_way"]
-    pairs = [(p["a"], p["b"], (p["wins_a"], p["ties"], p["both_bad"], p["wins_b"])) for p in met]
+    pairs = [(p["a"], p["b"], (p["wins_a"], p["ties"], p["both_bad"], p["wins_b"]), _share(p)) for p in met]
     key = "".join(
         f'<span style="--c:var(--{colour})">{what}</span>'
         for colour, what in (("accent", "left"), ("soft", "no difference"), ("bad", "both bad"), ("lost", "right"))
     )
     chart = f'<div class="key">{key}</div>' + _figure(
-        shares(pairs, "preference of each pair"), "Share of the votes of each pair."
+        shares(pairs, "preference of each pair"),
+        "Votes of each pair; below, the share of the left, a tie being half a win each, with its 95% interval by rater "
+        "and script, and p against one half (the dashed line), corrected for all pairs (Holm).",
     )
     elo = choices["elo"]["gamma"]
     marks = [_rung(name, row) for name, row in ranked(elo) if row["elo"] is not None]
@@ -239,12 +259,11 @@ def _matrix(
 def _raters(results: Mapping[str, Any]) -> str:
     most = max((row["raters"] for row in results["funnel"]), default=0) or 1
     steps = [(STAGES[r["stage"]], r["raters"], f"{r['raters']} ({r['raters'] / most:.0%})") for r in results["funnel"]]
-    columns = ["Gate", "ok", "fail", "unknown"]
-    note = "Unknown excludes nobody: the gate did not run for them, or not yet."
+    gates, design = results["gates"], results["design"]
     left = f"{results['left_out']} raters are left out of every table"
     if results["everyone"]:
         left = "Nobody is left out of the tables, whatever the gates say"
-    days = [_folded(Table(f"Joined on {day}", columns, gate_rows(g))) for day, g in results["gates"]["by_day"].items()]
+    days = [_folded(gate_table(f"Joined on {day}", g, design)) for day, g in gates["by_day"].items()]
     effort, gone = results["effort"], results["forgotten"]
     facts = [left]
     if effort["median_response_ms"] is not None:
@@ -257,7 +276,7 @@ def _raters(results: Mapping[str, Any]) -> str:
         "Raters",
         _figure(bars(steps, "raters by stage"), "How many have each stage behind them."),
         f"<p>{'; '.join(facts)}.</p>",
-        _table(Table("What the gates say", columns, gate_rows(results["gates"]["all"]), [note])),
+        _table(gate_table("What the gates say", gates["all"], design)),
         *days,
     )
 

@@ -15,7 +15,7 @@ def take_table(found: Sequence[Mapping[str, Any]]) -> Table:
     ]
     note = (
         "First sound: from the last word that the first segment needed to the first audible sample, median. "
-        "Latest key: how far a key came from its recorded time where the voice heard the typing again."
+        "Latest key: by how much late keys told on the voice where it heard the typing again."
     )
     return Table("First sound while typing", columns, rows, [note])
 

@@ -5,14 +5,16 @@ Everything is derived from one random key in the store; the owner's token itself
 
 import hashlib
 import hmac
+import json
 import secrets
 import time
-from base64 import urlsafe_b64encode
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections import OrderedDict
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from math import ceil
+from typing import Any
 
 from sqlmodel import Session
 
@@ -20,6 +22,7 @@ from studio.core.errors import StudioError
 from studio.mos.store.database import Store
 from studio.mos.store.tables.secrets import Secret
 
+_VISITOR = "visitor"
 WRONG_BURST, WRONG_PER_S = 10, 10 / 60  # forged links, tokens and addresses of one network address
 
 
@@ -39,6 +42,21 @@ class TooMany(StudioError):
         self.retry_s = retry_s
 
 
+@dataclass(frozen=True)
+class Visitor:
+    """Somebody who came by a link and has agreed to nothing: all there is of them is in the token that they hold.
+
+    Attributes:
+        panel: who a recruiting panel says they are; kept with ``device`` once they agree.
+    """
+
+    campaign_id: int
+    role: str
+    identity: str
+    panel: dict[str, str]
+    device: dict[str, Any]
+
+
 class Access:
     """Makes and checks signatures. ``first_token`` is the owner's token when it was made just now, else None."""
 
@@ -51,6 +69,10 @@ class Access:
     def link_key(self, campaign_id: int, role: str) -> str:
         """The signature in a campaign's link; ``role`` is panel or preview."""
         return self._mac("link", campaign_id, role)
+
+    def link_id(self, campaign_id: int) -> str:
+        """What a link calls its campaign: nothing that raters could read anything in, as they could in its name."""
+        return hmac.digest(self._key, _bytes(f"test|{campaign_id}"), "sha256").hex()[:16]
 
     def role_of_link(self, campaign_id: int, key: str) -> str:
         """What a link lets its bearer be: panel or preview. Raises Forbidden."""
@@ -74,6 +96,21 @@ class Access:
         if known and _same(self._mac("rater", int(number)), mac):
             return int(number)
         raise Forbidden("this sitting is not known", "open the test's link again")
+
+    def visitor_token(self, visitor: Visitor) -> str:
+        """What a browser sends until its rater has agreed; what it says is signed, and kept nowhere."""
+        said = urlsafe_b64encode(json.dumps(asdict(visitor)).encode()).decode()
+        return f"{_VISITOR}.{said}.{self._mac(_VISITOR, said)}"
+
+    def visitor_of(self, token: str) -> Visitor | None:
+        """The visitor of a token; None for a token of another kind. Raises Forbidden."""
+        kind, _, rest = token.partition(".")
+        if kind != _VISITOR:
+            return None
+        said, _, mac = rest.partition(".")
+        if not _same(self._mac(_VISITOR, said), mac):
+            raise Forbidden("this sitting is not known", "open the test's link again")
+        return Visitor(**json.loads(urlsafe_b64decode(said)))
 
     def clip_key(self, rater_id: int, trial: str, slot: int) -> str:
         """The last part of a clip's address: good for this rater, screen and slot alone."""

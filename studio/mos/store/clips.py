@@ -4,16 +4,20 @@ import hashlib
 import os
 import re
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
 from studio.core.clips import clip_id, read_wav, to_int16, wav_bytes
 from studio.core.errors import BadFile
-from studio.mos.store.sounds import TARGET_LUFS, Sound, campaign_rate_hz, common_level, normalise, resample
+from studio.mos.store.sounds import TARGET_LUFS, Sound, campaign_rate_hz, highest_level, normalise, resample
 
+Key = tuple[str, str]  # item and system
+T = TypeVar("T")
+_SHOWN = 50  # bad files in one message
 _SHA = re.compile(r"[0-9a-f]{64}")
 
 
@@ -114,19 +118,14 @@ def store_stimuli(
         at: the level that the campaign's other sounds have already; without it the highest that these allow.
 
     Raises:
-        BadFile: a sound cannot be taken, or would clip at the level that the others have.
+        BadFile: sounds cannot be taken, all of which are named; or one would clip at the level that the others have.
     """
-    rates_hz: dict[tuple[str, str], int] = {}
-    clipped: list[str] = []
-    for key, load in sounds.items():
-        sound = load()
-        rates_hz[key] = sound.rate_hz
-        if sound.clipped:
-            clipped.append(f"{key[0]} by {key[1]}")
+    heard = _of_each(sounds, lambda sound: (sound.rate_hz, sound.clipped, sound.mixed))
+    rates_hz = {key: rate_hz for key, (rate_hz, _, _) in heard.items()}
     if not rates_hz:
         return {}, []
     rate_hz = campaign_rate_hz(rates_hz.values()) if at is None else at.rate_hz
-    level = common_level(resample(load(), rate_hz) for load in sounds.values())
+    level = min(_of_each(sounds, lambda sound: highest_level(resample(sound, rate_hz))).values())
     if at is not None:
         if level < at.lufs:
             raise BadFile(
@@ -138,9 +137,34 @@ def store_stimuli(
     told = rate_warnings(rates_hz if at is None else {**at.sources_hz, **rates_hz})
     if level < TARGET_LUFS and at is None:
         told.append(f"every sound is at {level:.2f} LUFS, not {TARGET_LUFS:g}, because one would clip")
-    if clipped:
-        told.append(f"{len(clipped)} sounds came clipped: {', '.join(clipped[:10])}")
+    clipped = [key for key, (_, is_clipped, _) in heard.items() if is_clipped]
+    mixed = [key for key, (_, _, is_mixed) in heard.items() if is_mixed]
+    told += [f"{len(clipped)} sounds came clipped: {_named(clipped)}"] if clipped else []
+    told += [f"{len(mixed)} sounds in stereo were mixed down to mono: {_named(mixed)}"] if mixed else []
     return stored, told
+
+
+def _of_each(sounds: Mapping[Key, Callable[[], Sound]], ask: Callable[[Sound], T]) -> dict[Key, T]:
+    """What is to be known of each sound, loaded one after the other. Raises BadFile naming all that cannot be taken."""
+    found: dict[Key, T] = {}
+    bad: list[BadFile] = []
+    for key, load in sounds.items():
+        try:
+            found[key] = ask(load())
+        except BadFile as error:
+            bad.append(error)
+    if len(bad) > 1:
+        shown = "".join(f"\n  {error.what}" for error in bad[:_SHOWN])
+        more = f"\n  and {len(bad) - _SHOWN} more" if len(bad) > _SHOWN else ""
+        ways = " / ".join(dict.fromkeys(error.do for error in bad[:_SHOWN]))
+        raise BadFile(f"{len(bad)} of {len(sounds)} sounds cannot be taken:{shown}{more}\n", ways)
+    if bad:
+        raise bad[0]
+    return found
+
+
+def _named(keys: Sequence[Key]) -> str:
+    return ", ".join(f"{item} by {system}" for item, system in keys[:10]) + (", ..." if len(keys) > 10 else "")
 
 
 def rate_warnings(rates_hz: Mapping[tuple[str, str], int]) -> list[str]:

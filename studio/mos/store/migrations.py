@@ -166,6 +166,29 @@ def m006_tags(connection: Connection) -> None:
     connection.exec_driver_sql("ALTER TABLE item ADD COLUMN tags TEXT NOT NULL DEFAULT ''")
 
 
+def m007_nothing_without_consent(connection: Connection) -> None:
+    """Whoever opened a test and agreed to nothing is not kept any more; what was kept of them goes."""
+    strangers = "SELECT id FROM rater WHERE consent_version IS NULL AND id NOT IN (SELECT rater_id FROM trial)"
+    connection.exec_driver_sql(f"DELETE FROM passage WHERE rater_id IN ({strangers})")
+    connection.exec_driver_sql(f"DELETE FROM rater WHERE id IN ({strangers})")
+
+
+def m008_missing_answers(connection: Connection) -> None:
+    """Why a screen has no answer, where a rater had to leave it out."""
+    connection.exec_driver_sql("ALTER TABLE answer ADD COLUMN missing TEXT NOT NULL DEFAULT ''")
+
+
+def m009_all_answers_are_a_finish(connection: Connection) -> None:
+    """Whoever answered every screen has finished, with or without a word at the end."""
+    last = (
+        "SELECT max(received_at) FROM answer JOIN trial ON trial.id = answer.trial_id "
+        "WHERE trial.rater_id = rater.id AND answer.counted = 1"
+    )
+    connection.exec_driver_sql(
+        f"UPDATE rater SET finished_at = ({last}) WHERE stage = 'comments' AND finished_at IS NULL"
+    )
+
+
 MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
     m001_tables,
     m002_answers_are_append_only,
@@ -173,6 +196,9 @@ MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
     m004_takes,
     m005_predictions,
     m006_tags,
+    m007_nothing_without_consent,
+    m008_missing_answers,
+    m009_all_answers_are_a_finish,
 )
 
 

@@ -21,23 +21,31 @@ from studio.core.errors import BadFile, BadOption, NeedsPackage
 MAX_FILE_BYTES = 64 * 2**20
 SHORTEST_S, LONGEST_S = 0.5, 120.0
 LOWEST_RATE_HZ, HIGHEST_RATE_HZ = 16_000, 192_000
+TELEPHONE_RATE_HZ = 8_000  # the lowest where a campaign says that it is about telephone speech
 HIGHEST_CAMPAIGN_RATE_HZ = 48_000
 TARGET_LUFS = -23.0  # EBU R 128
 PEAK_LIMIT_DBFS = -1.0
 _SILENT_LUFS = -70.0  # the absolute gate of BS.1770-4
 _SILENT_PEAK = 1e-3
 _FULL_SCALE = 32767 / 32768
+_CANCELLED = 0.25  # of the channels' power left in their mean: below, they are in antiphase and make no mono sound
 _FADE_S = 0.005  # the raised cosine that BS.1534-3 section 5.3 asks for where content is cut
 
 
 @dataclass(frozen=True, eq=False)
 class Sound:
-    """Mono samples, float32 [T], full scale at 1. ``clipped``: three samples or more in a row lie at full scale."""
+    """Mono samples, float32 [T], full scale at 1.
+
+    Attributes:
+        clipped: three samples or more in a row lie at full scale.
+        mixed: it came with channels that differ, and is their mean.
+    """
 
     pcm: np.ndarray
     rate_hz: int
     name: str = "the sound"
     clipped: bool = False
+    mixed: bool = False
 
     @property
     def duration_s(self) -> float:
@@ -56,44 +64,45 @@ class Normalised:
     peak_dbfs: float
 
 
-def read_clip(path: Path, longest_s: float = LONGEST_S) -> Sound:
-    """A mono sound from a WAV or FLAC file; 16-bit WAV needs no package, other kinds need soundfile.
+def read_clip(path: Path, longest_s: float = LONGEST_S, lowest_rate_hz: int = LOWEST_RATE_HZ) -> Sound:
+    """A sound from a WAV or FLAC file, mixed down to mono; 16-bit WAV needs no package, other kinds need soundfile.
 
     Raises:
-        BadFile: absent, too large, damaged, of another kind, stereo with different channels, too short, too long,
-            at a rate below 16 kHz, or silent.
+        BadFile: absent, too large, damaged, of another kind, stereo whose channels cancel each other, too short, too
+            long, at a rate below ``lowest_rate_hz``, or silent.
         NeedsPackage: the kind of file needs soundfile, which is not installed.
     """
     data = _bytes_of(path)
     if data[:4] == b"RIFF" and data[8:12] == b"WAVE":
-        found = _plain_wav(data, path.name) or _by_soundfile(data, path.name, longest_s)
+        found = _plain_wav(data, path.name) or _by_soundfile(data, path.name, longest_s, lowest_rate_hz)
     elif data[:4] == b"fLaC":
-        found = _by_soundfile(data, path.name, longest_s)
+        found = _by_soundfile(data, path.name, longest_s, lowest_rate_hz)
     else:
         raise BadFile(f"{path.name} is neither WAV nor FLAC", "convert it to mono 16-bit WAV")
-    return _checked(*found, path.name, longest_s)
+    return _checked(*found, path.name, longest_s, lowest_rate_hz)
 
 
 def clip_of(pcm: np.ndarray, rate_hz: int, name: str) -> Sound:
     """A sound of int16 samples [T] that were made here, held to the same. Raises BadFile."""
-    return _checked(to_float(pcm)[:, None], rate_hz, name, LONGEST_S)
+    return _checked(to_float(pcm)[:, None], rate_hz, name, LONGEST_S, LOWEST_RATE_HZ)
 
 
-def _checked(channels: np.ndarray, rate_hz: int, name: str, longest_s: float) -> Sound:
-    """The sound of channels float32 [T, C] that are all the same. Raises BadFile."""
-    _check_length(name, len(channels), rate_hz, longest_s)
+def _checked(channels: np.ndarray, rate_hz: int, name: str, longest_s: float, lowest_rate_hz: int) -> Sound:
+    """The sound of channels float32 [T, C], their mean where they differ. Raises BadFile."""
+    _check_length(name, len(channels), rate_hz, longest_s, lowest_rate_hz)
     if not np.isfinite(channels).all():
         raise BadFile(f"{name} holds samples that are not numbers", "write it again")
-    if not (channels == channels[:, :1]).all():
-        raise BadFile(
-            f"{name} has {channels.shape[1]} channels that differ",
-            f"make it mono, for example: ffmpeg -i {name} -ac 1 mono.wav",
-        )
-    pcm = np.ascontiguousarray(channels[:, 0])
-    if np.abs(pcm).max() < _SILENT_PEAK:
+    mixed = not (channels == channels[:, :1]).all()
+    pcm = channels.mean(axis=1, dtype=np.float64).astype(np.float32) if mixed else np.ascontiguousarray(channels[:, 0])
+    if np.abs(channels).max() < _SILENT_PEAK:
         raise BadFile(f"{name} is silent", "give a recording, or leave the script out")
-    full = np.abs(pcm) >= _FULL_SCALE
-    return Sound(pcm, rate_hz, name, bool((full[:-2] & full[1:-1] & full[2:]).any()))
+    if mixed and np.square(pcm, dtype=np.float64).mean() < _CANCELLED * np.square(channels, dtype=np.float64).mean():
+        raise BadFile(
+            f"{name} has {channels.shape[1]} channels that cancel each other",
+            f"make it mono of one of them, for example: ffmpeg -i {name} -af pan=mono|c0=c0 mono.wav",
+        )
+    full = np.abs(channels).max(axis=1) >= _FULL_SCALE
+    return Sound(pcm, rate_hz, name, bool((full[:-2] & full[1:-1] & full[2:]).any()), mixed)
 
 
 def _bytes_of(path: Path) -> bytes:
@@ -129,7 +138,7 @@ def _plain_wav(data: bytes, name: str) -> tuple[np.ndarray, int] | None:
     return to_float(np.frombuffer(samples, "<i2").reshape(-1, channels)), rate_hz
 
 
-def _by_soundfile(data: bytes, name: str, longest_s: float) -> tuple[np.ndarray, int]:
+def _by_soundfile(data: bytes, name: str, longest_s: float, lowest_rate_hz: int) -> tuple[np.ndarray, int]:
     """Channels float32 [T, C] and rate of any other kind; the length is checked before it is unpacked."""
     try:
         import soundfile
@@ -139,17 +148,19 @@ def _by_soundfile(data: bytes, name: str, longest_s: float) -> tuple[np.ndarray,
         ) from error
     try:
         with soundfile.SoundFile(io.BytesIO(data)) as file:
-            _check_length(name, file.frames, file.samplerate, longest_s)
+            _check_length(name, file.frames, file.samplerate, longest_s, lowest_rate_hz)
             return file.read(dtype="float32", always_2d=True), file.samplerate
     except soundfile.SoundFileError as error:
         raise BadFile(f"{name} is damaged: {error}", "write it again as mono 16-bit WAV") from error
 
 
-def _check_length(name: str, samples: int, rate_hz: int, longest_s: float) -> None:
-    if not LOWEST_RATE_HZ <= rate_hz <= HIGHEST_RATE_HZ:
+def _check_length(name: str, samples: int, rate_hz: int, longest_s: float, lowest_rate_hz: int) -> None:
+    if not lowest_rate_hz <= rate_hz <= HIGHEST_RATE_HZ:
+        telephone = f"; for telephone speech set narrowband = true, then {TELEPHONE_RATE_HZ}"
         raise BadFile(
             f"{name} has {rate_hz} samples a second",
-            f"{LOWEST_RATE_HZ} to {HIGHEST_RATE_HZ} are allowed; make it again at a rate in that range",
+            f"{lowest_rate_hz} to {HIGHEST_RATE_HZ} are allowed; make it again at a rate in that range"
+            + (telephone if TELEPHONE_RATE_HZ <= rate_hz < lowest_rate_hz else ""),
         )
     if not SHORTEST_S <= samples / rate_hz <= longest_s:
         raise BadFile(f"{name} lasts {samples / rate_hz:.2f} s", f"a clip lasts {SHORTEST_S:g} to {longest_s:g} s")
@@ -207,8 +218,12 @@ def peak_dbfs(pcm: np.ndarray) -> float:
 
 def common_level(sounds: Iterable[Sound]) -> float:
     """The highest level, at most -23 LUFS, at which no sound passes -1 dBFS; give them at the campaign's rate."""
-    highest = min((_highest_lufs(loudness_lufs(s), peak_dbfs(s.pcm)) for s in sounds), default=TARGET_LUFS)
-    return min(TARGET_LUFS, highest)
+    return min((highest_level(sound) for sound in sounds), default=TARGET_LUFS)
+
+
+def highest_level(sound: Sound) -> float:
+    """The same of one sound. Raises BadFile where it is silent."""
+    return min(TARGET_LUFS, _highest_lufs(loudness_lufs(sound), peak_dbfs(sound.pcm)))
 
 
 def normalise(sound: Sound, target_lufs: float = TARGET_LUFS) -> Normalised:

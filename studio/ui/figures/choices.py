@@ -5,26 +5,30 @@ from typing import Any
 
 import plotly.graph_objects as go
 
+from studio.mos.report.cells import p_value
 from studio.mos.report.choices import elo_interval, ranked
 from studio.ui.figures.look import ACCENT, ROW_PX, dressed, plain, towards_the_middle, whiskers
 
 _PARTS = (
-    ("wins_a", "first of the two", ACCENT),
+    ("wins_a", "the first", ACCENT),
     ("ties", "no difference", "#a9b1b9"),
     ("both_bad", "both bad", "#76818c"),
-    ("wins_b", "second of the two", "#c2650a"),
+    ("wins_b", "the second", "#c2650a"),
 )
 
 _MOST_PAIRS = 45  # of ten systems; of more, the matrix tells
 
 
 def preferences(results: Mapping[str, Any]) -> go.Figure | None:
-    """How the votes of each pair were shared, as stacked bars; None without votes, or with too many pairs to see."""
+    """How the votes of each pair were shared, as stacked bars, with the share of the first, its interval, and its p.
+
+    None without votes, or with too many pairs to see. A tie is half a win each: that share is set against one half.
+    """
     choices = results["tables"].get("choices", {"n": 0})
     if not choices["n"] or len(choices["pairs"]["two_way"]) > _MOST_PAIRS:
         return None
     pairs = choices["pairs"]["two_way"]
-    names = [f"{plain(p['a'], 16)} : {plain(p['b'], 16)}" for p in pairs]
+    names = [f"{plain(p['a'], 16)} : {plain(p['b'], 16)}<br>p {p_value(p['p_holm'])}" for p in pairs]
     bars = [
         go.Bar(
             x=[100 * p[part] / p["share"]["n"] for p in pairs],
@@ -38,12 +42,21 @@ def preferences(results: Mapping[str, Any]) -> go.Figure | None:
         for part, what, colour in _PARTS
         if part in ("wins_a", "wins_b") or any(p[part] for p in pairs)
     ]
-    figure = dressed(go.Figure(bars), 96 + ROW_PX * len(pairs), barmode="stack", bargap=0.35)
+    rows = [{"value": 100 * p["share"]["mean"], "low": _percent(p, "low"), "high": _percent(p, "high")} for p in pairs]
+    points = whiskers(names, rows, 1).update(y=names, marker={"size": 9, "color": "#16202b", "symbol": "diamond"})
+    points.update(name="share, 95%", error_x={"color": "#16202b", "thickness": 2, "width": 5}, showlegend=True)
+    height_px = 120 + (ROW_PX + 14) * len(pairs)
+    figure = dressed(go.Figure([*bars, points]), height_px, barmode="stack", bargap=0.35)
+    figure.add_vline(50, line={"color": "#16202b", "width": 1, "dash": "dash"})
     figure.update_layout(showlegend=True, legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0})
-    figure.update_layout(margin={"t": 40}, legend_traceorder="normal")
+    figure.update_layout(margin={"t": 64}, legend_traceorder="normal", legend_xref="container")
     figure.update_xaxes(range=[0, 100], ticksuffix="%", dtick=25)
     figure.update_yaxes(autorange="reversed")
     return figure
+
+
+def _percent(pair: Mapping[str, Any], end: str) -> float | None:
+    return None if pair["share"][end] is None else 100 * pair["share"][end]
 
 
 def ladder(results: Mapping[str, Any]) -> go.Figure | None:

@@ -10,7 +10,9 @@ from studio.mos.report.charts import binned
 from studio.mos.report.tables import asked as all_asked
 from studio.ui.figures.look import ACCENT, ROW_PX, dressed, plain, whiskers
 
-_TITLE_PX, _AXIS_PX, _BARS_PX = 34, 34, 130
+_TITLE_PX, _AXIS_PX, _BARS_PX = 34, 36, 150
+_GAP_PX = 58.0  # between two panels: the numbers below the one, the title above the other
+_HEAD = 1.12  # of the tallest bar: it ends below its title
 
 
 def intervals(results: Mapping[str, Any]) -> go.Figure | None:
@@ -50,7 +52,7 @@ def histograms(results: Mapping[str, Any]) -> go.Figure | None:
         rows=rows,
         cols=cols,
         subplot_titles=[plain(f"{name}, {q['id']}" if len(asked) > 1 else name, 30) for q, _, name in panels],
-        vertical_spacing=0.42 / rows if rows > 1 else 0,
+        vertical_spacing=_GAP_PX / (_BARS_PX * rows - _AXIS_PX) if rows > 1 else 0,
         horizontal_spacing=0.1,
     )
     for k, (question, table, name) in enumerate(panels):
@@ -59,6 +61,9 @@ def histograms(results: Mapping[str, Any]) -> go.Figure | None:
         bars = go.Bar(x=[b for b, _ in bins], y=[n for _, n in bins], marker={"color": ACCENT})
         figure.add_trace(bars.update(hovertemplate="%{x}: %{y}<extra></extra>"), row=row + 1, col=column + 1)
     figure.update_xaxes(type="category", showgrid=False)
+    for k, (_, table, name) in enumerate(panels):
+        most = max((n for _, n in binned(table["histogram"][name], 0)), default=0) or 1
+        figure.update_yaxes(range=[0, _HEAD * most], row=k // cols + 1, col=k % cols + 1)
     figure.update_yaxes(nticks=4)
     figure.update_annotations(font_size=13)
     return dressed(figure, _BARS_PX * rows + _TITLE_PX, margin={"t": _TITLE_PX}, bargap=0.15)

@@ -8,6 +8,7 @@ from sqlmodel import col, select
 
 from studio.mos.analysis.results import overview
 from studio.mos.making.demo import demo_link
+from studio.mos.making.removing import delete_campaign
 from studio.mos.rating.campaigns import set_state
 from studio.mos.store.tables.campaigns import Campaign
 from studio.ui.owner import QUIET, RECALL_JS, STORE_JS, Owner, notice, on_open, plain, token_field
@@ -22,6 +23,8 @@ _ON_LOAD = """
 element.addEventListener('click', async (event) => {
   const button = event.target.closest('button');
   if (!button) return;
+  const { ask } = button.dataset;
+  if (ask && !confirm(ask)) return;
   if (button.dataset.state) trigger('click', { campaign: button.dataset.campaign, state: button.dataset.state });
   if (button.dataset.copy === undefined) return;
   const address = button.closest('.link').querySelector('a').href;
@@ -48,7 +51,10 @@ def build(owner: Owner) -> None:
 
         def work() -> list[dict[str, Any]]:
             name, state = str(asked.get("campaign", "")), str(asked.get("state", ""))
-            owner.listening.store.write_now(lambda session: set_state(session, name, state).id)
+            if state == "deleted":
+                delete_campaign(owner.listening, name, only_draft=True)
+            else:
+                owner.listening.store.write_now(lambda session: set_state(session, name, state).id)
             owner.listening.forget_running()
             return _rows(owner)
 
@@ -95,6 +101,7 @@ def _card(row: dict[str, Any]) -> str:
         (row["finished"], "finished"),
         (f"{row['answers']} of {row['wanted']}", "answers"),
         *([(row["aside"], "to traps, golds, practice, repeats")] if row["aside"] else []),
+        *([(row["skipped"], "screens skipped")] if row["skipped"] else []),
         *([(gone, "forgotten")] if gone else []),
     ]
     why = row["stopped"]
@@ -112,10 +119,19 @@ def _card(row: dict[str, Any]) -> str:
         f'<div class="meter" role="progressbar" aria-label="answers" aria-valuenow="{share * 100:.0f}">'
         f'<i style="inline-size:{share * 100:.1f}%"></i></div><dl>{shown}</dl>{stopped}<div class="links">{links}</div>'
         f'<footer><button type="button" data-campaign="{name}" data-state="{state}">'
-        f"{'Close' if opened else 'Open'}</button>"
+        f"{'Close' if opened else 'Open'}</button>{_delete(row)}"
         f'<a class="button" href="./results?campaign={plain(quote(row["name"], safe=""))}">Results</a>'
         "</footer></article>"
     )
+
+
+def _delete(row: dict[str, Any]) -> str:
+    """A draft is deleted here; what raters have answered goes by a command only."""
+    if row["state"] != "draft":
+        return ""
+    name = plain(row["name"])
+    ask = f"Delete the draft {name} for good?"
+    return f'<button type="button" data-campaign="{name}" data-state="deleted" data-ask="{ask}">Delete</button>'
 
 
 def _demo(path: str) -> str:

@@ -1,4 +1,4 @@
-"""The rater's page, ``/rate?campaign=NAME&key=K``: one listening test, and no way from it to the rest of the studio."""
+"""The rater's page, ``/rate?test=ID&key=K``: one listening test, and no way from it to the rest of the studio."""
 
 import gradio as gr
 from gradio.components import Navbar

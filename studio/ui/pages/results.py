@@ -10,10 +10,11 @@ import gradio as gr
 
 from studio.mos.analysis.results import last_answered_first
 from studio.mos.exchange.export import write_export
+from studio.mos.exchange.raters import write_raters
 from studio.mos.rating.campaigns import find
 from studio.mos.report import formats
 from studio.mos.report.cells import Table
-from studio.mos.report.page import gate_rows
+from studio.mos.report.page import gate_table
 from studio.mos.report.predicted import predicted_tables
 from studio.mos.report.second_opinion import second_opinion_tables
 from studio.mos.report.tables import detail_tables, paper_tables, stop_rule
@@ -44,6 +45,7 @@ FIGURES = (
 FORMATS = {
     "csv": ("CSV", "text/csv"),
     "json": ("JSON", "application/json"),
+    "raters.csv": ("Raters", "text/csv"),
     "html": ("HTML report", "text/html"),
     "tex": ("LaTeX", "application/x-tex"),
     "md": ("Markdown", "text/markdown"),
@@ -151,7 +153,7 @@ def _file(owner: Owner, kind: str, name: str, everyone: bool) -> dict[str, Any]:
     else:
         with owner.listening.store.read() as session, tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / f"answers.{kind}"
-            write_export(session, find(session, name), path)
+            (write_raters if kind == "raters.csv" else write_export)(session, find(session, name), path)
             text = path.read_bytes().decode("utf-8")
     # The number makes the same file, asked for twice, a change that the page notices.
     return {"name": f"{name}.{kind}", "type": FORMATS[kind][1], "text": text, "number": next(_numbers)}
@@ -179,14 +181,12 @@ def _head(results: dict[str, Any]) -> str:
 
 
 def _tables(results: dict[str, Any]) -> str:
-    columns = ["Gate", "ok", "fail", "unknown"]
-    note = "Unknown excludes nobody: the gate did not run for them, or not yet."
-    gates = results["gates"]
+    gates, design = results["gates"], results["design"]
     parts = [_table(t) for t in paper_tables(results)]
-    parts += [_table(Table("What the gates say of raters", columns, gate_rows(gates["all"]), [note]))]
+    parts += [_table(gate_table("What the gates say of raters", gates["all"], design))]
     second = "".join(_table(t) for t in second_opinion_tables(results))
     beside = f'<section class="owner-card" id="owner-second-opinion">{second}</section>' if second else ""
-    folded = [Table(f"Gates, joined on {d}", columns, gate_rows(g)) for d, g in gates["by_day"].items()]
+    folded = [gate_table(f"Gates, joined on {d}", g, design) for d, g in gates["by_day"].items()]
     folded += detail_tables(results)
     parts += [
         f"<details><summary>{plain(t.caption)}</summary>{_table(Table('', t.columns, t.rows, t.notes))}</details>"

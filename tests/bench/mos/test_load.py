@@ -16,10 +16,11 @@ def rated(tmp_path_factory):
     """A site with one answer in it, and what the rater was told."""
     site = make_site(tmp_path_factory.mktemp("site"), items=2, systems=2, clip_s=0.1, trials=2, quota=5)
     listening = open_listening("", site.folder)
-    token = listening.join("bench", site.key, "somebody", {}, {}).result()["token"]
-    rater = listening.access.rater_of(token)
-    for stage, data in (("consent", {"agreed": True, "version": 1}), ("instructions", {}), ("level", {})):
-        listening.stage(rater, stage, data).result()
+    visitor = listening.access.visitor_of(listening.join("bench", site.key, "somebody", {}, {})["token"])
+    agreed = listening.consent(visitor, "consent", {"agreed": True, "version": 1}).result()
+    rater = listening.access.rater_of(agreed["token"])
+    for stage in ("instructions", "level"):
+        listening.stage(rater, stage, {}).result()
     trial = listening.next(rater).result()["trial"]["trial"]
     scores = {"naturalness": 2, "coherence": 5}
     answer = AnswerCreate(

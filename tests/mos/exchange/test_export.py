@@ -103,7 +103,8 @@ def test_a_second_attempt_is_there_and_does_not_count(world: World, tmp_path: Pa
 def test_previews_are_no_data(world: World, tmp_path: Path) -> None:
     campaign(world, tmp_path, MOS)
     sitting = world.join("looker", role="preview")
-    world.listening.answer(sitting.rater_id, given(sitting.to_trials(), Random(0))).result(30)
+    shown = sitting.to_trials()
+    world.listening.answer(sitting.rater_id, given(shown, Random(0))).result(30)
     assert rows_of(world) == []
 
 
@@ -228,7 +229,7 @@ def test_a_forgotten_raters_screens_are_open_again(world: World, tmp_path: Path)
 @LITE
 def test_a_preview_goes_without_being_counted(world: World, tmp_path: Path) -> None:
     campaign(world, tmp_path, MOS)
-    looker = world.join("looker", role="preview").row()
+    looker = world.join("looker", role="preview").agree().row()
     world.store.write_now(lambda session: delete_rater(session, find(session, "first"), looker.pseudonym))
     assert world.all(Removal) == world.all(Rater) == []
 

@@ -179,7 +179,7 @@ def test_what_is_missing_is_named() -> None:
     """A pair or a page needs every system to say every script; a single needs nothing else."""
     lacking = without(stock(2, 3, references=1), 1, 2)
     for kind in ("ab", "similarity", "scale"):
-        with pytest.raises(BadFile, match="item 1 and system 2"):
+        with pytest.raises(BadFile, match="the script 1 by the system 2"):
             kind_of(kind).assign(lacking, CONFIGS[kind])
     with pytest.raises(BadFile, match="system 90"):
         kind_of("similarity").assign(without(stock(2, 3, references=1), 0, 90), SIMILARITY)
@@ -248,5 +248,5 @@ def test_a_choice_is_one_of_those_allowed(kind: str, asked: str) -> None:
 def test_a_screen_is_the_same_whatever_is_played(kind: str) -> None:
     """It is made of settings alone, so it cannot tell one system from another."""
     screen = kind_of(kind).screen(CONFIGS[kind])
-    assert set(screen) == {"kind", "prompt", "questions", "choices", "must_listen"}
+    assert set(screen) == {"kind", "prompt", "questions", "choices", "must_listen", "text_after"}
     assert screen["kind"] == kind

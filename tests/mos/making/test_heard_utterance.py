@@ -15,8 +15,9 @@ from studio.core.errors import BadFile, BadOption, BadText
 from studio.core.trace import TraceWriter, open_trace
 from studio.mos.analysis.results import overview
 from studio.mos.making.building import build
-from studio.mos.making.heard_utterance import add_utterance
+from studio.mos.making.heard_utterance import LeavesHoles, add_utterance
 from studio.mos.making.manifest import read_manifest
+from studio.mos.making.removing import remove_sounds
 from studio.mos.rating.campaigns import find, running
 from studio.mos.store.tables.campaigns import Campaign
 from studio.mos.store.tables.stimuli import Clip, Item, Stimulus, System
@@ -62,6 +63,24 @@ def test_it_begins_a_draft_and_fills_it(world: World, say: Say) -> None:
     world.set_state("open", "mine")
     with world.store.read() as session:
         assert len(running(session, find(session, "mine")).units) == 4
+
+
+def test_a_draft_that_is_whole_is_not_spoiled_by_one_click(world: World, say: Say) -> None:
+    """Whoever is sure may; it is not asked of a draft that is being filled; and it can be taken back."""
+    listening = world.listening
+    add_utterance(listening, "mine", say(), new="speakstream-mos")
+    for text, m in (("Another text.", 3), ("The kettle is on.", 5), ("Another text.", 5)):
+        add_utterance(listening, "mine", say(text, m=m))
+    with pytest.raises(LeavesHoles, match=r"2 systems say all 2 scripts.* 1 sound would be missing"):
+        add_utterance(listening, "mine", say("A third text."))
+    with pytest.raises(LeavesHoles, match="1 sound would"):
+        add_utterance(listening, "mine", say(m=6))
+    assert len(world.all(Stimulus)) == 4
+    told = add_utterance(listening, "mine", say("A third text."), is_sure=True)
+    kept = listening.clips.trace_path(world.all(Stimulus)[-1].trace)
+    assert kept.is_file()
+    assert remove_sounds(listening, "mine", told["item"], told["system"]).left == 4
+    assert [i.name for i in world.all(Item)] == ["text001", "text002"] and not kept.exists()
 
 
 def test_clip_and_trace_are_kept(world: World, say: Say) -> None:
@@ -136,7 +155,7 @@ def test_what_cannot_be_a_stimulus_is_refused(world: World, say: Say, text: str,
 def test_a_draft_of_other_sounds_keeps_its_level(world: World, say: Say) -> None:
     """The campaign's rate and level are those of the sounds that were there first."""
     world.campaign(ACR, state="draft")  # 16 kHz, at -23 LUFS
-    add_utterance(world.listening, "first", say())
+    add_utterance(world.listening, "first", say(), is_sure=True)
     added = next(s for s in world.all(Stimulus) if s.trace)
     assert added.source_rate_hz == RATE_HZ and world.listening.clips.read(added.clip_sha)[1] == 16_000
 

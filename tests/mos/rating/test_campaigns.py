@@ -1,15 +1,18 @@
 """Campaigns: made whole or not at all, found by name, opened and closed."""
 
+import json
 from dataclasses import replace
 
 import pytest
 from mos.world import AB, ACR, ItemSpec, SystemSpec, World, items_of
+from sqlalchemy import update
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session
 
 from studio.core.errors import BadFile, BadOption
 from studio.mos.campaign.config import from_json, to_json
 from studio.mos.campaign.names import check_name
+from studio.mos.campaign.templates import template
 from studio.mos.rating.campaigns import add_stimuli, create, find, running, set_state
 from studio.mos.store.tables.campaigns import Campaign
 from studio.mos.store.tables.stimuli import Clip, Item, Stimulus, System
@@ -28,6 +31,19 @@ def test_what_was_made_is_what_runs(world: World) -> None:
     assert run.texts == texts
     ids = [s for unit in (*run.units, *run.training, *run.traps, *run.golds) for s in unit.stimuli]
     assert sorted(ids) == sorted(s.id for s in world.all(Stimulus))
+
+
+def test_a_test_that_was_not_translated_is_not_made_and_not_opened(world: World) -> None:
+    """Not a new one, nor a draft of before."""
+    ours = replace(ACR, texts=template("ccr").texts)
+    german = replace(ours, texts=replace(ours.texts, language="de"))
+    with pytest.raises(BadOption, match="consent in English"):
+        world.campaign(german, state="draft")
+    world.campaign(ours, state="draft")
+    said = json.dumps(to_json(german))
+    world.store.write_now(lambda s: s.connection().execute(update(Campaign).values(config=said)).rowcount)
+    with pytest.raises(BadOption, match="consent in English"):
+        world.set_state("open")
 
 
 def test_a_check_need_not_be_said_by_every_system(world: World) -> None:

@@ -30,12 +30,12 @@ def test_joins_by_one_link_are_bounded(world: World, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(sittings, "MAX_UNFINISHED", 3)
     world.campaign()
     for n in range(3):
-        world.join(f"P{n}")
+        world.join(f"P{n}").agree()
     with pytest.raises(TooMany) as refused:
-        world.join("P3")
+        world.join("P3").agree()
     assert refused.value.retry_s == 3600
-    assert world.join("P1").joined_at == "consent", "who was there before comes back"
-    assert world.join("looker", role="preview")
+    assert world.join("P1").joined_at == "instructions", "who was there before comes back"
+    assert world.join("looker", role="preview").agree()
     assert len([r for r in world.all(Rater) if r.role == "panel"]) == 3
 
 
@@ -47,14 +47,14 @@ def test_there_is_room_again_for_those_who_finish_and_the_next_day(
     sitting = world.join("P0")
     sitting.to_trials()
     with pytest.raises(TooMany):
-        world.join("P1")
+        world.join("P1").agree()
     sitting.finish(4)
-    world.join("P1")
+    world.join("P1").agree()
     with pytest.raises(TooMany):
-        world.join("P2")
+        world.join("P2").agree()
     yesterday = time.time() - 90_000
     world.store.write_now(lambda session: session.connection().execute(update(Rater).values(joined_at=yesterday)))
-    world.join("P2")
+    world.join("P2").agree()
 
 
 def test_leaving_again_and_again_is_noted_once(world: World) -> None:

@@ -30,7 +30,7 @@ def test_two_programs_keep_one_quota(world: World, url: str, tmp_path: Path) -> 
         stages = [(world, other)[n % 2].join(f"rater {n}").to_trials()["stage"] for n in range(5)]
         assert stages == ["trials"] * 4 + ["full"]
         assert given(world) == [2] * 8
-        forget_rater(other.store, other.listening.clips, "first", world.all(Rater)[0].pseudonym)
+        forget_rater(other.store, other.listening.clips, other.listening.access, "first", world.all(Rater)[0].pseudonym)
         assert world.join("another").to_trials()["stage"] == "trials"
         assert other.join("late").to_trials()["stage"] == "full"
         assert given(world) == [2] * 8
@@ -41,7 +41,7 @@ def test_two_programs_keep_one_quota(world: World, url: str, tmp_path: Path) -> 
 def test_what_was_dealt_and_then_undone_is_not_remembered(world: World) -> None:
     world.campaign(replace(ACR, raters_per_stimulus=1))
     world.join("anna").to_trials()
-    bert = world.join("bert")
+    bert = world.join("bert").agree()
 
     def deal_and_fail(session: object) -> None:
         campaign = find(session, "first")

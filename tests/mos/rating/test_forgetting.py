@@ -7,7 +7,8 @@ from mos.rated import MOS, a_world, campaign, rate
 from mos.world import World
 
 from studio.core.errors import BadOption
-from studio.mos.rating.forgetting import forget_rater
+from studio.mos.rating.codes import new_code
+from studio.mos.rating.forgetting import Forgotten, forget_rater
 from studio.mos.store.tables.raters import Rater, Removal
 
 SAID = "a sentence that only this rater ever wrote"
@@ -18,14 +19,19 @@ def on_disk(folder: Path) -> bytes:
     return b"".join(path.read_bytes() for path in folder.glob("studio.sqlite*"))
 
 
+def forget(world: World, who: str) -> Forgotten:
+    """As the command does."""
+    return forget_rater(world.store, world.listening.clips, world.listening.access, "first", who)
+
+
 def test_nothing_of_a_forgotten_rater_is_in_the_files(tmp_path: Path) -> None:
     world = a_world(tmp_path)
     campaign(world, tmp_path, MOS)
     rate(world, "somebody-5f3a", comment=SAID)
     rate(world, "another")
     assert SAID.encode() in on_disk(tmp_path) and b"somebody-5f3a" in on_disk(tmp_path)
-    gone, is_empty = forget_rater(world.store, world.listening.clips, "first", world.all(Rater)[0].pseudonym)
-    assert (gone, is_empty) == (6, True)
+    name = world.all(Rater)[0].pseudonym
+    assert forget(world, name) == Forgotten([name], 6, is_gone_from_files=True)
     assert SAID.encode() not in on_disk(tmp_path) and b"somebody-5f3a" not in on_disk(tmp_path)
     assert b"another" in on_disk(tmp_path)
     assert len(world.all(Removal)) == len(world.all(Rater)) == 1
@@ -35,7 +41,27 @@ def test_nothing_of_a_forgotten_rater_is_in_the_files(tmp_path: Path) -> None:
 def test_a_rater_is_forgotten_in_either_database(world: World, tmp_path: Path) -> None:
     campaign(world, tmp_path, MOS)
     rate(world, "one")
-    assert forget_rater(world.store, world.listening.clips, "first", world.all(Rater)[0].pseudonym) == (6, True)
+    assert forget(world, world.all(Rater)[0].pseudonym).answers == 6
     assert not world.all(Rater)
     with pytest.raises(BadOption, match="nobody"):
-        forget_rater(world.store, world.listening.clips, "first", "r0")
+        forget(world, "r0")
+
+
+def test_a_rater_is_forgotten_by_what_the_consent_names(world: World, tmp_path: Path) -> None:
+    """A panel's id, wherever it stands twice; or the code, however it was typed; and nobody else."""
+    campaign(world, tmp_path, MOS)
+    code = new_code()
+    for who, panel in (
+        ("panel|s1|P1", {"PROLIFIC_PID": "P1", "STUDY_ID": "s1"}),
+        ("panel|s2|P1", {"PROLIFIC_PID": "P1", "STUDY_ID": "s2"}),
+        ("panel||P2", {"PROLIFIC_PID": "P2"}),
+        (f"code|{code}", {}),
+    ):
+        world.sit(who, panel).agree()
+    names = [r.pseudonym for r in world.all(Rater)]
+    assert forget(world, " P1 ").pseudonyms == names[:2]
+    assert forget(world, code.lower().replace("-", " ")).pseudonyms == names[3:]
+    assert [r.pseudonym for r in world.all(Rater)] == [names[2]] and len(world.all(Removal)) == 3
+    for nobody in ("P1", code, new_code(), "", "P", "%"):
+        with pytest.raises(BadOption, match="nobody in 'first' is known by"):
+            forget(world, nobody)

@@ -34,8 +34,9 @@ def test_a_full_campaign_says_so(world: World) -> None:
     for n in range(4):
         world.join(f"rater {n}").to_trials()
     late = world.join("late")
-    assert late.to_trials() | {"title": ""} == {"stage": "full", "title": "", "language": "en", "stages": stages(ACR)}
-    assert late.next()["stage"] == "full"
+    told = {"stage": "full", "title": "Voices", "language": "en", "stages": stages(ACR), "code": None, "redirect": None}
+    assert late.joined_at == "full" and late.to_trials() == late.next() == told, "at the door, before they do anything"
+    assert len(world.all(Rater)) == 4
     assert given_once(world) == dict.fromkeys(given_once(world), 2) and len(given_once(world)) == 8
 
 
@@ -55,7 +56,7 @@ def test_previews_are_not_counted(world: World) -> None:
         assert len(preview.finish()) == 8
     world.set_state("open")
     assert world.join("panel").to_trials()["trial"]["of"] == 8
-    assert world.join("me 0", role="preview").rater_id != world.join("me 0").rater_id
+    assert world.join("me 0", role="preview").joined_at == "done" and world.join("me 0").joined_at == "full"
 
 
 def test_thirty_raters_at_once_keep_the_quota(world: World) -> None:

@@ -10,9 +10,14 @@ import pytest
 from mos.world import AB, ACR, World, items_of
 
 from studio.core.errors import BadMessage
-from studio.mos.campaign.config import CampaignConfig, Screen
+from studio.mos.analysis.quality import judge
+from studio.mos.analysis.results import overview
+from studio.mos.campaign.config import CampaignConfig, Completion, Screen, WayOut
+from studio.mos.rating.campaigns import find
 from studio.mos.rating.headphones import CHECK_SOUNDS, trial
 from studio.mos.rating.sittings import NotThisStage, headphone_seed, stages
+from studio.mos.store.access import Forbidden
+from studio.mos.store.tables.answers import Answer
 from studio.mos.store.tables.raters import Passage, Rater
 from studio.mos.store.tables.trials import Slot, Trial
 
@@ -26,15 +31,15 @@ def gated(**gates: Any) -> CampaignConfig:
 
 
 def test_the_stages_are_those_that_the_gates_ask_for() -> None:
-    """In one order."""
+    """In one order; the level is set before the tones that are to be heard at it."""
     assert stages(ACR) == ["consent", "instructions", "trials", "comments", "done"]
     every = gated(screening=[NATIVE], headphones="woods", level=True)
     assert stages(every) == [
         "consent",
         "screening",
         "instructions",
-        "headphones",
         "level",
+        "headphones",
         "trials",
         "comments",
         "done",
@@ -48,9 +53,10 @@ def test_the_same_person_is_in_the_same_sitting(world: World) -> None:
     anna = world.join("anna")
     shown = anna.to_trials()
     again = world.join("anna")
+    bert, elsewhere = world.join("bert").agree(), world.join("anna", "second").agree()
     assert (again.rater_id, again.token, again.joined_at) == (anna.rater_id, anna.token, "trials")
     assert again.next()["trial"] == shown["trial"]
-    assert world.join("bert").rater_id != anna.rater_id != world.join("anna", "second").rater_id
+    assert bert.rater_id != anna.rater_id != elsewhere.rater_id
     rows = world.all(Rater)
     assert len({r.identity for r in rows}) == len({r.pseudonym for r in rows}) == 3
     assert all("anna" not in r.identity + r.pseudonym for r in rows)
@@ -63,7 +69,6 @@ def test_consent_is_to_a_version(world: World) -> None:
     for version in (2, None, "3"):
         with pytest.raises(BadMessage):
             anna.send("consent", agreed=True, version=version)
-    assert anna.row().stage == "consent" and anna.row().consent_version is None
     assert anna.next() | {"title": ""} == {
         "stage": "consent",
         "title": "",
@@ -72,15 +77,33 @@ def test_consent_is_to_a_version(world: World) -> None:
         "text": "May we?",
         "version": 3,
     }
+    for answer in ("yes", 1, None, False):
+        assert bert.send("consent", agreed=answer, version=3)["stage"] == "refused"
+    assert not world.all(Rater) and not world.all(Passage), "who only came, or refused, is kept nowhere"
+    first = anna.token
     assert anna.send("consent", agreed=True, version=3)["stage"] == "instructions"
-    assert anna.row().consent_version == 3
-    for answer in ("yes", 1, None):
-        rater = world.join(f"unclear {answer}")
-        assert rater.send("consent", agreed=answer, version=3)["stage"] == "withdrawn"
-    assert bert.send("consent", agreed=False, version=3)["stage"] == "withdrawn"
-    assert bert.row().consent_version is None
-    assert Counter(p.verdict for p in world.all(Passage)) == {"ok": 1, "fail": 4}
-    assert not world.all(Trial)
+    assert anna.row().consent_version == 3 and anna.row().device == '{"screen": "1280x720"}'
+    anna.token = first  # the answer was lost, and the call comes again
+    assert anna.send("consent", agreed=True, version=3)["stage"] == "instructions"
+    assert [(p.stage, p.verdict) for p in world.all(Passage)] == [("consent", "ok")]
+    assert len(world.all(Rater)) == 1 and not world.all(Trial)
+    assert bert.send("consent", agreed=True, version=3)["stage"] == "instructions", "who refused may think again"
+
+
+def test_nothing_of_a_visitor_can_be_forged(world: World) -> None:
+    """What they are is in their token, and signed; it opens the consent and nothing else."""
+    world.campaign()
+    anna, access = world.join("anna"), world.listening.access
+    kind, said, mac = anna.token.split(".")
+    other = world.join("bert").token.split(".")[1]
+    for forged in (f"{kind}.{other}.{mac}", f"{kind}.{said}.", f"{kind}.", f"{kind}.{said}.{mac}x"):
+        with pytest.raises(Forbidden):
+            access.visitor_of(forged)
+    for token in (anna.token, ""):
+        with pytest.raises(Forbidden):
+            access.rater_of(token)
+    with pytest.raises(NotThisStage, match="still to come: you are at 'consent'"):
+        anna.send("instructions")
 
 
 def test_screening_lets_in_whom_it_says(world: World) -> None:
@@ -101,6 +124,50 @@ def test_screening_lets_in_whom_it_says(world: World) -> None:
     with pytest.raises(NotThisStage):
         outside.send("screening", answers={"native": "yes", "age": "30 or more"})
     assert world.join("outside").joined_at == "screened_out"
+
+
+def test_a_panel_gets_back_whom_it_sent(world: World) -> None:
+    """By a code and an address of their own: who finished, refused, was screened out, or came when all was full."""
+    ways = {n: WayOut(n.upper(), f"https://panel/{n}") for n in ("refused", "screened_out", "full")}
+    config = replace(gated(screening=[NATIVE]), raters_per_stimulus=1, trials_per_sitting=8)
+    world.campaign(replace(config, completion=Completion("DONE", "https://panel/done", **ways)))
+    refuses, foreign, late, anna = (
+        world.join(who).agree() if who != "refuses" else world.join(who)
+        for who in ("refuses", "foreign", "late", "anna")
+    )
+    told = {"refused": refuses.send("consent", agreed=False, version=3)}
+    assert "code" not in world.join("refuses").next(), "who refused is asked again"
+    told["screened_out"] = foreign.send("screening", answers={"native": "no"})
+    for sitting in (anna, late):
+        sitting.send("screening", answers={"native": "yes"})
+    anna.send("instructions")
+    told["full"] = late.send("instructions")
+    anna.finish()
+    told["done"] = anna.next()
+    told["full at the door"] = world.join("latest").next()
+    for stage, shown in told.items():
+        end = stage.removesuffix(" at the door")
+        assert (shown["stage"], shown["code"], shown["redirect"]) == (end, end.upper(), f"https://panel/{end}")
+    assert foreign.next() == told["screened_out"] and late.next() == told["full"], "and again after a reload"
+    world.listening.withdraw(world.join("other", role="preview").agree().rater_id).result(30)
+    assert "code" not in world.join("other", role="preview").next(), "who leaves on the way gets none"
+
+
+def test_who_answered_everything_has_finished(world: World) -> None:
+    """A tab that is closed before the last words takes nobody's pay, and nobody's place in the looks."""
+    world.campaign()
+    anna = world.join("anna")
+    anna.to_trials()
+    for _ in anna.trials():
+        assert anna.row().finished_at is None
+    row = anna.row()
+    assert (row.stage, row.finished_at) == ("comments", max(a.received_at for a in world.all(Answer)))
+    with world.store.read() as session:
+        found = find(session, "first")
+        assert overview(session, found)["finished"] == 1
+        assert [j.accept for j in judge(session, found)] == ["ok"]
+    anna.send("comments", comment="late words")
+    assert anna.row().finished_at == row.finished_at
 
 
 @pytest.mark.parametrize(("kind", "allowed"), [("woods", 1), ("huggins", 0)])

@@ -9,11 +9,14 @@ from mos.world import AB, Sitting, World, items_of
 from studio.core.errors import BadFile, BadMessage, BadOption
 from studio.mos.analysis.results import results
 from studio.mos.campaign.draft import SystemSpec
+from studio.mos.exchange.export import export_rows
+from studio.mos.kinds.base import BadAnswer
 from studio.mos.rating.campaigns import find
-from studio.mos.rating.takes import MAX_TAKES, Made, Stroke, Typing
+from studio.mos.rating.takes import MAX_LATE_MS, MAX_TAKES, MISSES_TO_SKIP, Made, Stroke, Typing
 from studio.mos.store.access import Forbidden
-from studio.mos.store.tables.answers import AnswerCreate, ChoiceCreate, PlayCreate
+from studio.mos.store.tables.answers import Answer, AnswerCreate, ChoiceCreate, Play, PlayCreate
 from studio.mos.store.tables.takes import Take
+from studio.mos.store.tables.trials import Trial
 
 LIVE = replace(AB, kind="live", trials_per_sitting=2)
 VOICES = (
@@ -84,12 +87,54 @@ def test_the_last_takes_of_one_typing_are_what_is_voted_on(rater: Sitting) -> No
     assert len(rater.world.all(Take)) == 4
 
 
+def test_a_screen_that_could_not_be_heard_is_skipped_and_missing(rater: Sitting) -> None:
+    """After some plays that came to nothing, not before; it enters no count and no table, and somebody else gets it."""
+    trial, listening, world = screen(rater), rater.world.listening, rater.world
+    keep(rater, trial, 0)
+    skip = AnswerCreate(trial=trial, skipped=True)
+    for n in range(1, MISSES_TO_SKIP + 1):
+        with pytest.raises(BadAnswer, match="can be heard"):
+            listening.answer(rater.rater_id, skip).result(30)
+        may = listening.note_miss(rater.rater_id, trial, 1, "late", float("inf")).result(30)
+        assert may == (n == MISSES_TO_SKIP)
+    both = skip.model_copy(update={"choices": [ChoiceCreate(question="preference", outcome="a")]})
+    with pytest.raises(BadAnswer, match="not both"):
+        listening.answer(rater.rater_id, both).result(30)
+    assert listening.answer(rater.rater_id, skip).result(30).counted
+    assert listening.answer(rater.rater_id, skip).result(30).repeated
+    [answer] = world.all(Answer)
+    assert (answer.counted, answer.missing) == (1, "late") and not world.all(Play)
+    assert [t.released for t in world.all(Trial) if t.id == trial] == [1], "its unit goes to somebody else"
+    keep(rater, second := screen(rater), 0)
+    assert second != trial
+    keep(rater, second, 1)
+    vote(rater, second)
+    with world.store.read() as session:
+        campaign = find(session, "first")
+        found, rows = results(session, campaign), list(export_rows(session, campaign))
+    assert (found["answers"], found["skipped"], found["tables"]["choices"]["n"]) == (1, 1, 1)
+    assert sum(one["takes"] for one in found["takes"]) == 2
+    assert [(row["trial"], row["missing"], row["outcome"]) for row in rows] == [
+        (trial, "late", None),
+        (second, None, "b"),
+    ]
+    assert rater.next()["stage"] == "comments"
+
+
+def test_only_live_screens_are_skipped(world: World) -> None:
+    world.campaign()
+    anna = world.join("anna")
+    sent = AnswerCreate(trial=anna.to_trials()["trial"]["trial"], skipped=True)
+    with pytest.raises(BadAnswer, match="can be heard"):
+        world.listening.answer(anna.rater_id, sent).result(30)
+
+
 def test_takes_that_are_none_are_refused(rater: Sitting) -> None:
     trial, stranger = screen(rater), rater.world.join("p2")
     stranger.to_trials()
     with pytest.raises(Forbidden):
         keep(stranger, trial, 0)
-    for bad in ({"late_ms": 20.1}, {"samples": 0}):
+    for bad in ({"late_ms": MAX_LATE_MS + 0.1}, {"samples": 0}):
         with pytest.raises(BadMessage):
             keep(rater, trial, 0, **bad)
     assert rater.world.all(Take) == []

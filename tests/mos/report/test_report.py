@@ -104,6 +104,7 @@ def test_means_are_those_of_the_statistics(world: World, found: dict[str, Any]) 
 def test_every_stimulus_stands_under_its_script_and_its_system(world: World, found: dict[str, Any]) -> None:
     table = next(t for t in detail_tables(found["mos"]) if t.caption == "naturalness: every stimulus")
     by = means.by_stimulus(ratings_of(answers(world, "mos"), "naturalness", Scale(1, 5)))
+    assert table.columns[:2] == ["Script", "System"]
     assert [(row[0], row[1]) for row in table.rows] == sorted((item, system) for system, item in by)
     for item, system, mean, *_ in table.rows:
         assert mean == f"{by[system, item].mean:.2f}"

@@ -131,3 +131,33 @@ def test_systems_with_other_rates_are_reported():
     rates = {("i1", "a"): 24_000, ("i1", "b"): 16_000, ("i2", "b"): 24_000}
     assert "a: 24000 Hz; b: 16000 Hz, 24000 Hz" in rate_warnings(rates)[0]
     assert rate_warnings({("i1", "a"): 24_000, ("i1", "b"): 24_000}) == []
+
+
+def test_all_that_cannot_be_taken_is_named_at_once(tmp_path):
+    """A lab with two hundred files mends them in one go, not one after the other."""
+
+    def load(name):
+        def loaded():
+            if name.startswith("bad"):
+                raise BadFile(f"{name} is damaged", "write it again")
+            return Sound(tone(), RATE_HZ, name)
+
+        return loaded
+
+    bad = {(f"i{n:02}", "s"): load(f"bad{n:02}.wav") for n in range(60)}
+    with pytest.raises(BadFile) as refused:
+        store_stimuli({("good", "s"): load("good.wav"), **bad}, ClipFolder(tmp_path))
+    assert refused.value.what.startswith("60 of 61 sounds cannot be taken:\n  bad00.wav is damaged\n  bad01.wav")
+    assert "bad49" in refused.value.what and "bad50" not in refused.value.what
+    assert refused.value.what.endswith("  and 10 more\n") and refused.value.do == "write it again"
+    with pytest.raises(BadFile) as one:
+        store_stimuli({("good", "s"): load("good.wav"), ("b", "s"): load("bad.wav")}, ClipFolder(tmp_path))
+    assert one.value.what == "bad.wav is damaged"
+    quiet = {k: lambda: Sound(1e-5 * tone(), RATE_HZ, "quiet.wav") for k in (("a", "s"), ("b", "s"))}
+    with pytest.raises(BadFile, match="2 of 2 sounds cannot be taken"):  # found only when its level is measured
+        store_stimuli(quiet, ClipFolder(tmp_path))
+
+
+def test_what_was_mixed_down_is_said(tmp_path):
+    sounds = {("i1", "s"): lambda: Sound(tone(), RATE_HZ, mixed=True), ("i2", "s"): lambda: Sound(tone(), RATE_HZ)}
+    assert store_stimuli(sounds, ClipFolder(tmp_path))[1] == ["1 sounds in stereo were mixed down to mono: i1 by s"]

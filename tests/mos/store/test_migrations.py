@@ -5,14 +5,14 @@ from collections.abc import Callable, Iterator
 import pytest
 from sqlalchemy import BigInteger, Connection, Engine, create_engine, event, inspect, text
 from sqlalchemy.exc import DBAPIError
-from sqlmodel import Session, SQLModel
+from sqlmodel import Session, SQLModel, select
 
 from studio.core.errors import BadFile
 from studio.mos.store.database import Store
 from studio.mos.store.migrations import MIGRATIONS, migrate
 from studio.mos.store.tables.answers import Answer, Choice, Play, Score
 from studio.mos.store.tables.campaigns import Campaign
-from studio.mos.store.tables.raters import Rater
+from studio.mos.store.tables.raters import Passage, Rater
 from studio.mos.store.tables.stimuli import Clip, Item, Stimulus, System
 from studio.mos.store.tables.trials import Slot, Trial
 
@@ -21,6 +21,15 @@ _APPEND_ONLY = {
     "score": "UPDATE score SET value = 1",
     "choice": "UPDATE choice SET outcome = 'tie'",
     "play": "UPDATE play SET plays = 9",
+}
+
+
+_YOUNGER: dict[
+    type[SQLModel], str
+] = {  # rows after those of a class; theirs knows columns that the first schema has not
+    System: "INSERT INTO item (id, campaign_id, name, text, role) VALUES (1, 1, 'i', '', 'test')",
+    Slot: "INSERT INTO answer (id, trial_id, attempt, counted, received_at, response_ms, comment, digest) "
+    "VALUES (1, 'tttttttt', 1, 1, 2.0, 5.0, '', 'd')",
 }
 
 
@@ -74,15 +83,14 @@ def _fill(session: Session) -> None:
     )
     rows.append(Trial(id="t" * 8, campaign_id=1, rater_id=1, position=0, unit="u", lead=1, item_id=1))
     rows.append(Slot(trial_id="t" * 8, slot=0, stimulus_id=1))
-    rows.append(Answer(id=1, trial_id="t" * 8, attempt=1, counted=1, received_at=2.0, response_ms=5.0, digest="d"))
     rows.append(Score(answer_id=1, question="q", slot=0, value=5, low=1, high=5))
     rows.append(Choice(answer_id=1, question="preference", outcome="a"))
     rows.append(Play(answer_id=1, slot=0, plays=1, heard_ms=500.0))
     for row in rows:
         session.add(row)
         session.flush()
-        if isinstance(row, System):  # the class knows columns that the first schema has not
-            session.execute(text("INSERT INTO item (id, campaign_id, name, text, role) VALUES (1, 1, 'i', '', 'test')"))
+        if type(row) in _YOUNGER:
+            session.execute(text(_YOUNGER[type(row)]))
 
 
 def test_from_blank_and_again(engine: Engine) -> None:
@@ -105,7 +113,7 @@ def test_from_the_first_schema_with_rows_in_it(engine: Engine, url: str) -> None
     store = Store(url)
     with store.read() as session:
         answer, score = session.get(Answer, 1), session.get(Score, (1, "q", 0))
-        assert answer is not None and answer.digest == "d"
+        assert answer is not None and (answer.digest, answer.missing) == ("d", "")
         assert score is not None and score.value == 5
         item = session.get(Item, 1)
         assert item is not None and (item.name, item.tags) == ("i", "")
@@ -114,6 +122,43 @@ def test_from_the_first_schema_with_rows_in_it(engine: Engine, url: str) -> None
         assert migrate(connection, to=1) == len(MIGRATIONS), "an older target changes nothing"
         with pytest.raises(DBAPIError, match="append-only"):
             connection.execute(text(_APPEND_ONLY["score"]))
+
+
+def test_who_never_agreed_is_not_in_an_old_database_any_more(engine: Engine, url: str) -> None:
+    """Before, whoever opened the link was kept; whoever agreed stays, with all that they did."""
+    with engine.begin() as connection:
+        migrate(connection, to=6)
+        session = Session(connection)
+        session.add(Campaign(id=1, name="c", kind="ab", seed=1, config="{}", created_at=1.0))
+        session.flush()
+        for number, (stage, version) in enumerate(
+            [("consent", None), ("withdrawn", None), ("withdrawn", 1), ("done", 3)], start=1
+        ):
+            row = {"identity": str(number), "pseudonym": f"r{number}", "stage": stage, "consent_version": version}
+            session.add(Rater(id=number, campaign_id=1, joined_at=1.0, seen_at=1.0, **row))
+            session.flush()
+            session.add(Passage(rater_id=number, stage="consent", at=2.0))
+        session.flush()
+    store = Store(url)
+    with store.read() as session:
+        assert sorted(session.exec(select(Rater.id))) == sorted(session.exec(select(Passage.rater_id))) == [3, 4]
+    store.close()
+
+
+def test_who_had_answered_everything_has_finished(engine: Engine, url: str) -> None:
+    """In a database of before, by their last answer; whoever is still at it has not."""
+    with engine.begin() as connection:
+        migrate(connection, to=1)
+        session = Session(connection)
+        _fill(session)
+        session.execute(text("UPDATE rater SET stage = 'comments', consent_version = 1"))
+        session.add(Rater(id=2, campaign_id=1, identity="y", pseudonym="s", stage="trials", joined_at=1.0, seen_at=1.0))
+        session.flush()
+        session.execute(text("UPDATE rater SET consent_version = 1"))
+    store = Store(url)
+    with store.read() as session:
+        assert session.exec(select(Rater.finished_at).order_by(Rater.id)).all() == [2.0, None]
+    store.close()
 
 
 def test_to_nothing_is_nothing(engine: Engine) -> None:

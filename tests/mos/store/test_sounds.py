@@ -14,6 +14,7 @@ from soundmaking import RATE_HZ, spiky, tone
 from studio.core.clips import to_float, to_int16, wav_bytes
 from studio.core.errors import BadFile, BadOption, NeedsPackage
 from studio.mos.store.sounds import (
+    TELEPHONE_RATE_HZ,
     Sound,
     campaign_rate_hz,
     common_level,
@@ -54,12 +55,28 @@ def test_two_equal_channels_are_one(tmp_path):
     assert np.array_equal(to_int16(sound.pcm), to_int16(tone()))
 
 
-def test_channels_that_differ_are_refused_with_a_way_out(tmp_path):
-    with pytest.raises(BadFile, match=r"a\.wav has 2 channels that differ.*ffmpeg -i a\.wav -ac 1"):
-        read_clip(wav(tmp_path / "a.wav", np.stack([tone(), tone(0.2)], 1)))
+def test_channels_that_differ_are_mixed_down_and_said_so(tmp_path):
+    sound = read_clip(wav(tmp_path / "a.wav", np.stack([tone(), tone(0.2)], 1)))
+    assert sound.mixed and np.allclose(sound.pcm, (tone() + tone(0.2)) / 2, atol=1e-4)
+    assert read_clip(wav(tmp_path / "b.wav", np.stack([tone(), 0 * tone()], 1))).mixed, "one ear alone"
+    assert not read_clip(wav(tmp_path / "c.wav", np.stack([tone(), tone()], 1))).mixed
 
 
-@pytest.mark.parametrize("rate_hz", [8_000, 15_999, 192_001, 1_000_000_000])
+def test_channels_that_cancel_each_other_are_refused_with_a_way_out(tmp_path):
+    with pytest.raises(BadFile, match=r"a\.wav has 2 channels that cancel each other.*ffmpeg -i a\.wav -af pan"):
+        read_clip(wav(tmp_path / "a.wav", np.stack([tone(), -tone()], 1)))
+
+
+def test_telephone_speech_is_taken_where_it_is_meant(tmp_path):
+    path = wav(tmp_path / "a.wav", tone(rate_hz=8_000), 8_000)
+    assert read_clip(path, lowest_rate_hz=TELEPHONE_RATE_HZ).rate_hz == 8_000
+    with pytest.raises(BadFile, match=r"16000 to 192000 are allowed.* set narrowband = true, then 8000"):
+        read_clip(path)
+    with pytest.raises(BadFile, match="8000 to 192000 are allowed"):
+        read_clip(wav(tmp_path / "b.wav", tone(rate_hz=8_000), 7_999), lowest_rate_hz=TELEPHONE_RATE_HZ)
+
+
+@pytest.mark.parametrize("rate_hz", [7_999, 15_999, 192_001, 1_000_000_000])
 def test_rates_outside_are_refused(tmp_path, rate_hz):
     with pytest.raises(BadFile, match=f"{rate_hz} samples a second; 16000 to 192000 are allowed"):
         read_clip(wav(tmp_path / "a.wav", tone(), rate_hz))

@@ -23,6 +23,7 @@ class Answer(SQLModel, table=True):
     response_ms: float
     comment: str = ""
     digest: str
+    missing: str = ""  # why there is no answer, where a live screen was skipped: late | failed | mute
 
 
 class Score(SQLModel, table=True):
@@ -91,6 +92,7 @@ class AnswerCreate(_Create):
     plays: list[PlayCreate] = Field(default_factory=list, max_length=64)
     response_ms: float = Field(default=0.0, ge=0, le=86_400_000)
     comment: str = Field(default="", max_length=4000)
+    skipped: bool = False  # a live screen whose voices could not be heard as they should be
 
 
 class AnswerPublic(SQLModel):

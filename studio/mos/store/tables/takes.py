@@ -19,4 +19,4 @@ class Take(SQLModel, table=True):
     rate_hz: int
     samples: int = Field(sa_type=BigInteger)
     latency_ms: float | None  # t5 - t0 of the trace: from the last word that was needed to the first audible sample
-    late_ms: float  # the latest key against its recorded time; 0 where the rater typed
+    late_ms: float  # by how much late keys told on the voice; 0 where the rater typed

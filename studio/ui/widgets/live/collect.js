@@ -11,6 +11,9 @@ export class Collect {
     const field = (name) => this.form.querySelector(`[name="${name}"]`);
     [this.campaign, this.name, this.template] = [field("campaign"), field("new"), field("template")];
     this.said = this.form.querySelector("output");
+    this.button = this.form.querySelector('[type="submit"]');
+    this.back = this.form.querySelector(".undo");
+    this.back.addEventListener("click", () => this.undo());
     this.campaign.addEventListener("change", () => this.choose());
     this.form.addEventListener("submit", (event) => {
       event.preventDefault();
@@ -23,7 +26,9 @@ export class Collect {
     const trace = /traces\/([\w-]+)\.trace$/.exec(urls?.trace_url ?? "")?.[1];
     this.trace = trace;
     this.form.hidden = true;
-    this.said.textContent = "";
+    this.tell("");
+    this.doubt(false);
+    this.added(null);
     if (!trace || !sessionStorage.getItem(KEPT)) return;
     const { ok, body } = await this.call("drafts");
     if (!ok || this.trace !== trace) return;
@@ -43,6 +48,19 @@ export class Collect {
   choose() {
     const isNew = this.campaign.value === NEW;
     for (const field of [this.name, this.template]) field.hidden = field.disabled = !isNew;
+    this.doubt(false);
+  }
+
+  /** Whether the draft would be spoiled: the button asks once more. */
+  doubt(isDoubted) {
+    this.isDoubted = isDoubted;
+    this.button.textContent = isDoubted ? "Add all the same" : "Add";
+  }
+
+  /** What was added last, and can be taken back; null for nothing. */
+  added(what) {
+    this.last = what;
+    this.back.hidden = !what;
   }
 
   async add() {
@@ -53,15 +71,31 @@ export class Collect {
     this.form.inert = true;
     this.tell("Adding");
     const path = `campaigns/${encodeURIComponent(name)}/utterances`;
-    const { ok, body } = await this.call(path, { trace, template: isNew ? this.template.value : null });
+    const { ok, body } = await this.call(path, { trace, template: isNew ? this.template.value : null, sure: this.isDoubted });
     this.form.inert = false;
     if (this.trace !== trace) return undefined;
-    if (!ok) return this.tell(body.message, "error");
+    this.doubt(body.code === "leaves_holes");
+    if (!ok) return this.tell(body.message, this.isDoubted ? "warn" : "error");
     this.tell(`Added to ${body.campaign}: ${body.item} by ${body.system}.`);
+    this.added(body);
     if (!isNew) return undefined;
     this.campaign.prepend(new Option(name, name));
     this.campaign.value = name;
     this.name.value = "";
+    return this.choose();
+  }
+
+  /** Take back what was added last; a draft that was made for it goes with it. */
+  async undo() {
+    const { campaign, item, system } = this.last;
+    this.form.inert = true;
+    const { ok, body } = await this.call(`campaigns/${encodeURIComponent(campaign)}/remove`, { item, system });
+    this.form.inert = false;
+    if (!ok) return this.tell(body.message, "error");
+    this.added(null);
+    this.tell(body.left ? `Taken out of ${campaign} again.` : `${campaign} is deleted again.`);
+    if (body.left) return undefined;
+    Array.from(this.campaign.options).find((option) => option.value === campaign)?.remove();
     return this.choose();
   }
 

@@ -7,6 +7,7 @@ const FADE_S = 0.005;
 const LEAD_S = 0.01; // every source is started for the same moment, which must not have passed yet
 const TICK_MS = 50;
 const WAKE_MS = 3000;
+const SHORTEST_REGION_S = 0.2;
 const WHOLE_S = 0.02; // so near its end a sound counts as heard out
 
 export class Deck {
@@ -27,6 +28,25 @@ export class Deck {
     this.active = -1;
     this.isPlaying = false;
     this.running = [];
+    this.region = null; // {from, to} in seconds that is played again and again, where all sounds run together
+  }
+
+  /** Play a stretch again and again; null for the whole sounds. */
+  repeat(from, to) {
+    const longest = Math.max(...this.slots.map((one) => one.seconds));
+    const isRegion = this.together && from !== null && Math.min(to, longest) - Math.max(0, from) >= SHORTEST_REGION_S;
+    this.region = isRegion ? { from: Math.max(0, from), to: Math.min(to, longest) } : null;
+    if (isRegion && this.isPlaying) this.jump(this.region.from);
+    this.on.changed();
+    return isRegion;
+  }
+
+  /** Go on at another place, which is no further play. */
+  jump(from) {
+    const slot = this.active;
+    this.stop();
+    this.begin(slot, from);
+    this.slots[slot].plays -= 1;
   }
 
   /** Where a slot's playhead is, in seconds. */
@@ -135,6 +155,9 @@ export class Deck {
 
   tick() {
     this.mark();
+    if (this.region && this.position(this.active) >= Math.min(this.region.to, this.slots[this.active].seconds)) {
+      return this.jump(Math.min(this.region.from, this.slots[this.active].seconds - WHOLE_S));
+    }
     const { seconds } = this.slots[this.active];
     if (!this.loop && this.position(this.active) >= seconds) {
       this.stop();

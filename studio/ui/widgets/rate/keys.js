@@ -3,6 +3,7 @@
 import { CHOICE_KEYS } from "./marks.js";
 
 const TYPING_MS = 900; // digits that follow each other so closely are one number
+const MOST_DIGITS = 4;
 const STEPS = { ArrowUp: -1, ArrowLeft: -1, ArrowDown: 1, ArrowRight: 1 };
 
 /** Some browsers press a focused button when space is let go, whatever became of the key's going down. */
@@ -43,6 +44,8 @@ export class TrialKeys {
       return true;
     }
     if (key === " ") return this.space(target, isRepeat);
+    if (trial.isPage && "[]".includes(key)) return this.edge(key);
+    if (trial.isPage && key === "Escape" && trial.deck.region) return !trial.deck.repeat(null);
     if (key in STEPS) return this.move(target, STEPS[key], key);
     if (target.matches("input[type=number]")) return false;
     if (/^\d$/.test(key)) return this.digit(key, target);
@@ -57,6 +60,16 @@ export class TrialKeys {
       this.trial.deck.toggle(slot);
       this.trial.players[slot].press.focus({ preventScroll: true });
     }
+    return true;
+  }
+
+  /** A bracket is an end of the region that is played again and again: where the sounds are now. */
+  edge(key) {
+    const { deck } = this.trial;
+    if (deck.active < 0) return false;
+    const atS = deck.position(deck.active);
+    if (key === "[") this.fromS = atS;
+    else deck.repeat(this.fromS ?? 0, atS);
     return true;
   }
 
@@ -103,10 +116,15 @@ export class TrialKeys {
       return isGiven;
     }
     const isMore = performance.now() - (this.digitMs ?? 0) < TYPING_MS && this.digitAt === place;
-    const longer = Number((isMore ? this.digits : "") + key);
-    this.digits = longer <= mark.high ? String(longer) : key;
+    const typed = (isMore ? this.digits : "") + key;
     this.digitMs = performance.now();
     this.digitAt = place;
+    if (Number(typed) > mark.high && mark.high >= 10) { // 120 is no 0, and no 12 either
+      this.digits = typed.slice(0, MOST_DIGITS);
+      mark.refuse?.();
+      return true;
+    }
+    this.digits = Number(typed) > mark.high ? key : String(Number(typed));
     if (mark.set(Number(this.digits)) && 10 * Number(this.digits) > mark.high && !trial.isPage) this.goOn(place);
     return true;
   }

@@ -7,7 +7,7 @@ import { button, h } from "./dom.js";
 import { CHOICE_KEYS, chosen, scored } from "./marks.js";
 
 const BUSY_MS = 1000;
-const MOST_LATE = 5; // times that the second voice is played again by itself
+const MOST_PLAYS = 3; // of the second voice by itself, before the rater is asked what to do
 const NAMES = "AB";
 
 /** The Worker with the socket, and the player; one for a whole sitting. */
@@ -72,6 +72,7 @@ export class LiveTrial {
     );
     this.missing = h("p", { class: "missing", id: "rate-missing" });
     this.sender = button(words.say("send"), () => this.send(), { class: "primary", "aria-describedby": "rate-missing" });
+    this.skipper = button(words.say("live_skip"), () => this.skip(), { hidden: true });
     const place = h("p", { class: "count", tabindex: -1 }, h("b", { text: words.say("position", { n: trial.position + 1, of: trial.of }) }), trial.practice ? h("span", { class: "badge", text: words.say("practice") }) : null);
     const text = trial.text ? [h("p", { class: "prompt", text: words.say("live_text") }), h("blockquote", { text: trial.text })] : [h("p", { class: "prompt", text: words.say("live_own") })];
     return h(
@@ -79,7 +80,7 @@ export class LiveTrial {
       { class: "trial typing" },
       h("div", { class: "card" }, place, ...text, ...[0, 1].map((slot) => this.voice(slot))),
       h("div", { class: "card answers" }, this.mark.element, ...this.scores.map((score) => score.element)),
-      h("div", { class: "send-row" }, h("div", {}, this.missing, h("p", { class: "keys", text: words.say("keys_live") })), this.sender),
+      h("div", { class: "send-row" }, h("div", {}, this.missing, h("p", { class: "keys", text: words.say("keys_live") })), this.skipper, this.sender),
     );
   }
 
@@ -102,7 +103,6 @@ export class LiveTrial {
     this.phase = "asked";
     this.heardMs[slot] = 0;
     if (!slot) this.heardMs[1] = 0; // what the other voice heard was another text
-    this.plays[slot] += 1;
     this.fields[1].value = "";
     if (!slot) this.editor.forget();
     this.line.post({ type: "begin", trial: this.trial.trial, slot, rateHz: this.screen.rate_hz });
@@ -158,6 +158,7 @@ export class LiveTrial {
 
   finished({ slot, ms }) {
     this.heardMs[slot] = ms;
+    this.plays = slot ? [this.plays[0], this.plays[1] + 1] : [1, 0]; // what came to nothing was no play
     this.speaking = -1;
     this.phase = "";
     this.update();
@@ -168,11 +169,17 @@ export class LiveTrial {
   dropped({ slot, why, message, retryMs }) {
     this.speaking = -1;
     this.phase = "";
-    this.note(why, message);
+    const isAgain = why === "again" && ++this.late < MOST_PLAYS;
+    this.note(why === "again" && !isAgain ? "late" : why, message);
     this.update();
     if (this.isClosed) return;
     if (why === "busy") this.timer = setTimeout(() => this.begin(slot), retryMs ?? BUSY_MS);
-    if (why === "again" && ++this.late < MOST_LATE) this.begin(slot);
+    if (isAgain) this.begin(slot);
+  }
+
+  /** The server has seen enough plays come to nothing. */
+  skippable() {
+    this.skipper.hidden = false;
   }
 
   refused({ message }) {
@@ -216,6 +223,7 @@ export class LiveTrial {
     const { left } = this;
     if (!this.notice && this.missing.textContent !== left) this.missing.textContent = left;
     this.sender.setAttribute("aria-disabled", String(Boolean(left) || Boolean(this.isLocked)));
+    this.skipper.disabled = !isFree;
     this.element.classList.toggle("ready", !left);
     if (!this.isQuiet) this.keep();
   }
@@ -250,6 +258,13 @@ export class LiveTrial {
       response_ms: Math.round(this.responseMs),
       comment: "",
     });
+  }
+
+  /** Kept as missing, with the reason that the server knows; somebody else gets the screen. */
+  skip() {
+    if (this.isLocked) return;
+    this.lock(true);
+    this.on.send({ trial: this.trial.trial, skipped: true, response_ms: Math.round(this.responseMs) });
   }
 
   lock(isLocked) {

@@ -127,6 +127,7 @@ const HEARD = {
     take.keptSamples = m.samples;
     line.settle();
   },
+  may_skip: (line) => line.post({ type: "skippable" }),
   again: (line) => line.drop("again"),
   dropped: (line) => line.drop("failed", { message: "" }),
   error(line, m, take) {

@@ -61,7 +61,7 @@ class Slider {
     const value = Number(this.number.value);
     const isGood = this.number.value !== "" && Number.isInteger(value) && value >= this.low && value <= this.high;
     this.number.setAttribute("aria-invalid", String(this.number.value !== "" && !isGood));
-    this.take(isGood ? value : null);
+    this.take(isGood ? value : null, this.number.value !== "" && !isGood);
     if (isGood) this.range.value = value;
   }
 
@@ -73,8 +73,16 @@ class Slider {
     return true;
   }
 
-  take(value) {
+  /** What was typed is not on the scale: nothing is given. */
+  refuse() {
+    this.number.value = "";
+    this.range.value = Math.round((this.low + this.high) / 2);
+    this.take(null, true);
+  }
+
+  take(value, isRefused = false) {
     this.value = value;
+    this.isRefused = isRefused;
     this.element.dataset.set = value === null ? "0" : "1";
     this.changed(this);
   }
@@ -84,7 +92,7 @@ class Slider {
   }
 
   get said() {
-    return String(this.value);
+    return this.value === null ? "" : String(this.value);
   }
 }
 

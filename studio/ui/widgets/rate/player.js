@@ -3,6 +3,7 @@
 import { h, icon } from "./dom.js";
 
 const PLAY = "M4 2.5v11l9-5.5z";
+const DRAG_PX = 6;
 const SHORT_S = 10; // below this, tenths are shown
 const PAUSE = "M4 2.5h3v11H4zM9 2.5h3v11H9z";
 
@@ -14,16 +15,43 @@ export class Player {
     this.press = h("button", { type: "button", class: "play", on: { click: () => deck.toggle(slot) } }, this.sign);
     this.heard = h("i", { class: "heard" });
     this.head = h("i", { class: "head" });
-    this.track = h("div", { class: "track", "aria-hidden": "true", on: { click: (e) => this.leap(e) } }, this.heard, this.head);
+    this.region = h("i", { class: "region" });
+    this.track = h("div", { class: "track", "aria-hidden": "true", on: { pointerdown: (e) => this.grasp(e) } }, this.heard, this.region, this.head);
     this.time = h("span", { class: "time", "aria-hidden": "true" });
     this.tick = h("span", { class: "tick", text: words.say("heard"), data: { on: "0" } });
     this.element = h("div", { class: "sound", data: { slot } }, this.press, h("b", { class: "name", text: name }), this.track, this.time, this.tick);
     this.draw();
   }
 
-  leap(event) {
+  /** A press leaps to a place; where the sounds run together, a drag makes a region that is played again and again. */
+  grasp(event) {
+    const { track, deck } = this;
+    const from = this.at(event);
+    const beganX = event.clientX;
+    const isDrag = (e) => deck.together && Math.abs(e.clientX - beganX) >= DRAG_PX;
+    const move = (e) => isDrag(e) && this.show(from, this.at(e));
+    const end = (e) => {
+      track.removeEventListener("pointermove", move);
+      if (isDrag(e)) return deck.repeat(Math.min(from, this.at(e)), Math.max(from, this.at(e)));
+      deck.repeat(null);
+      return deck.seek(this.slot, from);
+    };
+    track.setPointerCapture(event.pointerId);
+    track.addEventListener("pointermove", move);
+    track.addEventListener("pointerup", end, { once: true });
+  }
+
+  /** Where a pointer is, in seconds. */
+  at(event) {
     const box = this.track.getBoundingClientRect();
-    this.deck.seek(this.slot, ((event.clientX - box.left) / box.width) * this.deck.slots[this.slot].seconds);
+    return Math.min(1, Math.max(0, (event.clientX - box.left) / box.width)) * this.deck.slots[this.slot].seconds;
+  }
+
+  show(from, to) {
+    const { seconds } = this.deck.slots[this.slot];
+    const [first, last] = [Math.min(from, to), Math.min(seconds, Math.max(from, to))];
+    this.region.style.insetInlineStart = `${(100 * first) / seconds}%`;
+    this.region.style.inlineSize = `${(100 * Math.max(0, last - first)) / seconds}%`;
   }
 
   draw() {
@@ -38,6 +66,10 @@ export class Player {
       this.element.classList.toggle("on", isOn);
     }
     this.head.style.insetInlineStart = `${(100 * atS) / seconds}%`;
+    if (this.drawn !== deck.region) {
+      this.drawn = deck.region;
+      this.show(deck.region?.from ?? 0, deck.region?.to ?? 0);
+    }
     const heard = spans.list.map(([a, b]) => `linear-gradient(var(--mark) 0 0) ${place(a, b, seconds)} / ${(100 * (b - a)) / seconds}% 100% no-repeat`);
     const marked = heard.join(", ");
     if (this.marked !== marked) this.heard.style.background = this.marked = marked;

@@ -10,13 +10,13 @@ import { isPage, Trial } from "./trial.js";
 import { Words } from "./words.js";
 
 const PANEL = ["PROLIFIC_PID", "STUDY_ID", "SESSION_ID"];
-const ENDS = ["done", "screened_out", "withdrawn", "full", "closed", "bad_link"];
-const AWAY = ["loading", "welcome", ...ENDS];
+const ENDS = ["done", "refused", "screened_out", "withdrawn", "full", "closed", "bad_link"];
+const AWAY = ["loading", "welcome", "consent", ...ENDS]; // where there is nothing yet, or nothing more, to leave
 
 class Rater {
   constructor(root, base, server) {
     const params = new URLSearchParams(location.search);
-    Object.assign(this, { root, base, campaign: params.get("campaign") ?? "", key: params.get("key") ?? "" });
+    Object.assign(this, { root, base, campaign: params.get("test") ?? params.get("campaign") ?? "", key: params.get("key") ?? "" });
     this.panel = Object.fromEntries(PANEL.filter((name) => params.get(name)).map((name) => [name, params.get(name)]));
     this.kept = new Kept([this.campaign, this.key, ...Object.values(this.panel)].join("|"));
     this.calls = new Calls(server, { waiting: (isWaiting) => this.waiting(isWaiting), stranger: () => this.join() });
@@ -50,9 +50,7 @@ class Rater {
 
   /** Join, send what was not acknowledged before a reload, and go on where the server says. */
   async enter(code = null) {
-    const isNew = !code && !this.panel.PROLIFIC_PID && !this.kept.get("code");
     await this.join(code);
-    if (isNew) this.showCode();
     const pending = this.kept.get("pending");
     if (pending) await this.deliver(pending);
     return this.show(await this.calls.next());
@@ -203,11 +201,19 @@ class Rater {
 
   async passed(stage, data) {
     try {
-      return await this.calls.stage(stage, data);
+      const shown = await this.calls.stage(stage, data);
+      if (shown.token) this.agreed(shown.token);
+      return shown;
     } catch (error) {
       if (error.status !== 409) throw error;
       return this.calls.next(); // done already: in another tab, or by a call whose answer was lost
     }
+  }
+
+  /** Only now is anything kept of the rater, and the code good for something. */
+  agreed(token) {
+    this.calls.token = token;
+    this.showCode();
   }
 
   /** An answer stays in this browser until the server has it; only then comes the next screen. */

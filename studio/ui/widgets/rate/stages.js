@@ -3,6 +3,7 @@
 import { Deck, speechNoise } from "./deck.js";
 import { button, copy, h } from "./dom.js";
 import { HeadphoneCheck } from "./check.js";
+import { keepFromClicking } from "./keys.js";
 import { Player } from "./player.js";
 
 const HEARD_SHARE = 0.5; // of the two seconds of the level's noise
@@ -72,8 +73,21 @@ function level(rater) {
     },
   });
   const player = new Player(deck, 0, words.say("level_sound"), words, 0);
-  rater.running = deck;
-  return card(words.say("level_title"), prose(words.say("level_text")), h("div", { class: "sounds" }, player.element), actions(go), first);
+  const press = (event) => {
+    if (event.key !== " " || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
+    if (event.target.closest?.("button:not(.play), a, summary, textarea, input")) return;
+    event.preventDefault();
+    if (!event.repeat) deck.toggle(0);
+  };
+  document.addEventListener("keydown", press);
+  document.addEventListener("keyup", keepFromClicking);
+  const close = () => {
+    document.removeEventListener("keydown", press);
+    document.removeEventListener("keyup", keepFromClicking);
+    deck.close();
+  };
+  rater.running = { close };
+  return card(words.say("level_title"), prose(words.say("level_text")), h("div", { class: "sounds" }, player.element), actions(go), first, h("p", { class: "keys", text: words.say("keys_level") }));
 }
 
 function comments(rater) {
@@ -92,18 +106,25 @@ function comments(rater) {
 
 function done(rater, shown) {
   const { words } = rater;
-  const redirect = /^https?:\/\//i.test(shown.redirect ?? "") ? shown.redirect : null;
   rater.kept.drop("comment");
+  const rest = wayOut(rater, shown, words.say("completion"));
+  const own = rater.kept.get("code");
+  if (own) rest.push(h("p", { class: "hint", text: words.say("own_code", { code: own }) }));
+  return card(words.say("done_title"), prose(shown.text), ...rest);
+}
+
+/** What the panel that sent the rater wants back: a code, or that they go there. */
+function wayOut(rater, shown, label) {
+  const { words } = rater;
+  const redirect = /^https?:\/\//i.test(shown.redirect ?? "") ? shown.redirect : null;
   const rest = [];
-  if (shown.code) rest.push(codeRow(rater, words.say("completion"), shown.code));
+  if (shown.code) rest.push(codeRow(rater, label, shown.code));
   if (redirect && rater.isPreview) rest.push(h("p", { class: "hint", text: words.say("redirect_preview", { url: redirect }) }));
   else if (redirect) {
     rest.push(h("p", {}, h("span", { text: `${words.say("redirecting")} ` }), h("a", { href: redirect, text: words.say("redirect_link") })));
     location.replace(redirect);
   }
-  const own = rater.kept.get("code");
-  if (own) rest.push(h("p", { class: "hint", text: words.say("own_code", { code: own }) }));
-  return card(words.say("done_title"), prose(shown.text), ...rest);
+  return rest;
 }
 
 /** A code to keep, with a button that copies it. */
@@ -112,7 +133,14 @@ export function codeRow(rater, label, code) {
   return h("p", { class: "code-row" }, h("span", { text: label }), h("code", { text: code }), press);
 }
 
-const said = (name) => (rater) => card(rater.words.say(`${name}_title`), prose(rater.words.say(`${name}_text`)));
+const said = (name) => (rater, shown = {}) =>
+  card(rater.words.say(`${name}_title`), prose(rater.words.say(`${name}_text`)), ...wayOut(rater, shown, rater.words.say("panel_code")));
+
+/** Nothing is kept, here neither: the link begins anew. */
+function refused(rater, shown) {
+  rater.kept.drop("code");
+  return said("refused")(rater, shown);
+}
 
 /** What is drawn at each stage; trials are drawn by the rater itself. */
 export const STAGES = {
@@ -123,6 +151,7 @@ export const STAGES = {
   level,
   comments,
   done,
+  refused,
   screened_out: said("screened_out"),
   withdrawn: said("withdrawn"),
   full: said("full"),

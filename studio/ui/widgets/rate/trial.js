@@ -48,6 +48,7 @@ export class Trial {
     this.marks = this.makeMarks();
     this.missing = h("p", { class: "missing", id: "rate-missing" });
     this.sender = button(words.say("send"), () => this.send(), { class: "primary", "aria-describedby": "rate-missing" });
+    this.script = trial.text ? h("blockquote", { text: trial.text }) : null;
     const sounds = h("div", { class: this.isPage ? "sounds rows" : "sounds" }, ...this.order.map((k) => this.row(k)));
     const prompt = this.isPage ? screen.prompt || this.questions[0].prompt : this.isPair ? "" : screen.prompt;
     return h(
@@ -55,7 +56,7 @@ export class Trial {
       { class: `trial ${screen.kind}` },
       h("div", { class: "card" }, h("p", { class: "count", tabindex: -1 }, h("b", { text: words.say("position", { n: trial.position + 1, of: trial.of }) }), trial.practice ? h("span", { class: "badge", text: words.say("practice") }) : null),
         prompt ? h("p", { class: "prompt", text: prompt }) : null,
-        trial.text ? h("blockquote", { text: trial.text }) : null,
+        this.script,
         sounds),
       ...(this.isPage ? [] : [h("div", { class: "card answers" }, ...this.marks.map((m) => m.element))]),
       h("div", { class: "send-row" }, h("div", {}, this.missing, h("p", { class: "keys", text: this.keyHelp() })), this.sender),
@@ -79,14 +80,15 @@ export class Trial {
   row(k) {
     const mark = this.isPage && this.marks.find((m) => m.slot === this.trial.slots[k].slot);
     if (!this.isPage) return this.players[k].element;
-    return h("div", { class: "row" }, this.players[k].element, mark ? mark.element : null);
+    return h("div", { class: mark ? "row" : "row open" }, this.players[k].element, mark ? mark.element : null);
   }
 
   keyHelp() {
     const { words } = this;
     if (this.isPair) return words.say("keys_pair", { letters: this.screen.choices.map((c) => ({ a: "A", b: "B", tie: "T", both_bad: "X" })[c]).join(", ") });
     const { low, high } = this.questions[0];
-    return words.say(this.isPage ? "keys_scale" : low < 0 ? "keys_ccr" : "keys_acr", { low, high });
+    if (this.isPage) return `${words.say(this.screen.kind === "mushra" ? "keys_mushra" : "keys_scale")} · ${words.say("keys_loop")}`;
+    return words.say(low < 0 ? "keys_ccr" : "keys_acr", { low, high });
   }
 
   restore(draft) {
@@ -98,8 +100,10 @@ export class Trial {
 
   marked(mark) {
     if (this.isQuiet) return;
+    this.refused = mark.isRefused ? this.words.say("score_range", mark) : "";
     this.keep();
     this.update();
+    if (this.refused) return this.remind();
     this.on.say(`${mark.legend ? `${mark.legend.textContent} ` : ""}${mark.said}`);
   }
 
@@ -132,6 +136,7 @@ export class Trial {
   /** What is still to be done, in words; empty when the answer may go. */
   get left() {
     const { words, unheard } = this;
+    if (this.refused) return this.refused;
     if (unheard.length) {
       if (this.players.length === 1) return words.say("listen_first");
       return words.say("listen_to", { names: unheard.map((k) => this.names[k]).join(", ") });
@@ -146,6 +151,12 @@ export class Trial {
     if (this.missing.textContent !== left) this.missing.textContent = left;
     this.sender.setAttribute("aria-disabled", String(Boolean(left) || this.isLocked));
     this.element.classList.toggle("ready", !left);
+    if (this.script) this.script.hidden = !this.mayRead;
+  }
+
+  /** Where the text comes after listening: once every sound was heard, however much of it has to be. */
+  get mayRead() {
+    return !this.screen.text_after || this.order.every((k) => this.deck.isHeard(k, this.screen.must_listen || 1));
   }
 
   draw() {

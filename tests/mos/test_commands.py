@@ -1,0 +1,94 @@
+"""What ``studio campaign`` prints, and what goes with it: the parts that are no more than the calls behind them."""
+
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from mos.rated import write_sounds
+from soundmaking import put
+from sqlmodel import select
+
+from studio.cli import main
+from studio.core.clips import write_wav
+from studio.mos.rating.campaigns import find, running
+from studio.mos.service import open_listening
+from studio.mos.store.access import Forbidden
+from studio.mos.store.tables.stimuli import Item
+
+Studio = Callable[..., tuple[str, str]]
+
+
+@pytest.fixture
+def studio(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Studio:
+    """Runs a command that ends well on a data folder of its own; what it printed, and what it said beside it."""
+    monkeypatch.setenv("STUDIO_DATA_FOLDER", str(tmp_path / "data"))
+
+    def run(*arguments: object) -> tuple[str, str]:
+        monkeypatch.setattr(sys, "argv", ["studio", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsys.readouterr()
+        assert ended.value.code == 0, err
+        return out, err
+
+    return run
+
+
+def test_whichever_command_makes_the_database_tells_the_owners_token(studio: Studio, tmp_path: Path) -> None:
+    """Once: the next does not, and a lab that makes its test before it starts the app gets in."""
+    new = ("campaign", "new", "first", "--template", "incremental-mos", "--from", write_sounds(tmp_path / "sounds"))
+    out, err = studio(*new)
+    [token] = re.findall(r"The owner's token .* shown this once: (\S+)", err)
+    assert token not in out and "/rate?test=" in out
+    listening = open_listening("", tmp_path / "data")
+    listening.access.check_owner(token)
+    assert "token" not in "".join(studio("campaign", "list"))
+    out, err = studio("campaign", "token")
+    with pytest.raises(Forbidden):
+        listening.access.check_owner(token)
+    listening.access.check_owner(out.strip())
+    listening.close()
+
+
+def test_a_new_token_is_the_only_one_told(studio: Studio) -> None:
+    """Also where the command makes the database: the first one is worth nothing by then."""
+    out, err = studio("campaign", "token")
+    assert len(out.split()) == 1 and "token" not in err
+
+
+def test_what_goes_is_asked_for_and_said(studio: Studio, tmp_path: Path) -> None:
+    sounds = write_sounds(tmp_path / "sounds")
+    studio("campaign", "new", "first", "--template", "incremental-mos", "--from", sounds, "--draft")
+    assert studio("campaign", "remove", "first", "--system", "teal")[0] == "first: 3 sounds less, 6 left\n"
+    assert "0 raters and 0 answers" in studio("campaign", "delete", "first", "--yes")[0]
+    assert "no campaign yet" in studio("campaign", "list")[0]
+
+
+def test_a_test_of_ours_has_traps_at_once(studio: Studio, tmp_path: Path) -> None:
+    """Spoken, with the answer in their names, and shown with a text that does not tell it."""
+    new = ("campaign", "new", "first", "--from", write_sounds(tmp_path / "sounds"), "--traps", "2", "--template")
+    studio(*new, "incremental-mos")
+    listening = open_listening("", tmp_path / "data")
+    with listening.store.read() as session:
+        run = running(session, find(session, "first"))
+        traps = [item for item in session.exec(select(Item)) if item.role == "trap"]
+    listening.close()
+    assert (run.config.gates.traps, len(run.traps)) == (2, 5)
+    assert sorted(item.expected for item in traps) == ["1", "2", "3", "4", "5"]
+    assert all(item.text and "choose" not in item.text for item in traps)
+
+
+def test_telephone_speech_is_taken_where_the_campaign_says_so(studio: Studio, tmp_path: Path) -> None:
+    put(tmp_path / "sounds", "a/i.wav", "b/i.wav")
+    for path in (tmp_path / "sounds").rglob("*.wav"):
+        write_wav(path, np.tile(np.arange(-2000, 2000, 80, dtype=np.int16), 160), 8_000)
+    (tmp_path / "my.toml").write_text("narrowband = true\n", encoding="utf-8")
+    new = ("campaign", "new", "first", "--template", "incremental-mos", "--from", tmp_path / "sounds")
+    studio(*new, "--config", tmp_path / "my.toml", "--draft")
+    put(tmp_path / "more", "a/j.wav", "b/j.wav")
+    for path in (tmp_path / "more").rglob("*.wav"):
+        write_wav(path, np.tile(np.arange(-2000, 2000, 100, dtype=np.int16), 200), 8_000)
+    assert "2 sounds more" in studio("campaign", "import", "first", "--from", tmp_path / "more")[0]

@@ -1,0 +1,69 @@
+"""Figures of the results page, from the tables that they draw."""
+
+from typing import Any
+
+import pytest
+
+from studio.mos.kinds.analysis import choice_tables
+from studio.mos.kinds.base import Judged
+from studio.mos.report.charts import Mark, shares
+from studio.ui.figures.choices import preferences
+from studio.ui.figures.scores import histograms
+
+
+@pytest.fixture(scope="module")
+def choices() -> dict[str, Any]:
+    """Heron beats teal in three votes of four, by twelve raters on eight scripts, with some ties."""
+    outcomes = ("a", "a", "a", "b", "a", "tie", "a", "b")
+    return choice_tables(
+        [
+            Judged(f"r{r}", f"i{i}", ("heron", "teal"), {}, {"preference": outcomes[(r + i) % 8]})
+            for r in range(12)
+            for i in range(8)
+        ],
+        seed=1,
+    )
+
+
+def test_a_preference_shows_its_interval_its_p_and_one_half(choices: dict[str, Any]) -> None:
+    figure = preferences({"tables": {"choices": choices}})
+    assert figure is not None
+    [pair] = choices["pairs"]["two_way"]
+    points = next(t for t in figure.data if t.name == "share, 95%")
+    low, high = pair["share"]["low"], pair["share"]["high"]
+    assert points.x == pytest.approx([100 * pair["share"]["mean"]])
+    assert points.x[0] + points.error_x.array[0] == pytest.approx(100 * high)
+    assert points.x[0] - points.error_x.arrayminus[0] == pytest.approx(100 * low)
+    assert list(points.y) == ["heron : teal<br>p 0.004"]
+    [half] = figure.layout.shapes
+    assert (half.x0, half.x1, half.line.dash) == (50, 50, "dash")
+
+
+def test_the_report_draws_the_same() -> None:
+    mark = Mark("heron", 0.7, 0.6, 0.8, "70.0% [60.0%, 80.0%], p 0.010")
+    drawn = shares([("heron", "teal", (7, 0, 0, 3), mark)], "preference")
+    for svg in drawn.split("</svg>")[:2]:
+        assert svg.count('class="whisker"') == 3 and svg.count('class="point"') == 1
+        assert mark.shown in svg and 'class="half"' in svg
+
+
+def test_histograms_leave_their_titles_room() -> None:
+    """Of four systems by two questions, on any height of the panels: a title's own, and that of the axis above it."""
+    table = {"n": 10, "histogram": {name: [1, 2, 3, 4, 0] for name in "abcd"}}
+    asked = [{"id": q, "prompt": q, "low": 1, "high": 5} for q in ("natural", "coherent")]
+    results = {
+        "systems": [{"name": name} for name in "abcd"],
+        "questions": asked,
+        "tables": {"questions": {q["id"]: table for q in asked}},
+    }
+    figure = histograms(results)
+    assert figure is not None
+    inside_px = figure.layout.height - figure.layout.margin.t - figure.layout.margin.b
+    tops = sorted({round(axis.domain[1], 6) for axis in figure.select_yaxes()})
+    bottoms = sorted({round(axis.domain[0], 6) for axis in figure.select_yaxes()})
+    gaps_px = [inside_px * (above - top) for top, above in zip(tops, bottoms[1:], strict=False)]
+    assert len(gaps_px) == 3 and min(gaps_px) >= 54, "numbers of the axis above, and a title"
+    panels_px = [inside_px * (top - bottom) for top, bottom in zip(tops, bottoms, strict=True)]
+    assert min(panels_px) >= 70
+    for axis in figure.select_yaxes():
+        assert axis.range is not None and axis.range[1] >= 1.1 * 4, "bars end below their title"
