@@ -70,8 +70,8 @@ class Life:
 def begin(engine: LocalEngine, request: SpeakRequest) -> Life:
     """An utterance whose turns the test takes, not the engine's thread."""
     opened = engine.open(request)
-    with engine._lock:
-        engine._active = [one for one in engine._active if one is not opened]
+    with engine._places._lock:
+        engine._places._speaking = [one for one in engine._places._speaking if one is not opened]
     return Life(request, opened)
 
 
