@@ -166,7 +166,8 @@ def test_who_finds_no_place_waits_in_turn_and_busy_is_for_a_full_queue(engine: E
         engine.open(SpeakRequest())
     with pytest.raises(BadOption):
         waiting[0].set_options({"m": 1, "n": 2})
-    assert [next(one) for one in heard] == [ev.Queued(ahead=k, t_ms=pytest.approx(0, abs=9e9)) for k in range(QUEUE)]
+    places = [next(one) for one in heard]
+    assert of(ev.Queued, places) == places and [one.ahead for one in places] == [*range(QUEUE)]
     for text in ("good mor", "ning "):
         waiting[1].push_text(text)
     waiting[1].end()

@@ -11,6 +11,7 @@ import { Settings } from "./settings.js";
 import { Status } from "./status.js";
 
 const LATENCY_EVERY_MS = 500;
+const BEFORE_YOU = (ahead) => (ahead ? `All places are taken: ${ahead === 1 ? "1 person is" : `${ahead} people are`} before you.` : "All places are taken: you are next.");
 
 export class Live {
   constructor(root, props, base, server) {
@@ -20,6 +21,7 @@ export class Live {
     this.phase = "idle";
     this.mode = "keyboard";
     this.play = null; // what the ear may be hearing: {play, id, mode, from}; null when nothing is shown
+    this.ahead = null; // how many wait before what is to be spoken; null where it has a place
     this.hasRest = false; // the connection was lost before all of a text was said
     this.rateHz = 24000;
     this.text = root.querySelector("#live-text");
@@ -157,6 +159,14 @@ export class Live {
     }
   }
 
+  /** How many are before us in the queue for a place; null when it is our turn. */
+  queue(ahead) {
+    this.ahead = ahead;
+    if (ahead === null) this.status.drop("queue");
+    else this.status.say("warn", `${BEFORE_YOU(ahead)} Type on: your text is kept, and is spoken when it is your turn.`, "queue");
+    this.show();
+  }
+
   /** Stop was pressed: say how much was heard. */
   stopped(sample) {
     const count = this.heardWords ?? this.caption.ends.filter((end) => end <= sample).length;
@@ -229,7 +239,7 @@ export class Live {
     if (!this.isOnline) return "offline";
     if (this.phase === "idle") return "idle";
     if (this.player.isPaused) return "paused";
-    if (this.phase === "waiting") return "waiting";
+    if (this.phase === "waiting" || this.ahead !== null) return "waiting";
     if (this.phase === "replay") return "replaying";
     if (this.isMoving) return "speaking";
     if (this.phase !== "open" || this.isInSegment) return "working"; // what is late now is not the text

@@ -148,6 +148,13 @@ export class LiveTrial {
     if (!slot) this.fields[0].focus();
   }
 
+  /** Every voice is busy: the server says when it is our turn. */
+  queued({ ahead }) {
+    this.notice = "queued";
+    this.remind(this.words.say("live_queued", { n: ahead + 1 }));
+    this.update();
+  }
+
   typed({ at, remove, insert }) {
     const field = this.fields[1];
     const chars = Array.from(field.value);
