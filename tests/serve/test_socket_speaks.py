@@ -72,19 +72,6 @@ def test_two_utterances_share_a_socket(serving: Serving) -> None:
     assert (low, high) == (220, 440)
 
 
-def test_the_fifth_hears_busy_and_may_come_back(serving: Serving) -> None:
-    server = serving()
-    with server.talk() as first, server.talk() as second:
-        for number in range(4):
-            assert first.open(number)["type"] == "ready"
-        busy = second.open(1)
-        assert (busy["type"], busy["code"], busy["utterance"]) == ("error", "busy", 1)
-        assert busy["retry_ms"] > 0
-        first.say("cancel", 2)
-        first.until("trace")
-        assert second.open(1)["type"] == "ready"
-
-
 def test_idle_flushes_the_keyboard_only(serving: Serving) -> None:
     server = serving(idle_flush_ms=150)
     with server.talk() as talk:
