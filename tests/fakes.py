@@ -25,9 +25,11 @@ from studio.core.ports import SpeakRequest
 class FakeEngine:
     """``places`` utterances at a time; ``queue`` more wait for a place, and the next one hears Busy."""
 
-    def __init__(self, script: Script | None = None, places: int = 4, queue: int = 2) -> None:
+    def __init__(
+        self, script: Script | None = None, places: int = 4, queue: int = 2, queue_timeout_s: float = 120.0
+    ) -> None:
         self.script = script or Script()
-        self.places, self.queue = places, queue
+        self.places, self.queue, self.queue_timeout_s = places, queue, queue_timeout_s
         self.waiting: list[FakeUtterance] = []
         self._draining = False
         self.speaking: list[FakeUtterance] = []
@@ -48,7 +50,20 @@ class FakeEngine:
             self.waiting.append(utterance)
             self.opened.append(utterance)
         self.settle()
+        if utterance in self.waiting:
+            timer = threading.Timer(self.queue_timeout_s, self._give_up, (utterance,))
+            timer.daemon = True
+            timer.start()
         return utterance
+
+    def _give_up(self, utterance: FakeUtterance) -> None:
+        with self._lock:
+            waits = utterance in self.waiting
+            if waits:
+                self.waiting.remove(utterance)
+        if waits:
+            utterance.fail("busy", f"no place came free within {self.queue_timeout_s:g} s; try again later")
+            self.settle()
 
     def free(self, utterance: FakeUtterance) -> None:
         """Give the utterance's place back, or its place in the queue."""
@@ -118,6 +133,7 @@ def main() -> None:
     parser.add_argument("--stall-at-word", type=int)
     parser.add_argument("--stall-ms", type=float, default=300.0)
     parser.add_argument("--idle-socket-ms", type=int, default=300_000)
+    parser.add_argument("--queue-timeout-s", type=float, default=120.0)
     parser.add_argument("--queue", type=int, default=2, help="utterances that wait for a place")
     args = parser.parse_args()
     from studio.serve.app import create_app
@@ -126,7 +142,7 @@ def main() -> None:
 
     script = Script(args.speed, args.fail_at_word, args.stall_at_word, args.stall_ms, args.cold_ms)
     settings = ServeSettings(host=args.host, port=args.port, idle_socket_ms=args.idle_socket_ms)
-    engine = FakeEngine(script, queue=args.queue)
+    engine = FakeEngine(script, queue=args.queue, queue_timeout_s=args.queue_timeout_s)
     app = create_app(engine, settings)
     if importlib.util.find_spec("studio.ui.app"):
         from studio.ui.app import mount

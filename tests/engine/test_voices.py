@@ -9,6 +9,7 @@ from tinyvoice import write_tiny_voice
 from studio.core.errors import BadOption, BadVoice, Busy, Closed
 from studio.core.events import Ended, Failed
 from studio.core.ports import SpeakRequest
+from studio.engine.limits import Limits
 from studio.engine.loop import open_engine
 from studio.text.normalise import best
 
@@ -80,7 +81,7 @@ def test_an_empty_folder_says_where_voices_are(tmp_path):
 
 
 def test_requests_that_cannot_be_met(folder):
-    engine = opened(folder, places=1)
+    engine = opened(folder, places=1, limits=Limits(queue=0))
     try:
         with pytest.raises(BadVoice, match="no voice 'lark'"):
             engine.open(SpeakRequest(voice="lark"))

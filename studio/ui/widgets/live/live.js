@@ -163,7 +163,7 @@ export class Live {
   queue(ahead) {
     this.ahead = ahead;
     if (ahead === null) this.status.drop("queue");
-    else this.status.say("warn", `${BEFORE_YOU(ahead)} Type on: your text is kept, and is spoken when it is your turn.`, "queue");
+    else this.status.say("warn", `${BEFORE_YOU(ahead)} Type on: your text is kept, and spoken when it is your turn.`, "queue");
     this.show();
   }
 
@@ -220,8 +220,9 @@ export class Live {
     const isBusy = phase !== "idle";
     const button = (name) => this.root.querySelector(`[data-do="${name}"]`);
     const speak = button("speak");
-    speak.disabled = phase === "waiting";
-    const label = !isBusy || phase === "waiting" ? "Speak" : player.isPaused ? "Resume" : "Pause";
+    const isWaiting = phase === "waiting" || this.ahead !== null;
+    speak.disabled = isWaiting;
+    const label = !isBusy || isWaiting ? "Speak" : player.isPaused ? "Resume" : "Pause";
     if (speak.lastElementChild.textContent !== label) {
       speak.lastElementChild.textContent = label;
       speak.querySelector("path").setAttribute("d", label === "Pause" ? "M4 2.5h3v11H4zM9 2.5h3v11H9z" : "M4 2.5v11l9-5.5z");
