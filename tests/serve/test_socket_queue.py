@@ -3,7 +3,9 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from serve.serving import Served, Serving, Talk, eventually, kinds, of, pcm
+import httpx
+from serve.serving import Served, Serving, Talk, kinds, of, pcm
+from serve.test_metrics import scraped
 from serve.test_socket_speaks import FIVE, samples_of, type_text
 from tones import Script
 
@@ -65,7 +67,10 @@ def test_a_cancel_in_the_queue_is_answered_at_once_and_the_number_is_free(servin
         waits(talk, 0)
         talk.say("text", text=FIVE)
         talk.say("cancel")
-        assert kinds(talk.until("trace")) == ["cancelled", "ended", "trace"]
+        heard = talk.until("trace")
+        assert kinds(heard) == ["cancelled", "ended", "trace"] and heard[0]["char_end"] == 0
+        for url in (heard[-1]["trace_url"], heard[-1]["wav_url"], heard[-1]["wav_url"] + "?as_heard=1"):
+            assert httpx.get(f"{server.url}/{url}").status_code == 200  # of nothing, but there
         waits(talk, 0)
 
 
@@ -84,7 +89,9 @@ def test_the_queue_is_counted(serving: Serving) -> None:
     server = serving()
     with taken(server), server.talk() as talk:
         waits(talk, 0)
-        load = server.engine.load()
-        assert (load.waiting, load.queue, load.speaking, server.engine.places_free()) == (1, 2, 4, 0) or eventually(
-            lambda: server.engine.load().waiting == 1, "the one who waits"
-        )
+        found = scraped(httpx.get(f"{server.url}/metrics").text)
+        assert [found[f"studio_engine_{name}", frozenset()] for name in ("waiting", "queue_places", "speaking")] == [
+            1,
+            2,
+            4,
+        ]
