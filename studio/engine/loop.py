@@ -157,6 +157,7 @@ class LocalEngine:
             if not self._turn(self._places.speaking()):
                 due_ms = self._places.next_due_ms()
                 self._news.wait(None if due_ms is None else due_ms / 1000.0 + _LATE_S)
+        self._open_waiting()  # which now refuses
         self._places.close()
         for one in self._places.over():
             self._meter.left(one)

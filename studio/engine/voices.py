@@ -47,6 +47,12 @@ class Voice:
         del self.free[-count:]
         row.slots = slots
 
+    def open(self, speaker: int, options: Mapping[str, Any], temperature: float, seed: int) -> Row:
+        """A row in free slots. Raises BadOption."""
+        row = self.row(speaker, options, temperature, seed)
+        self.seat(row, speaker, seed)
+        return row
+
     def release(self, row: Row) -> None:
         """Take a row's slots back, where it had any."""
         self.free.extend(row.slots)

@@ -200,8 +200,7 @@ def test_law_3_one_row_unpadded_against_eight(engine: LocalEngine, device: str) 
     voice = load_voice(card, engine._folders[card.name], torch.device(device), ROWS)
     options, rows = choices(card), []
     for k in range(ROWS):
-        row = voice.row(k % len(card.speakers), options[0], 0.7, seed=k)
-        voice.seat(row, k % len(card.speakers), seed=k)
+        row = voice.open(k % len(card.speakers), options[0], 0.7, seed=k)
         row.commit(TEXT.replace(",", "").replace(".", "").split()[k % 4 :])
         row.end()
         rows.append(row)
