@@ -85,6 +85,7 @@ def test_a_rater_waits_in_the_queue_and_begins_by_themselves(live: Live) -> None
     with others_take_all(page.ratings.url, queued=1) as end:
         page.press("Begin with voice A")
         page.wait_text("You are number 2 in line, and yours begins by itself.", ".missing")
+        assert live.page.text(f"{VOICE.format(slot=0)} .state") == "number 2 in line"
         assert live.field(0).get_attribute("readonly") is not None
         end(4)
         page.wait_text("You are number 1 in line", ".missing")
