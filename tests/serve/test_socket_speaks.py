@@ -143,3 +143,23 @@ def test_a_number_may_be_used_again(serving: Serving) -> None:
             talk.say("cancel")
             talk.until("trace")
     eventually(lambda: server.engine.places_free() == 4, "every place")
+
+
+def test_a_keyboard_that_has_ended_can_still_edit_what_was_not_heard(serving: Serving) -> None:
+    with serving(script=Script(speed=8.0)).talk() as talk:
+        talk.open(source="keyboard", credit_ms=300)
+        talk.say("edit", at=0, insert=FIVE)
+        talk.say("end")
+        heard = talk.until("word_start")
+        talk.say("edit", at=FIVE.index("friend"), remove=6, insert="enemy")
+        talk.say("edit", at=len(FIVE) - 1, insert=" more")
+        heard += talk.until("error")
+        assert heard[-1]["code"] == "closed"  # behind the text nothing can be added
+        talk.say("edit", at=0, remove=5, insert="Greetings")
+        heard += talk.until("edited")
+        talk.say("played", sample=24_000)
+        while heard[-1]["type"] != "trace":
+            heard += talk.until("trace", "word_end")
+            talk.say("played", sample=240_000)
+    assert [one["word"] for one in of(heard, "committed")][-1] == "enemy"
+    assert of(heard, "ended")[0]["samples"] == samples_of("Hello there my good enemy")
