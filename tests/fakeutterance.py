@@ -346,7 +346,8 @@ class FakeUtterance:
         with self._turn:
             held, self._held = self._held or [], None
             self._zero = time.perf_counter()
-            self._emit(replace(self._ready, queued_ms=(self._zero - self._asked_s) * 1000.0))
+            queued_ms = (self._zero - self._asked_s) * 1000.0 if self._ahead >= 0 else 0.0
+            self._emit(replace(self._ready, queued_ms=queued_ms))
             for event in held:
                 self._emit(event)
         self._thread.start()

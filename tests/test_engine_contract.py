@@ -66,7 +66,7 @@ def over(utterance: Utterance) -> list[ev.Event]:
 def test_ready_first_one_last_event_and_times_in_order(engine: Engine) -> None:
     events = said(engine, seed=4)
     card, ready = engine.cards()[0], events[0]
-    assert isinstance(ready, ev.Ready) and (ready.voice, ready.seed) == (card.name, 4)
+    assert isinstance(ready, ev.Ready) and (ready.voice, ready.seed, ready.queued_ms) == (card.name, 4, 0.0)
     assert ready.options == {spec.name: spec.default for spec in card.options}
     assert (ready.rate_hz, ready.frame_samples) == (card.sample_rate_hz, card.frame_samples)
     assert [ev.is_last(one) for one in events] == [False] * (len(events) - 1) + [True]

@@ -235,7 +235,9 @@ class LocalUtterance:
 
     @property
     def queued_ms(self) -> float:
-        """How long it has waited for its place, or did."""
+        """How long it has waited for its place, or did; 0 where one was free."""
+        if self._begun_ms is not None and self._ahead is None:
+            return 0.0
         return (self._clock.now_ms() if self._begun_ms is None else self._begun_ms) - self._asked_ms
 
     def wait_behind(self, ahead: int) -> None:
