@@ -78,6 +78,9 @@ def app(
     device: Device = "auto",
     vocoder: Vocoder = "",
     places: Annotated[int, typer.Option(min=1, max=64, help="Utterances spoken at once.")] = 4,
+    queue: Annotated[
+        int | None, typer.Option(min=0, max=1000, help="Utterances that wait for a place; the settings' 16 if absent.")
+    ] = None,
     threads: Threads = 1,
     demo: Annotated[
         bool, typer.Option("--demo/--no-demo", help="Bring the demo listening test along.", envvar="STUDIO_DEMO")
@@ -90,6 +93,7 @@ def app(
     from dataclasses import replace
 
     from studio.commands.welcome import welcome
+    from studio.engine.limits import Limits
     from studio.engine.loop import open_engine
     from studio.mos.making.demo import add_demo_quietly
     from studio.mos.service import open_listening
@@ -101,10 +105,16 @@ def app(
 
     chosen = load_settings(settings, os.environ)
     chosen = replace(chosen, host=host or chosen.host, port=chosen.port if port is None else port)
+    limits = Limits(
+        queue=chosen.max_queue if queue is None else queue,
+        queue_timeout_ms=chosen.queue_timeout_ms,
+        idle_ms=chosen.idle_utterance_ms,
+        slow_run_ms=chosen.slow_run_ms,
+    )
     taken = take_port(chosen)
     door = welcome(replace(chosen, port=taken.getsockname()[1]), is_open=no_key)
     chosen = door.settings
-    engine = open_engine(voices, best(), device, places=places, threads=threads, vocoder=vocoder)
+    engine = open_engine(voices, best(), device, places=places, threads=threads, vocoder=vocoder, limits=limits)
     listening = open_listening(database, data)
     tell_token(listening)
     typer.echo(f"Streaming-TTS Studio: {'  '.join(door.links)}", err=True)

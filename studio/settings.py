@@ -16,6 +16,8 @@ from studio.core.files import MAX_SETTINGS_BYTES, read_bounded
 
 ENV_PREFIX = "STUDIO_SERVE_"
 MIN_KEY_CHARS = 12
+MAX_DRAIN_MS = 3_000  # of the 5 s in which a server ends that was asked to
+_MAY_BE_0 = ("port", "max_queue", "drain_ms")
 DEFAULT_TRACES = Path("~/.cache/streaming-tts-studio/traces")
 
 
@@ -37,6 +39,11 @@ class ServeSettings:
         max_traces: the newest so many are kept.
         max_traces_bytes: and no more than so many bytes.
         max_trace_bytes: of one utterance while it is spoken (an hour of it is 180 MB); past that none is kept of it.
+        max_queue: utterances that wait for a place when all are taken; the next one hears ``busy``.
+        queue_timeout_ms: so long at most does one wait.
+        slow_run_ms: a run of a voice's module that takes longer is told in the log and counted.
+        idle_utterance_ms: the engine ends what nobody makes use of for so long, whoever opened it.
+        drain_ms: asked to stop, the server finishes what is committed for so long; at most 3000, since it ends in 5 s.
         credit_ms: how far ahead of the listener a voice runs when the client names nothing.
         credit_cap_ms: the most that a client may ask for.
         idle_flush_ms: a keyboard without input for so long flushes what is committed.
@@ -61,6 +68,11 @@ class ServeSettings:
     max_trace_bytes: int = 200_000_000
     max_utterances_per_socket: int = 8
     max_sockets: int = 64
+    max_queue: int = 16
+    queue_timeout_ms: int = 120_000
+    slow_run_ms: int = 1_000
+    idle_utterance_ms: int = 1_800_000
+    drain_ms: int = 2_500
     credit_ms: int = 2_000
     credit_cap_ms: int = 60_000
     idle_flush_ms: int = 700
@@ -89,8 +101,13 @@ class ServeSettings:
                 ) from error
         for one in fields(self):
             value = getattr(self, one.name)
-            if one.name != "port" and isinstance(value, int) and value < 1:
+            if one.name not in _MAY_BE_0 and isinstance(value, int) and value < 1:
                 raise BadOption(f"{one.name} cannot be {value}", "give a whole number from 1 on")
+        if self.max_queue < 0 or not 0 <= self.drain_ms <= MAX_DRAIN_MS:
+            raise BadOption(
+                f"max_queue = {self.max_queue} or drain_ms = {self.drain_ms} is out of range",
+                f"neither is below 0, and drain_ms is at most {MAX_DRAIN_MS}",
+            )
         if self.credit_ms > self.credit_cap_ms:
             raise BadOption(f"credit_ms = {self.credit_ms} is above credit_cap_ms = {self.credit_cap_ms}", "lower it")
 

@@ -17,17 +17,21 @@ from fakeutterance import FakeUtterance
 from tones import FRAME_MS, FRAME_SAMPLES, Script, tone_card
 
 from studio.core.cards import Card
-from studio.core.errors import Busy
+from studio.core.errors import Busy, Closing
 from studio.core.load import EngineLoad, ModuleLoad
 from studio.core.ports import SpeakRequest
 
 
 class FakeEngine:
-    """``places`` utterances at a time; the next one hears Busy."""
+    """``places`` utterances at a time; ``queue`` more wait for a place, and the next one hears Busy."""
 
-    def __init__(self, script: Script | None = None, places: int = 4) -> None:
+    def __init__(
+        self, script: Script | None = None, places: int = 4, queue: int = 2, queue_timeout_s: float = 120.0
+    ) -> None:
         self.script = script or Script()
-        self.places = places
+        self.places, self.queue, self.queue_timeout_s = places, queue, queue_timeout_s
+        self.waiting: list[FakeUtterance] = []
+        self._draining = False
         self.speaking: list[FakeUtterance] = []
         self.opened: list[FakeUtterance] = []
         self._lock = threading.Lock()
@@ -38,23 +42,63 @@ class FakeEngine:
 
     def open(self, request: SpeakRequest) -> FakeUtterance:
         with self._lock:
-            if len(self.speaking) >= self.places:
+            if self._draining:
+                raise Closing("the engine is being closed", "start it again")
+            if len(self.speaking) >= self.places and len(self.waiting) >= self.queue:
                 raise Busy(f"all {self.places} places are taken", "try again in a moment")
             utterance = FakeUtterance(self, len(self.opened), request)
-            self.speaking.append(utterance)
+            self.waiting.append(utterance)
             self.opened.append(utterance)
-        utterance.start()
+        self.settle()
+        if utterance in self.waiting:
+            timer = threading.Timer(self.queue_timeout_s, self._give_up, (utterance,))
+            timer.daemon = True
+            timer.start()
         return utterance
 
-    def free(self, utterance: FakeUtterance) -> None:
-        """Give the utterance's place back."""
+    def _give_up(self, utterance: FakeUtterance) -> None:
         with self._lock:
-            if utterance in self.speaking:
-                self.speaking.remove(utterance)
+            waits = utterance in self.waiting
+            if waits:
+                self.waiting.remove(utterance)
+        if waits:
+            utterance.fail("busy", f"no place came free within {self.queue_timeout_s:g} s; try again later")
+            self.settle()
+
+    def free(self, utterance: FakeUtterance) -> None:
+        """Give the utterance's place back, or its place in the queue."""
+        with self._lock:
+            for place in (self.speaking, self.waiting):
+                if utterance in place:
+                    place.remove(utterance)
+
+    def settle(self) -> None:
+        """Give free places to those who wait, and tell the others where they stand."""
+        with self._lock:
+            room = max(0, self.places - len(self.speaking))
+            begun, self.waiting = self.waiting[:room], self.waiting[room:]
+            self.speaking += begun
+            waiting = [*self.waiting]
+        for one in begun:
+            one.start()
+        for ahead, one in enumerate(waiting):
+            one.wait_behind(ahead)
+
+    def drain(self) -> None:
+        """Let nothing new begin; what speaks says what is committed, and ends."""
+        with self._lock:
+            self._draining = True
+            waiting, self.waiting = self.waiting, []
+            speaking = [*self.speaking]
+        for one in waiting:
+            one.fail("closing", "the engine is being closed; start it again")
+        for one in speaking:
+            one.wind_up()
 
     def places_free(self) -> int:
         """Places that the next utterances can take."""
-        return self.places - len(self.speaking)
+        with self._lock:
+            return self.places - len(self.speaking) - len(self.waiting)
 
     def load(self) -> EngineLoad:
         """As if its tones came from a module."""
@@ -64,12 +108,15 @@ class FakeEngine:
         return EngineLoad(
             places=self.places,
             speaking=len(self.speaking),
+            queue=self.queue,
+            waiting=len(self.waiting),
             opened=len(self.opened),
             audio_s=frames * FRAME_MS / 1000.0,
             modules=(speak,) if ran else (),
         )
 
     def close(self) -> None:
+        self.drain()
         for utterance in list(self.speaking):
             utterance.cancel()
             utterance.join()
@@ -86,6 +133,8 @@ def main() -> None:
     parser.add_argument("--stall-at-word", type=int)
     parser.add_argument("--stall-ms", type=float, default=300.0)
     parser.add_argument("--idle-socket-ms", type=int, default=300_000)
+    parser.add_argument("--queue-timeout-s", type=float, default=120.0)
+    parser.add_argument("--queue", type=int, default=2, help="utterances that wait for a place")
     args = parser.parse_args()
     from studio.serve.app import create_app
     from studio.serve.run import run
@@ -93,7 +142,7 @@ def main() -> None:
 
     script = Script(args.speed, args.fail_at_word, args.stall_at_word, args.stall_ms, args.cold_ms)
     settings = ServeSettings(host=args.host, port=args.port, idle_socket_ms=args.idle_socket_ms)
-    engine = FakeEngine(script)
+    engine = FakeEngine(script, queue=args.queue, queue_timeout_s=args.queue_timeout_s)
     app = create_app(engine, settings)
     if importlib.util.find_spec("studio.ui.app"):
         from studio.ui.app import mount

@@ -59,7 +59,10 @@ class FakeUtterance:
         self._marks = [(0, 0, 0)]  # between segments: sample, words spoken, segments
         self._zero = time.perf_counter()
         self._news: Callable[[], None] = lambda: None
-        ready = ev.Ready(
+        self._held: list[ev.Event] | None = []  # told after ``ready``
+        self._ahead = -1
+        self._asked_s = time.perf_counter()
+        self._ready = ev.Ready(
             utterance=number,
             voice=self.card.name,
             speaker=self.speaker,
@@ -69,7 +72,6 @@ class FakeUtterance:
             seed=request.seed,
             options=dict(self._options),
         )
-        self._events.put(ready)
         self._thread = threading.Thread(target=self._run, name=f"tone-{number}", daemon=True)
 
     @property
@@ -112,6 +114,9 @@ class FakeUtterance:
                 self._is_cancelled = True
                 self._heard_sample = max(self._heard_sample, played_sample)
                 self._turn.notify_all()
+        if self._leave():
+            self._emit(self._cancelled())
+            self._emit(ev.Ended(samples=0))
 
     def set_options(self, options: Mapping[str, Any], temperature: float | None = None) -> None:
         checked_temperature(self.card, temperature)
@@ -199,7 +204,9 @@ class FakeUtterance:
 
     def _emit(self, event: ev.Event) -> None:
         with self._turn:
-            if not self._over:
+            if self._held is not None and not isinstance(event, ev.Queued | ev.Cancelled | ev.Ended | ev.Failed):
+                self._held.append(event)
+            elif not self._over:
                 self._over = ev.is_last(event)
                 self._events.put(replace(event, t_ms=(time.perf_counter() - self._zero) * 1000.0))
                 self._news()
@@ -234,6 +241,7 @@ class FakeUtterance:
                     self._emit(self._cancelled())
         finally:
             self._engine.free(self)
+            self._engine.settle()
             self._emit(ev.Ended(samples=self._sample, compute_ms=self._sample / RATE_HZ * 1000.0 / self._script.speed))
 
     def _speak_unless_revised(self) -> bool:
@@ -335,7 +343,40 @@ class FakeUtterance:
 
     def start(self) -> None:
         """Begin to speak."""
+        with self._turn:
+            held, self._held = self._held or [], None
+            self._zero = time.perf_counter()
+            queued_ms = (self._zero - self._asked_s) * 1000.0 if self._ahead >= 0 else 0.0
+            self._emit(replace(self._ready, queued_ms=queued_ms))
+            for event in held:
+                self._emit(event)
         self._thread.start()
+
+    def wait_behind(self, ahead: int) -> None:
+        """Say how many are before it in the queue, where that is news."""
+        with self._turn:
+            if ahead != self._ahead and not self._over:
+                self._ahead = ahead
+                self._emit(ev.Queued(ahead=ahead))
+
+    def wind_up(self) -> None:
+        """Take no more text, and speak what is committed."""
+        with self._turn:
+            self._no_more, self._flush_to = True, len(self._words)
+            self._turn.notify_all()
+
+    def fail(self, code: str, message: str) -> None:
+        """End before it began."""
+        self._emit(ev.Failed(code=code, message=message))
+
+    def _leave(self) -> bool:
+        """Whether it waited for a place; then it does so no more."""
+        with self._turn:
+            waited = self._held is not None and not self._over
+        if waited:
+            self._engine.free(self)
+            self._engine.settle()
+        return waited
 
     def join(self) -> None:
         """Wait until the thread is gone."""

@@ -14,21 +14,22 @@ from studio.core import events as ev
 from studio.core.errors import BadOption, BadVoice, Busy, Closed, Full
 from studio.core.ports import MAX_SEED, MAX_TEMPERATURE, Engine, SpeakRequest, Utterance
 from studio.core.trace import collect
+from studio.engine.limits import Limits
 from studio.engine.loop import open_engine
 from studio.text.normalise import best
 
-PLACES = 3
+PLACES, QUEUE = 3, 2
 TEXT = "several words are here to be spoken by it "
 
 
 @pytest.fixture(scope="module", params=["fake", "real"])
 def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     if request.param == "fake":
-        made: Engine = FakeEngine(Script(speed=200.0), places=PLACES)
+        made: Engine = FakeEngine(Script(speed=200.0), places=PLACES, queue=QUEUE)
     else:
         root = tmp_path_factory.mktemp("voices")
         write_tiny_voice(root)
-        made = open_engine(root, best(), device="cpu", threads=1, places=PLACES)
+        made = open_engine(root, best(), device="cpu", threads=1, places=PLACES, limits=Limits(queue=QUEUE))
     yield made
     assert made.places_free() == PLACES, "every place was given back"
     made.close()
@@ -65,7 +66,7 @@ def over(utterance: Utterance) -> list[ev.Event]:
 def test_ready_first_one_last_event_and_times_in_order(engine: Engine) -> None:
     events = said(engine, seed=4)
     card, ready = engine.cards()[0], events[0]
-    assert isinstance(ready, ev.Ready) and (ready.voice, ready.seed) == (card.name, 4)
+    assert isinstance(ready, ev.Ready) and (ready.voice, ready.seed, ready.queued_ms) == (card.name, 4, 0.0)
     assert ready.options == {spec.name: spec.default for spec in card.options}
     assert (ready.rate_hz, ready.frame_samples) == (card.sample_rate_hz, card.frame_samples)
     assert [ev.is_last(one) for one in events] == [False] * (len(events) - 1) + [True]
@@ -149,14 +150,66 @@ def test_what_is_not_allowed_is_refused_with_a_hint(engine: Engine, request_: di
     assert refused.value.do
 
 
-def test_the_next_one_hears_busy_and_a_place_is_free_with_the_last_event(engine: Engine) -> None:
+def test_a_place_is_free_with_the_last_event(engine: Engine) -> None:
     taken = [engine.open(SpeakRequest()) for _ in range(PLACES)]
     assert engine.places_free() == 0
-    with pytest.raises(Busy):
-        engine.open(SpeakRequest())
     for free, utterance in enumerate(taken, 1):
         assert isinstance(over(utterance)[-1], ev.Ended)
         assert engine.places_free() == free
+
+
+def test_who_finds_no_place_waits_in_turn_and_busy_is_for_a_full_queue(engine: Engine) -> None:
+    taken = [engine.open(SpeakRequest()) for _ in range(PLACES)]
+    waiting = [engine.open(SpeakRequest(seed=k)) for k in range(QUEUE)]
+    heard = [one.events() for one in waiting]
+    with pytest.raises(Busy):
+        engine.open(SpeakRequest())
+    with pytest.raises(BadOption):
+        waiting[0].set_options({"m": 1, "n": 2})
+    places = [next(one) for one in heard]
+    assert of(ev.Queued, places) == places and [one.ahead for one in places] == [*range(QUEUE)]
+    for text in ("good mor", "ning "):
+        waiting[1].push_text(text)
+    waiting[1].end()
+    over(taken[0])
+    ready = next(heard[0])
+    assert isinstance(ready, ev.Ready) and ready.t_ms < ready.queued_ms and ready.seed == 0, "first come, first served"
+    assert isinstance(moved := next(heard[1]), ev.Queued) and moved.ahead == 0
+    over(waiting[0])
+    spoken = [*heard[1]]
+    assert isinstance(spoken[0], ev.Ready) and spoken[0].seed == 1
+    assert [one.text for one in of(ev.Text, spoken)] == ["good mor", "ning "]
+    assert [one.t_ms for one in spoken] == sorted(one.t_ms for one in spoken)
+    assert spoken[-1].samples == said(engine, "good morning ", seed=1)[-1].samples > 0
+    for one in taken[1:]:
+        over(one)
+
+
+def test_who_leaves_the_queue_makes_room_at_once_and_says_nothing_of_a_place(engine: Engine) -> None:
+    taken = [engine.open(SpeakRequest()) for _ in range(PLACES)]
+    waiting = [engine.open(SpeakRequest()) for _ in range(QUEUE)]
+    waiting[0].push_text(TEXT)
+    assert [one.type for one in over(waiting[0])] == ["queued", "cancelled", "ended"]
+    behind = waiting[1].events()
+    assert [one.ahead for one in until(behind, ev.Queued, 2)] == [1, 0]
+    again = engine.open(SpeakRequest())  # there is room again
+    for one in (*taken, *waiting[1:], again):
+        over(one)
+    assert not engine.places_free() - PLACES
+
+
+def test_what_waits_in_the_queue_can_be_revised(engine: Engine) -> None:
+    taken = [engine.open(SpeakRequest()) for _ in range(PLACES)]
+    waiting = engine.open(SpeakRequest())
+    waiting.push_text("good evening ")
+    assert waiting.settled() == 0
+    waiting.revise(5, "morning ")
+    waiting.end()
+    for one in taken:
+        over(one)
+    events = [*waiting.events()]
+    assert [word.text for word in collect({}, events).words()] == ["good", "morning"]
+    assert events[-1].samples == said(engine, "good morning ")[-1].samples
 
 
 def test_after_the_end_no_text_is_taken(engine: Engine) -> None:

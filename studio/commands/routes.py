@@ -28,6 +28,9 @@ class _NoEngine:
     def places_free(self) -> int:
         return 0
 
+    def drain(self) -> None:
+        pass
+
     def load(self) -> EngineLoad:
         return EngineLoad(places=0, speaking=0)
 

@@ -46,9 +46,15 @@ class BadVoice(StudioError):
 
 
 class Busy(StudioError):
-    """Every place in the engine is taken; the call may be repeated later."""
+    """Every place in the engine is taken, and in its queue; the call may be repeated later."""
 
     code = "busy"
+
+
+class Closing(Busy):
+    """The engine is about to end: what it speaks is finished, and nothing new begins."""
+
+    code = "closing"
 
 
 class Closed(StudioError):

@@ -37,8 +37,22 @@ class Event:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Queued(Event):
+    """No place is free: so many utterances are before this one. Told whenever that changes, before ``ready`` comes.
+
+    Its ``t_ms`` counts from the moment when the utterance was asked for.
+    """
+
+    type: ClassVar[str] = "queued"
+    ahead: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Ready(Event):
-    """The utterance exists; its clock starts here. ``options`` are the family's, as in force."""
+    """The utterance has a place; its clock starts here, after ``queued_ms`` in the queue.
+
+    ``options`` are the family's, as in force.
+    """
 
     type: ClassVar[str] = "ready"
     utterance: int
@@ -49,6 +63,7 @@ class Ready(Event):
     frame_samples: int
     seed: int
     options: dict[str, Any] = field(default_factory=dict[str, Any])
+    queued_ms: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,8 @@ Only text up to the last white space is sent, so that correcting the word being 
 that was sent and not heard yet takes the text back from there on, and sends it anew: at once where the edit is whole
 (a word replaced, a space typed), else when no key came for a moment. An edit of what was heard un-says nothing: it is
 noted as ``edited`` on the words it touches, and the text after it is sent as usual. A replaced word counts as said:
-when autocorrect turns a heard "teh " into "the ", nothing is spoken again.
+when autocorrect turns a heard "teh " into "the ", nothing is spoken again. After ``end`` the text is complete: edits of
+what was not heard are said as they stand, and nothing can be added behind it.
 """
 
 import re
@@ -71,11 +72,14 @@ class LiveText:
         Raises:
             BadMessage: the range is not inside the field, which stays as it was.
             BadText: the field would hold more than MAX_FIELD_CHARS.
-            Closed: after ``end``.
+            Closed: after ``end``, behind the text, or anywhere where nothing is revised.
         """
         with self._lock:
             self._check(at, remove, insert)
             insert = _HALF_CHARACTER.sub("\ufffd", insert)  # keeps positions, and can be sent as UTF-8
+            if self._ended:
+                self._edit_ended(at, remove, insert)
+                return
             self._last_edit_ms = self._clock.now_ms()
             is_whole = len(insert) > 1 or (insert != "" and insert in WHITE) or at == len(self._field)
             self._is_changing = (self._take_back(at, remove) or self._is_changing) and not is_whole
@@ -134,7 +138,7 @@ class LiveText:
         return self._last_edit_ms + self._idle_ms if self._unspoken and not self._ended else None
 
     def _check(self, at: int, remove: int, insert: str) -> None:
-        if self._ended:
+        if self._ended and (not self._revises or at >= len(self._field)):
             raise Closed("the text has ended", "open a new utterance")
         if not (0 <= at <= at + remove <= len(self._field)):
             raise BadMessage(
@@ -150,13 +154,8 @@ class LiveText:
     def _take_back(self, at: int, remove: int) -> bool:
         """Take the text back from the word on that an edit touches, as far as it was not heard; whether any was."""
         for _ in range(_TRIES if self._revises and at < self._said else 0):
-            settled = bisect_left(self._origin, self._utterance.settled())
-            if at < settled and at + remove <= settled:
-                return False
-            left = max(settled, _left(self._field, at))
-            while 0 < left < self._said and self._origin[left - 1] == self._origin[left]:
-                left -= 1
-            if left >= self._said:
+            left = self._open_from(at, remove)
+            if left is None:
                 return False
             char = self._origin[left]
             try:
@@ -167,6 +166,43 @@ class LiveText:
             del self._origin[left:], self._sent[char:]
             return True
         return False
+
+    def _open_from(self, at: int, remove: int) -> int | None:
+        """Where what an edit touches can be taken back from; None where all of it was heard."""
+        settled = bisect_left(self._origin, self._utterance.settled())
+        if at < settled and at + remove <= settled:
+            return None
+        left = max(settled, _left(self._field, at))
+        while 0 < left < self._said and self._origin[left - 1] == self._origin[left]:
+            left -= 1
+        return left if left < self._said else None
+
+    def _edit_ended(self, at: int, remove: int, insert: str) -> None:
+        """An edit of the complete text: one revision, since a text that is taken back first would be over."""
+        for _ in range(_TRIES):
+            left = self._open_from(at, remove)
+            if left is None:
+                break
+            if at < left:  # the first part of what goes was heard: as many words are corrections
+                start = _left(self._field, at)
+                words, new = len(_TOKEN.findall(self._field, start, left)), self._field[start:at] + insert
+                cut = max(0, _corrections(new + self._field[at + remove :], words, at - start) - (at - start))
+                self._edit_ended(left, at + remove - left, insert[cut:])
+                remove, insert = left - at, insert[:cut]
+                while remove and insert[-1:] == self._field[at + remove - 1]:  # or the next word would look changed
+                    remove, insert = remove - 1, insert[:-1]
+                break
+            char, field = self._origin[left], self._field[:at] + insert + self._field[at + remove :]
+            try:
+                self._utterance.revise(char, field[left:])
+            except TooLate:
+                continue  # it was heard in the meantime
+            self._field, self._said = field, len(field)
+            del self._origin[left:], self._sent[char:]
+            self._origin.extend(range(char, char + len(field) - left))
+            self._sent.extend(field[left:])
+            return
+        self._edit_said(at, remove, insert)
 
     def _mid_word(self) -> bool:
         """Whether the covered part ends inside a word (its white space was taken back)."""

@@ -15,12 +15,14 @@ class ModuleLoad:
     Attributes:
         runs: how often it ran for so many rows, by the number of rows.
         ms: how long these runs took together, by the number of rows.
+        slow: how many of them took longer than a run should.
     """
 
     voice: str
     name: str
     runs: Mapping[int, int]
     ms: Mapping[int, float]
+    slow: int = 0
 
     @property
     def rows(self) -> int:
@@ -45,8 +47,10 @@ class EngineLoad:
     Attributes:
         places: utterances that it takes at once.
         speaking: utterances that have a place.
-        waiting: utterances that wait to be opened.
-        opened, refused, failed: utterances that got a place, heard ``busy``, ended badly.
+        queue: utterances that may wait for one.
+        waiting: utterances that do.
+        opened, refused, failed: utterances that got a place, heard ``busy`` (at once or after a wait), ended badly.
+        queued_ms: how long those that got a place had waited for it together.
         audio_s: sound made.
         stalls, stalled_ms: pauses that were the computer's, and how long they were together.
         device_bytes: memory that tensors take on a GPU; 0 on a CPU.
@@ -54,10 +58,12 @@ class EngineLoad:
 
     places: int
     speaking: int
+    queue: int = 0
     waiting: int = 0
     opened: int = 0
     refused: int = 0
     failed: int = 0
+    queued_ms: float = 0.0
     audio_s: float = 0.0
     stalls: int = 0
     stalled_ms: float = 0.0

@@ -36,6 +36,9 @@ class SpeakRequest:
 class Utterance(Protocol):
     """One stream of text in and events out, for one listener. Every method may be called from any thread.
 
+    Where no place is free it waits in a queue: ``queued`` says how many are before it. Text is taken meanwhile, and
+    spoken when ``ready`` says that there is a place. One that leaves before that has no ``ready``.
+
     Attributes:
         provenance: what its trace says about who speaks it; see ``studio.core.provenance``.
     """
@@ -112,11 +115,21 @@ class Engine(Protocol):
         ...
 
     def open(self, request: SpeakRequest) -> Utterance:
-        """Begin an utterance. Raises BadVoice, BadOption, Busy."""
+        """Begin an utterance, or let it wait for a place: first come, first served.
+
+        Raises:
+            BadVoice, BadOption: it cannot be spoken so.
+            Busy: every place is taken, and the queue is full.
+            Closing: ``drain`` was called.
+        """
         ...
 
     def places_free(self) -> int:
-        """How many more utterances can begin now."""
+        """How many more utterances can begin now; none while any waits."""
+        ...
+
+    def drain(self) -> None:
+        """Let nothing new begin; what speaks takes no more text, says what is committed, and ends."""
         ...
 
     def close(self) -> None:

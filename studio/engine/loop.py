@@ -12,13 +12,15 @@ import torch
 
 from studio.core import events as ev
 from studio.core.cards import Card, parse_voice, read_cards
-from studio.core.errors import BadOption, BadVoice, Busy, StudioError
+from studio.core.errors import BadOption, BadVoice, StudioError
 from studio.core.load import EngineLoad
 from studio.core.options import default_options, merge_options
 from studio.core.ports import MAX_SEED, Normaliser, SpeakRequest
 from studio.core.provenance import provenance, sources
 from studio.core.time import Clock, MonotonicClock
+from studio.engine.limits import Limits
 from studio.engine.meter import Meter
+from studio.engine.places import Places, closing
 from studio.engine.pool import Pool
 from studio.engine.utterances.local import LocalUtterance, check_temperature
 from studio.engine.voices import Voice, load_voice, pick_device
@@ -27,7 +29,9 @@ _log = logging.getLogger(__name__)
 
 PLACES = 4
 MAX_THREADS = 256
+DEFAULT_LIMITS = Limits()
 _OPEN_S = 30.0
+_LATE_S = 0.001  # a wait that ends a little early would be another one
 
 
 @dataclass(frozen=True)
@@ -56,21 +60,22 @@ class LocalEngine:
         clock: Clock,
         threads: int = 1,
         load: Callable[[Card, Path, torch.device, int], Voice] = load_voice,
+        limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         self._threads, self._load_voice = threads, load
         sources()  # asks git: before anybody waits for it
         self._cards = {name: card for name, (card, _) in voices.items()}
         self._folders = {name: folder for name, (_, folder) in voices.items()}
-        self._device, self._places, self._normalise, self._clock = device, places, normalise, clock
+        self._device, self._normalise, self._clock = device, normalise, clock
         self._loaded: dict[str, Voice] = {}
         self._loading = threading.Lock()
         self._meter = Meter()
-        self._pool = Pool(clock, self._meter)
+        self._pool = Pool(clock, self._meter, limits.slow_run_ms)
+        self._places, self._limits = Places(places, limits, clock, self._begin), limits
         self._openings: deque[_Opening] = deque()
-        self._active: list[LocalUtterance] = []
-        self._lock = threading.Lock()  # of the two lists and of what follows; never held while anything is computed
+        self._lock = threading.Lock()  # of the openings and of what follows; never held while anything is computed
         self._news = threading.Event()  # something came in since the last turn began
-        self._closed = False
+        self._draining = self._closed = False
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
         self._thread.start()
 
@@ -83,12 +88,12 @@ class LocalEngine:
         with self._loading:
             if name not in self._loaded:
                 self._loaded[name] = self._load_voice(
-                    self._cards[name], self._folders[name], self._device, self._places
+                    self._cards[name], self._folders[name], self._device, self._places.count
                 )
             return self._loaded[name]
 
     def open(self, request: SpeakRequest) -> LocalUtterance:
-        """Begin an utterance. Raises BadVoice, BadOption, Busy."""
+        """Begin an utterance, or let it wait for a place. Raises BadVoice, BadOption, Busy, Closing."""
         card, speaker = parse_voice(request.voice, self._cards)
         temperature = card.temperature if request.temperature is None else request.temperature
         check_temperature(temperature)
@@ -97,8 +102,8 @@ class LocalEngine:
         options = merge_options(card.options, request.options, default_options(card.options))
         opening = _Opening(self.voice(card.name), speaker, replace(request, options=options), temperature)
         with self._lock:
-            if self._closed:
-                raise Busy("the engine is being closed", "start it again")
+            if self._draining:
+                raise closing()
             self._openings.append(opening)
         self._news.set()
         return opening.done.result(timeout=_OPEN_S)
@@ -106,19 +111,24 @@ class LocalEngine:
     def places_free(self) -> int:
         """How many more utterances can begin now."""
         with self._lock:
-            return self._places - sum(not one.done for one in self._active) - len(self._openings)
+            return max(0, self._places.free - len(self._openings))
 
     def load(self) -> EngineLoad:
         """What the engine is doing now, and what it did since it began."""
-        with self._lock:
-            load = self._meter.load(self._places, len(self._openings), self._active)
+        load = self._meter.load(self._places)
         on_gpu = torch.cuda.memory_allocated(self._device) if self._device.type == "cuda" else 0
-        return replace(load, device_bytes=on_gpu)
+        return replace(load, queue=self._limits.queue, device_bytes=on_gpu)
+
+    def drain(self) -> None:
+        """Let nothing new begin; what speaks says what is committed, and ends."""
+        with self._lock:
+            self._draining = True
+        self._news.set()
 
     def close(self) -> None:
         """End every utterance and the thread."""
         with self._lock:
-            self._closed = True
+            self._draining = self._closed = True
         self._news.set()
         self._thread.join()
 
@@ -134,19 +144,23 @@ class LocalEngine:
         while True:
             self._news.clear()  # before anything is read: what comes in from now on is not waited for
             self._open_waiting()
+            for one in self._places.over():
+                self._meter.left(one)
             with self._lock:
-                for one in self._active:
-                    if one.done:
-                        self._meter.left(one)
-                self._active = [one for one in self._active if not one.done]
-                active, closed = [*self._active], self._closed
+                draining, closed = self._draining, self._closed
             if closed:
                 break
-            if not self._turn(active):
-                self._news.wait()
+            if draining:
+                self._places.drain()
+            self._places.settle()
+            self._places.end_unused()
+            if not self._turn(self._places.speaking()):
+                due_ms = self._places.next_due_ms()
+                self._news.wait(None if due_ms is None else due_ms / 1000.0 + _LATE_S)
         self._open_waiting()  # which now refuses
-        for utterance in active:
-            utterance.fail("closed", "the engine was closed")
+        self._places.close()
+        for one in self._places.over():
+            self._meter.left(one)
 
     def _turn(self, active: Sequence[LocalUtterance]) -> bool:
         """A turn for all; what no utterance could be blamed for ends those that speak, never the engine."""
@@ -159,39 +173,42 @@ class LocalEngine:
             return True
 
     def _open_waiting(self) -> None:
-        """Make ready what callers wait for."""
+        """Answer those who asked for an utterance: it has a place, or one in the queue."""
         while True:
             with self._lock:
                 if not self._openings:
                     return
-                opening = self._openings[0]
-                spoken = sum(not one.done for one in self._active)
-                if self._closed:
-                    refusal = Busy("the engine is being closed", "start it again")
-                elif spoken >= self._places:
-                    refusal = Busy(f"all {self._places} places are taken", "try again when one of them has ended")
-                else:
-                    refusal = None
+                opening, draining = self._openings[0], self._draining
             try:
-                if refusal is not None:
-                    raise refusal
-                utterance = self._begin(opening)
+                if draining:
+                    raise closing()
+                self._places.check_room()
+                utterance = self._opened(opening)
+                self._places.join(utterance)
             except Exception as error:  # noqa: BLE001 - whoever waits is told, and the engine goes on
                 with self._lock:
                     self._openings.popleft()
-                self._meter.refused += isinstance(error, Busy)
                 opening.done.set_exception(error)
                 continue
             with self._lock:
                 self._openings.popleft()
-                self._active.append(utterance)
-            self._meter.opened += 1
+            self._places.settle()
             opening.done.set_result(utterance)
 
-    def _begin(self, opening: _Opening) -> LocalUtterance:
+    def _begin(self, utterance: LocalUtterance) -> None:
+        """Give slots to one that has its place now."""
+        try:
+            utterance.seat()
+            utterance.begin()
+            self._meter.began(utterance)
+        except Exception as error:  # noqa: BLE001 - the engine must go on for the others
+            _log.exception("an utterance could not begin")
+            utterance.fail("internal", f"{type(error).__name__} in the engine; the log has the details")
+
+    def _opened(self, opening: _Opening) -> LocalUtterance:
         voice, request, card = opening.voice, opening.request, opening.voice.card
         speaker = card.speakers.index(opening.speaker)
-        row = voice.open(speaker, request.options, opening.temperature, request.seed)
+        row = voice.row(speaker, request.options, opening.temperature, request.seed)
         ready = ev.Ready(
             utterance=0,
             voice=card.name,
@@ -216,6 +233,7 @@ def open_engine(
     threads: int = 1,
     clock: Clock | None = None,
     vocoder: str = "",
+    limits: Limits = DEFAULT_LIMITS,
 ) -> LocalEngine:
     """An engine over a folder of voices; the first one is loaded at once, the others when first spoken.
 
@@ -224,6 +242,7 @@ def open_engine(
         voice_names: which voices, in this order; None for all.
         threads: of arithmetic on a CPU. One is fastest for the shipped voice: its products are too small to share, and
             threads that wait for each other stall whenever something else wants a core.
+        limits: how many wait for a place, and how long.
         vocoder: speak by this one of a voice's vocoders, those voices that have it; empty for each card's own.
 
     Raises:
@@ -243,7 +262,8 @@ def open_engine(
         for name, (card, folder) in found.items():
             if vocoder in card.vocoders:
                 found[name] = (replace(card, vocoder=vocoder), folder)
-    engine = LocalEngine(found, pick_device(device), places, normalise, clock or MonotonicClock(), threads)
+    clock = clock or MonotonicClock()
+    engine = LocalEngine(found, pick_device(device), places, normalise, clock, threads, limits=limits)
     try:
         engine.voice(next(iter(found)))
     except StudioError:

@@ -5,6 +5,7 @@ and ends only the utterances it is about.
 """
 
 import logging
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -25,8 +26,8 @@ _log = logging.getLogger(__name__)
 class Pool:
     """Gives every utterance that can go on its next frame, newcomers first (``studio.engine.scheduling``)."""
 
-    def __init__(self, clock: Clock, meter: Meter | None = None) -> None:
-        self._clock, self._meter = clock, meter or Meter()
+    def __init__(self, clock: Clock, meter: Meter | None = None, slow_run_ms: float = math.inf) -> None:
+        self._clock, self._meter, self._slow_run_ms = clock, meter or Meter(), slow_run_ms
         self._schedule = Schedule()
 
     def turn(self, utterances: Sequence[LocalUtterance]) -> bool:
@@ -75,10 +76,16 @@ class Pool:
                 yield from self._run(name, module, slots, [alone])
             return
         took_ms = self._clock.now_ms() - began_ms
-        self._meter.ran(batch[0][0].card.name, name, len(batch), took_ms)
+        self._ran(batch[0][0].card.name, name, len(batch), took_ms)
         share_ms = took_ms / len(batch)
         for (one, _), outputs in zip(batch, found, strict=True):
             yield one, outputs, share_ms
+
+    def _ran(self, voice: str, module: str, rows: int, took_ms: float) -> None:
+        is_slow = took_ms > self._slow_run_ms
+        self._meter.ran(voice, module, rows, took_ms, is_slow=is_slow)
+        if is_slow:
+            _log.warning("%s of %s took %.0f ms for %d rows; everybody waited for it", module, voice, took_ms, rows)
 
 
 def _batches(items: list[T], most: int) -> Iterator[list[T]]:

@@ -32,20 +32,29 @@ class Voice:
         """The net of ``vocode``."""
         return self.vocode.vocoder
 
-    def open(self, speaker: int, options: Mapping[str, Any], temperature: float, seed: int) -> Row:
-        """A row in free slots, which it owns until ``release``. Raises BadOption."""
+    def row(self, speaker: int, options: Mapping[str, Any], temperature: float, seed: int) -> Row:
+        """A row that has no slots yet. Raises BadOption."""
+        return self.family.row((), speaker, options, temperature, seed)
+
+    def seat(self, row: Row, speaker: int, seed: int) -> None:
+        """Give a row free slots, which it owns until ``release``."""
         count = self.family.slots_per_row
         slots = tuple(self.free[-count:])
         assert len(slots) == count, "the engine admits no more rows than there are places"
-        row = self.family.row(slots, speaker, options, temperature, seed)
-        del self.free[-count:]
         for slot in slots:
             self.family.slots.reset(slot)
         self.vocode.reset(slots[0], self.family.prompt(speaker), seed)
+        del self.free[-count:]
+        row.slots = slots
+
+    def open(self, speaker: int, options: Mapping[str, Any], temperature: float, seed: int) -> Row:
+        """A row in free slots. Raises BadOption."""
+        row = self.row(speaker, options, temperature, seed)
+        self.seat(row, speaker, seed)
         return row
 
     def release(self, row: Row) -> None:
-        """Take a row's slots back."""
+        """Take a row's slots back, where it had any."""
         self.free.extend(row.slots)
 
 

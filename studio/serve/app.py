@@ -15,10 +15,12 @@ from studio.serve.door.bodies import BoundedBodies
 from studio.serve.door.guard import Guard
 from studio.serve.door.headers import SafeHeaders
 from studio.serve.door.key import Keyed
+from studio.serve.drain import Drain
 from studio.serve.metrics import add_metrics
 from studio.serve.mos import add_listening
 from studio.serve.mos_live import add_live
 from studio.serve.refusals import PRIVATE, add_refusals
+from studio.serve.run import DRAIN
 from studio.serve.socket import Session, admit
 from studio.serve.traces import TraceShelf, download_name
 from studio.settings import ServeSettings
@@ -48,14 +50,16 @@ def create_app(
     """
     shelf = TraceShelf(settings.traces_folder, settings.max_traces, settings.max_traces_bytes)
     app = guarded_app(settings)
-    _add_socket(app, engine, shelf, settings)
+    drain = Drain(engine, settings.drain_ms / 1000.0)
+    setattr(app.state, DRAIN, drain)
+    _add_socket(app, engine, shelf, settings, drain)
     _add_facts(app, engine)
     if isinstance(engine, TellsLoad):
         add_metrics(app, engine)
     _add_traces(app, shelf)
     if listening is not None:
         door = add_listening(app, listening, shelf)
-        add_live(app, listening, door, engine, settings)
+        add_live(app, listening, door, engine, settings, drain)
     return app
 
 
@@ -73,8 +77,9 @@ def guarded_app(settings: ServeSettings) -> FastAPI:
     return app
 
 
-def _add_socket(app: FastAPI, engine: Engine, shelf: TraceShelf, settings: ServeSettings) -> None:
+def _add_socket(app: FastAPI, engine: Engine, shelf: TraceShelf, settings: ServeSettings, drain: Drain) -> None:
     sockets: set[Session] = set()
+    drain.watch(sockets)
 
     @app.websocket("/ws/speak")
     async def speak(websocket: WebSocket) -> None:

@@ -32,6 +32,7 @@ class LiveTake:
     is_cancelled: bool = False
     is_whole: bool = False
     replay: asyncio.Task[None] | None = None
+    opened: asyncio.Event = field(default_factory=asyncio.Event)  # the voice has a place
 
     def note(self, message: wire.Edit | wire.End, now_s: float) -> None:
         """Write a key down with its time.

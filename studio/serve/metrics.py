@@ -33,7 +33,8 @@ def _gauges(load: EngineLoad) -> Iterator[Any]:
     for name, what, value in (
         ("places", "Utterances that are spoken at once.", load.places),
         ("speaking", "Utterances that have a place.", load.speaking),
-        ("waiting", "Utterances that wait to be opened.", load.waiting),
+        ("queue_places", "Utterances that may wait for a place.", load.queue),
+        ("waiting", "Utterances that wait for a place: the length of the queue.", load.waiting),
         ("device_memory_bytes", "Memory that tensors take on a GPU.", load.device_bytes),
     ):
         yield GaugeMetricFamily(f"studio_engine_{name}", what, value=value)
@@ -44,6 +45,7 @@ def _counters(load: EngineLoad) -> Iterator[Any]:
         ("utterances_opened", "Utterances that got a place.", load.opened),
         ("utterances_refused", "Utterances that were told that the engine is busy.", load.refused),
         ("utterances_failed", "Utterances that ended badly.", load.failed),
+        ("queued_seconds", "How long those that got a place had waited for it.", load.queued_ms / 1000.0),
         ("audio_seconds", "Sound made.", load.audio_s),
         ("stalls", "Pauses in mid-speech that were the computer's.", load.stalls),
         ("stalled_seconds", "How long these pauses were together.", load.stalled_ms / 1000.0),
@@ -55,13 +57,16 @@ def _of_modules(modules: tuple[ModuleLoad, ...]) -> Iterator[Any]:
     labels = ["voice", "module"]
     rows = HistogramMetricFamily("studio_module_rows", "Rows of each run of a module.", labels=labels)
     seconds = CounterMetricFamily("studio_module_seconds", "Time in which a module ran.", labels=labels)
+    slow = CounterMetricFamily("studio_module_slow_runs", "Runs that took longer than slow_run_ms.", labels=labels)
     for one in modules:
         counts = [sum(n for size, n in one.runs.items() if low < size <= high) for low, high in _spans()]
         buckets = zip([*map(str, map(float, _ROWS)), "+Inf"], accumulate(counts), strict=True)
         rows.add_metric([one.voice, one.name], [*buckets], sum_value=one.rows)
         seconds.add_metric([one.voice, one.name], sum(one.ms.values()) / 1000.0)
+        slow.add_metric([one.voice, one.name], one.slow)
     yield rows
     yield seconds
+    yield slow
 
 
 def _spans() -> list[tuple[float, float]]:

@@ -25,9 +25,10 @@ from studio.mos.rating.forgetting import sweep_takes, takes_folder
 from studio.mos.rating.takes import AGAIN, MAX_LATE_MS, TYPED, Made, Miss, Typing
 from studio.mos.service import Listening
 from studio.serve import protocol as wire
+from studio.serve.drain import Drain
 from studio.serve.live_take import LiveTake, late_ms, level
 from studio.serve.mos_door import Door
-from studio.serve.socket import Session, admit
+from studio.serve.socket import RETRY_MS, Session, admit
 from studio.serve.stream import Outgoing, Stream
 from studio.serve.traces import TraceShelf
 from studio.settings import ServeSettings
@@ -140,14 +141,11 @@ class LiveSession(Session):
         if part.typing is not None:
             take.replay = asyncio.create_task(self._type_again(number, take, part.typing))
 
-    async def hush(self) -> None:
-        """Break off what speaks here."""
-        for stream in list(self._streams.values()):
-            await asyncio.to_thread(stream.cancel)
-
     async def _typed(self, message: wire.Message) -> None:
         take = self._takes.get(message.utterance)
         if take is not None and isinstance(message, wire.Edit | wire.End):
+            if not take.opened.is_set():  # else the wait for a place would be in the time between two keys
+                raise BadMessage("this voice has no place yet", "wait for 'opened'")
             if take.part.typing is not None:
                 raise BadMessage("this voice hears what was typed before", "listen")
             try:
@@ -161,6 +159,7 @@ class LiveSession(Session):
 
     async def _type_again(self, number: int, take: LiveTake, typing: Typing) -> None:
         """Give the second voice every key at its time, and show it to the rater."""
+        await take.opened.wait()
         began_s = asyncio.get_running_loop().time() + LEAD_S
         try:
             for stroke in typing.strokes:
@@ -179,7 +178,10 @@ class LiveSession(Session):
     def _encoded(self, stream: Stream, item: Outgoing) -> list[str | bytes]:
         take = self._takes[stream.number]
         match item:
+            case ev.Queued():
+                return [json.dumps({"type": "queued", "utterance": stream.number, "ahead": item.ahead})]
             case ev.Ready():
+                take.opened.set()
                 return [json.dumps({"type": "opened", "utterance": stream.number, "rate_hz": take.rate_hz})]
             case ev.Audio():
                 take.samples = item.sample + len(item.pcm)
@@ -190,6 +192,8 @@ class LiveSession(Session):
             case ev.Ended():
                 take.is_whole = take.samples > 0 and not take.is_cancelled
                 return [json.dumps({"type": "ended", "utterance": stream.number, "samples": take.samples})]
+            case ev.Failed(code=Busy.code, message=message):  # it waited for a place, in vain
+                return [wire.error_message(Busy(message), stream.number, RETRY_MS)]
             case ev.Failed():
                 return [wire.error_message(Mute("the voice broke off", "begin again"), stream.number)]
             case ev.Event():
@@ -255,6 +259,7 @@ def add_live(
     door: Door,
     engine: Engine,
     settings: ServeSettings,
+    drain: Drain,
 ) -> None:
     """Put the raters' socket into an app.
 
@@ -264,6 +269,7 @@ def add_live(
     sweep_takes(listening.clips)  # what a crash left
     shelf = TraceShelf(takes_folder(listening.clips), settings.max_traces, settings.max_traces_bytes)
     sockets: set[LiveSession] = set()
+    drain.watch(sockets)
 
     @app.websocket("/mos/live")
     async def live(websocket: WebSocket) -> None:

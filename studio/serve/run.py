@@ -1,10 +1,12 @@
 """Run an app on uvicorn with the limits that the socket needs."""
 
+import asyncio
 import ipaddress
 import logging
 import os
 import socket
 import threading
+import time
 from types import FrameType
 
 import uvicorn
@@ -18,10 +20,12 @@ from studio.settings import ServeSettings
 
 MAX_CONNECTIONS, OWN_DESCRIPTORS = 2000, 300
 WAITING, ACCEPTED_AT_ONCE = 2048, 32  # new connections: in the kernel's queue, and before anybody else has a turn
+GRACE_S, SLACK_S = 3.0, 0.5  # for answers under way; between the end of that and the end of all
 END_S = 4.5  # from the signal to stop to the end of the process, whatever a request is still at
 log = logging.getLogger("studio.serve")
 
 CLOSING = "closing"  # of an app's state: functions that end the answers which would go on for ever
+DRAIN = "drain"  # of an app's state: finishes what is spoken
 
 
 class Server(uvicorn.Server):
@@ -39,9 +43,24 @@ class Server(uvicorn.Server):
             one.listen(WAITING)  # asyncio takes as many at once as it was told to let wait: so it was told few
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        began_s = time.monotonic()
+        await self._drain()
+        left_s = END_S - (time.monotonic() - began_s) - SLACK_S
+        self.config.timeout_graceful_shutdown = max(1, round(min(GRACE_S, left_s)))
         for end in getattr(getattr(self.config.app, "state", None), CLOSING, ()):
             end()
         await super().shutdown(sockets)
+
+    async def _drain(self) -> None:
+        """Let what is spoken come to its end; a second signal breaks that off."""
+        drain = getattr(getattr(self.config.app, "state", None), DRAIN, None)
+        if drain is None:
+            return
+        running = asyncio.create_task(drain.run())
+        while not self.force_exit and not running.done():
+            await asyncio.wait((running,), timeout=0.1)
+        if not running.cancel() and (error := running.exception()):
+            log.error("what was spoken could not be finished", exc_info=error)
 
 
 def _end_now() -> None:
@@ -80,7 +99,7 @@ def server(app: ASGIApp, settings: ServeSettings) -> uvicorn.Server:
         ws_per_message_deflate=False,
         ws_ping_interval=10.0,
         ws_ping_timeout=10.0,
-        timeout_graceful_shutdown=3,
+        timeout_graceful_shutdown=round(GRACE_S),
         backlog=ACCEPTED_AT_ONCE,
     )
     return Server(config)

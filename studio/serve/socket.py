@@ -13,7 +13,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from studio.core import events as ev
 from studio.core.cards import Card, parse_voice
-from studio.core.errors import BadFile, BadMessage, Busy, Closed, StudioError
+from studio.core.errors import BadFile, BadMessage, Busy, Closed, Closing, StudioError
 from studio.core.ports import Engine, SpeakRequest, Utterance
 from studio.serve import protocol as wire
 from studio.serve.door.addresses import address_of
@@ -90,6 +90,14 @@ class Session:
         """For how long nothing was spoken here; 0 while something is."""
         return 0.0 if self._streams else time.monotonic() - self._used_s
 
+    async def warn(self, error: StudioError) -> None:
+        """Tell the client something about its socket."""
+        await self._send(wire.error_message(error))
+
+    async def hush(self) -> None:
+        """Break off what speaks here."""
+        await asyncio.gather(*(asyncio.to_thread(stream.cancel) for stream in list(self._streams.values())))
+
     async def retire(self) -> None:
         """Close the socket, of which nobody makes use; its page comes back unseen."""
         await self._close(IDLE, "idle")
@@ -110,7 +118,7 @@ class Session:
 
     async def _leave(self) -> None:
         """Cancel what still speaks and let the pumps run dry."""
-        await asyncio.gather(*(asyncio.to_thread(stream.cancel) for stream in list(self._streams.values())))
+        await self.hush()
         if self._pumps:
             await asyncio.wait(self._pumps)
 
@@ -136,7 +144,8 @@ class Session:
             utterance = wire.utterance_in(data)
             await self._obey(data)
         except StudioError as error:
-            await self._send(wire.error_message(error, utterance, RETRY_MS if isinstance(error, Busy) else None))
+            is_for_now = isinstance(error, Busy) and not isinstance(error, Closing)
+            await self._send(wire.error_message(error, utterance, RETRY_MS if is_for_now else None))
 
     async def _obey(self, data: dict[str, Any]) -> None:
         await self._dispatch(wire.parse(data))

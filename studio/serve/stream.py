@@ -7,6 +7,7 @@ utterance said something, puts it into ``outbox``, and has it written to the tra
 import asyncio
 import contextlib
 import logging
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -81,6 +82,7 @@ class Stream:
         self.take = self.seq = 0
         self.sent_sample = 0
         self.is_over = False  # its last event is on its way, its trace perhaps not yet closed
+        self.is_queued = True  # it has no place yet
         self._settings, self._shelf = settings, shelf
         self._clock = MonotonicClock()
         self._credit_samples = credit_samples
@@ -182,11 +184,14 @@ class Stream:
             if self._live and deadline_ms is not None and now_ms >= deadline_ms:
                 return self._live.poll
             quiet_ms = self._active_ms + self._settings.quiet_close_ms
+            if self.is_queued:  # the engine says when that has been too long
+                quiet_ms = math.inf
             if now_ms >= quiet_ms:
                 return self._give_up
             due_ms = quiet_ms if deadline_ms is None else min(quiet_ms, deadline_ms)
+            left_ms = rests_ms or due_ms - now_ms
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout((rests_ms or due_ms - now_ms) / 1000.0):
+                async with asyncio.timeout(None if math.isinf(left_ms) else left_ms / 1000.0):
                     await self._stirred.wait()
         return None
 
@@ -280,12 +285,15 @@ class Stream:
     def _hear(self, event: ev.Event) -> None:
         if self._live is not None:
             self._live.seen(event)
-        if isinstance(event, ev.Audio):
+        if isinstance(event, ev.Ready):
+            self.is_queued = False
+            self._stirred.set()
+        if isinstance(event, ev.Audio | ev.Ready):
             self._active_ms = self._clock.now_ms()
         self.is_over = ev.is_last(event)
         if not isinstance(event, ev.Frames | ev.Played):
             self.outbox.put_nowait(event)
-        if self._writer is not None:
+        if self._writer is not None and not isinstance(event, ev.Queued):
             self._unwritten.append(event)
             self._unsaved.set()
 

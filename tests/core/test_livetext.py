@@ -300,3 +300,54 @@ def test_typing_at_the_end_sends_exactly_the_field(parts: list[str]) -> None:
     desk.live.end()
     assert desk.out.sent == desk.live.text
     assert desk.out.edited == []
+
+
+@pytest.mark.parametrize(
+    ("heard", "edit", "sent", "edited"),
+    [
+        (0, (4, 3, "dog"), "the dog sat on", []),
+        (2, (4, 3, "dog"), "the cat sat on", [(1, 1, "dog")]),
+        (2, (4, 7, "dog ran"), "the cat ran on", [(1, 1, "dog")]),
+        (1, (4, 8, ""), "the on", []),
+        (1, (8, 0, "big "), "the cat big sat on", []),
+        (3, (12, 2, "down"), "the cat sat down", []),
+        (3, (13, 1, ""), "the cat sat o", []),
+        (3, (11, 3, ""), "the cat sat ", []),
+    ],
+)
+def test_a_text_that_was_ended_follows_edits_of_what_was_not_heard(
+    heard: int, edit: tuple[int, int, str], sent: str, edited: list[tuple[int, int, str]]
+) -> None:
+    out = Unheard()
+    desk = Desk(out=out)
+    desk.type("the cat sat on")
+    desk.live.end()
+    out.heard = heard
+    desk.edit(*edit)
+    assert (out.sent.rstrip(), out.edited) == (sent.rstrip(), edited)
+    assert desk.live.next_deadline_ms() is None
+    with pytest.raises(Closed):
+        desk.edit(len(desk.live.text), 0, "x")
+
+
+@settings(max_examples=200, deadline=None)
+@given(_EDITS, st.lists(st.integers(0, 2), min_size=25, max_size=25))
+def test_no_edit_after_the_end_takes_back_what_was_heard(
+    edits: list[tuple[float, float, str, bool]], more: list[int]
+) -> None:
+    out = Unheard()
+    desk, model = Desk(out=out), "one two three four five six seven"
+    desk.edit(0, 0, model)
+    desk.live.end()
+    for (place, share, insert, _), words in zip(edits, more, strict=False):
+        out.heard = min(out.heard + words, len(out.sent.split()))
+        heard = out.sent[: out.settled()]
+        at = int(place * len(model))
+        remove = int(share * (len(model) - at))
+        if at >= len(model):
+            continue
+        model = model[:at] + insert + model[at + remove :]
+        desk.edit(at, remove, insert)
+        assert desk.live.text == model and out.sent.startswith(heard)
+        if not out.heard:
+            assert out.sent == model

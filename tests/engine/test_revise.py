@@ -36,7 +36,7 @@ def text(words: list[str]) -> str:
 @pytest.fixture(autouse=True)
 def nobody_is_left(engine: LocalEngine) -> Iterator[None]:
     yield
-    for utterance in engine._active:
+    for utterance in engine._places.speaking():
         utterance.cancel()
 
 

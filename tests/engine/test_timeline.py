@@ -40,6 +40,7 @@ class _World:
         one = LocalUtterance(
             self.voice, row, ready, lambda tokens: [(t, k) for k, t in enumerate(tokens)], clock, lambda: None, None, {}
         )  # pyright: ignore
+        one.begin()
         one.push_text("word " * 40)
         return one
 

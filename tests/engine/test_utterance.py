@@ -242,14 +242,14 @@ def test_text_that_comes_between_a_turn_and_the_wait_is_not_overheard(engine):
 def test_who_asks_for_places_does_not_wait_for_who_opens(engine):
     voice = engine.voice("tiny")
     go_on, inside = threading.Event(), threading.Event()
-    whole = voice.open
+    whole = voice.seat
 
     def slow(*args):
         inside.set()
         go_on.wait(20)
         return whole(*args)
 
-    voice.open = slow
+    voice.seat = slow
     try:
         opening = threading.Thread(target=lambda: engine.open(SpeakRequest()).cancel(), daemon=True)
         opening.start()
@@ -262,7 +262,7 @@ def test_who_asks_for_places_does_not_wait_for_who_opens(engine):
     finally:
         go_on.set()
         opening.join(20)
-        voice.open = whole
+        voice.seat = whole
 
 
 @pytest.mark.parametrize("part", ["speakstream", "s5", "sourcefilter"])

@@ -11,6 +11,7 @@ from studio.core.errors import BadOption, BadVoice, Busy, Closed
 from studio.core.events import Ended, Failed
 from studio.core.ports import SpeakRequest
 from studio.core.shipped import DEFAULT_VOICE
+from studio.engine.limits import Limits
 from studio.engine.loop import open_engine
 from studio.text.normalise import best
 
@@ -82,7 +83,7 @@ def test_an_empty_folder_says_where_voices_are(tmp_path):
 
 
 def test_requests_that_cannot_be_met(folder):
-    engine = opened(folder, places=1)
+    engine = opened(folder, places=1, limits=Limits(queue=0))
     try:
         with pytest.raises(BadVoice, match="no voice 'lark'"):
             engine.open(SpeakRequest(voice="lark"))

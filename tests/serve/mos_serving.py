@@ -26,7 +26,7 @@ class ServedTests:
             port = probe.getsockname()[1]
         self.world = World(Store(f"sqlite:///{folder / 'studio.sqlite'}"), folder / "clips")
         self.engine = FakeEngine(Script())
-        chosen = replace(ServeSettings(port=port, traces_folder=folder / "traces"), **settings)
+        chosen = replace(ServeSettings(port=port, traces_folder=folder / "traces", drain_ms=0), **settings)
         app = create_app(self.engine, chosen, listening=self.world.listening)
         self._server = make_server(app, chosen)
         self._thread = threading.Thread(target=self._server.run, daemon=True)

@@ -51,7 +51,8 @@ class Served:
         with socket.create_server(("127.0.0.1", 0)) as probe:
             self.port = probe.getsockname()[1]
         self.engine = FakeEngine(script or Script(speed=20.0))
-        self.settings = replace(ServeSettings(port=self.port, traces_folder=folder / "traces"), **settings)
+        chosen = ServeSettings(port=self.port, traces_folder=folder / "traces", drain_ms=0)
+        self.settings = replace(chosen, **settings)
         self.app = create_app(self.engine, self.settings)
         self._server = make_server(self.app, self.settings)
         self._thread = threading.Thread(target=self._server.run, daemon=True)

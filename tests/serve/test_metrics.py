@@ -43,7 +43,7 @@ def test_a_server_tells_what_its_engine_does(serving: Serving) -> None:
 def test_batches_are_a_histogram_by_module() -> None:
     class Told:
         def load(self) -> EngineLoad:
-            decode = ModuleLoad("v", "decode", {1: 3, 3: 2, 700: 1}, {1: 30.0, 3: 30.0, 700: 40.0})
+            decode = ModuleLoad("v", "decode", {1: 3, 3: 2, 700: 1}, {1: 30.0, 3: 30.0, 700: 40.0}, slow=1)
             return EngineLoad(places=8, speaking=2, waiting=1, stalls=5, stalled_ms=1500.0, modules=(decode,))
 
     app = FastAPI()
@@ -59,6 +59,7 @@ def test_batches_are_a_histogram_by_module() -> None:
     assert found["studio_module_seconds_total", frozenset(of)] == pytest.approx(0.1)
     assert found["studio_engine_stalled_seconds_total", frozenset()] == pytest.approx(1.5)
     assert found["studio_engine_waiting", frozenset()] == 1
+    assert found["studio_module_slow_runs_total", frozenset(of)] == 1
 
 
 def test_the_real_engine_counts_batches_utterances_and_sound(tmp_path: Path) -> None:

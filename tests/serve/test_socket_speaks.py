@@ -72,19 +72,6 @@ def test_two_utterances_share_a_socket(serving: Serving) -> None:
     assert (low, high) == (220, 440)
 
 
-def test_the_fifth_hears_busy_and_may_come_back(serving: Serving) -> None:
-    server = serving()
-    with server.talk() as first, server.talk() as second:
-        for number in range(4):
-            assert first.open(number)["type"] == "ready"
-        busy = second.open(1)
-        assert (busy["type"], busy["code"], busy["utterance"]) == ("error", "busy", 1)
-        assert busy["retry_ms"] > 0
-        first.say("cancel", 2)
-        first.until("trace")
-        assert second.open(1)["type"] == "ready"
-
-
 def test_idle_flushes_the_keyboard_only(serving: Serving) -> None:
     server = serving(idle_flush_ms=150)
     with server.talk() as talk:
@@ -156,3 +143,23 @@ def test_a_number_may_be_used_again(serving: Serving) -> None:
             talk.say("cancel")
             talk.until("trace")
     eventually(lambda: server.engine.places_free() == 4, "every place")
+
+
+def test_a_keyboard_that_has_ended_can_still_edit_what_was_not_heard(serving: Serving) -> None:
+    with serving(script=Script(speed=8.0)).talk() as talk:
+        talk.open(source="keyboard", credit_ms=300)
+        talk.say("edit", at=0, insert=FIVE)
+        talk.say("end")
+        heard = talk.until("word_start")
+        talk.say("edit", at=FIVE.index("friend"), remove=6, insert="enemy")
+        talk.say("edit", at=len(FIVE) - 1, insert=" more")
+        heard += talk.until("error")
+        assert heard[-1]["code"] == "closed"  # behind the text nothing can be added
+        talk.say("edit", at=0, remove=5, insert="Greetings")
+        heard += talk.until("edited")
+        talk.say("played", sample=24_000)
+        while heard[-1]["type"] != "trace":
+            heard += talk.until("trace", "word_end")
+            talk.say("played", sample=240_000)
+    assert [one["word"] for one in of(heard, "committed")][-1] == "enemy"
+    assert of(heard, "ended")[0]["samples"] == samples_of("Hello there my good enemy")

@@ -110,6 +110,28 @@ def test_a_word_that_was_not_heard_yet_is_said_as_it_stands_and_one_that_was_tur
     assert len(heard) == len(sent) and live.page.locator('.status[data-level="error"]').count() == 0
 
 
+def test_what_was_not_heard_can_be_changed_after_finish_and_what_is_typed_behind_it_comes_next(live: LivePage) -> None:
+    live.paste("constantinople and alexandria were wonderful cities in their time")
+    live.wait_lit(1)
+    live.finish()
+    _replace(live, "wonderful", "terrible")
+    live.page.wait_for_function("document.querySelector('.words').textContent.includes('terrible')")
+    _replace(live, "constantinople", "byzantium")
+    live.page.wait_for_selector(".words .edited")
+    live.page.evaluate(
+        "(f) => f.setSelectionRange(f.value.length, f.value.length)", live.page.query_selector("#live-text")
+    )
+    live.page.keyboard.type(" gone by")
+    live.wait_said()
+    live.finish()
+    live.wait_said(2)
+    told = live.page.evaluate("document.querySelector('.live').tap.events.map((e) => e.word ?? e.type)")
+    words = {*"terrible cities in their time gone by wonderful".split()}
+    after = [one for one in told[len(told) - told[::-1].index("revised") :] if one in words]
+    assert after == "terrible cities in their time gone by".split()
+    assert live.page.locator('.status[data-level="error"]').count() == 0
+
+
 def test_emoji_are_shown_as_left_out_with_the_reason(live: LivePage) -> None:
     live.type("so \U0001f600 happy today ")
     live.finish()

@@ -1,49 +1,72 @@
 """Busy, a second tab, a lost connection, a failing engine, a reload: each with a clear message."""
 
-import json
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from ui.crowd import others_take_all, wait_free
 from ui.live_page import LivePage
-from websockets.sync.client import connect
 
 TEXT = "Speech flows from words as they arrive. "
 
 
-def _free(url: str) -> int:
-    with urllib.request.urlopen(url + "health", timeout=5.0) as answer:
-        return json.load(answer)["places_free"]
-
-
-def _wait_free(url: str, count: int) -> None:
-    until_s = time.monotonic() + 10.0
-    while _free(url) != count:
-        assert time.monotonic() < until_s, f"{_free(url)} places are free, not {count}"
-        time.sleep(0.05)
-
-
-@contextmanager
-def _others_take_all(live: LivePage) -> Iterator[None]:
-    """Every place is taken for a while."""
-    _wait_free(live.url, 4)
-    with connect(live.url.replace("http", "ws") + "ws/speak") as others:
-        for number in range(4):
-            others.send(json.dumps({"type": "open", "utterance": number, "source": "stream"}))
-        _wait_free(live.url, 0)
-        yield
-
-
-def test_a_fifth_utterance_hears_busy_and_is_spoken_when_there_is_a_place(visit: Callable[..., LivePage]) -> None:
+def test_who_finds_no_place_sees_the_queue_go_down_and_what_was_typed_is_spoken(visit: Callable[..., LivePage]) -> None:
     live = visit()
-    with _others_take_all(live):
+    chip = live.page.locator(".chip")
+    with others_take_all(live.url, queued=1) as end:
+        live.type("Speech flows from words ")
+        assert live.wait_status("before you").startswith("All places are taken: 1 person is before you. Type on")
+        assert chip.text_content() == "Waiting for a place"
+        end(4)
+        live.wait_status("you are next")
+        live.type("as they came. ")
+        for _ in range(6):
+            live.page.keyboard.press("Backspace")
+        live.type("arrive. ")
+        assert live.lit == []
+        end(0)
+        live.page.wait_for_function("!document.querySelector('.status').textContent.includes('next')")
+        live.finish()
+        live.wait_said()
+    assert [word["i"] for word in live.lit] == [*range(7)] and live.page.locator(".words").text_content().count(
+        "arrive"
+    )
+    assert live.figures["first_audio_cause"] == "place" and live.figures["first_audio_ms"] < 5_000
+
+
+def test_stop_leaves_the_queue(visit: Callable[..., LivePage]) -> None:
+    live = visit()
+    with others_take_all(live.url) as end:
+        live.type(TEXT)
+        live.wait_status("you are next")
+        live.press("stop")
+        live.wait_phase("idle")
+        assert "next" not in live.page.locator(".status").text_content()
+        end(0)
+        wait_free(live.url, 1)
+
+
+def test_who_waited_in_vain_keeps_the_text_and_may_try_again(
+    visit: Callable[..., LivePage], start_server: Callable[..., Any]
+) -> None:
+    live = visit(url=start_server("--queue-timeout-s", "0.5").url)
+    with others_take_all(live.url) as end:
+        live.type(TEXT)
+        live.wait_status("Your text is kept: Speak tries again.")
+        live.wait_phase("idle")
+        end(0)
+        wait_free(live.url, 1)
+        live.press("speak")
+        live.wait_lit(1)
+
+
+def test_a_full_queue_is_told_and_the_text_is_spoken_all_the_same(visit: Callable[..., LivePage]) -> None:
+    live = visit()
+    with others_take_all(live.url, queued=2):
         live.type(TEXT)
         message = live.wait_status("Your text is kept")
-        assert message == "All places are taken. Your text is kept, and is spoken as soon as there is a place."
+        assert message.startswith("All places are taken, and the queue is full. Your text is kept, and is spoken")
         assert live.page.locator(".chip").text_content() == "Waiting for a place"
     live.finish()
     live.wait_lit(7)
@@ -52,7 +75,7 @@ def test_a_fifth_utterance_hears_busy_and_is_spoken_when_there_is_a_place(visit:
 
 def test_a_text_that_was_complete_when_all_places_were_taken_is_spoken_whole(visit: Callable[..., LivePage]) -> None:
     live = visit()
-    with _others_take_all(live):
+    with others_take_all(live.url, queued=2):
         live.page.evaluate(
             """([text]) => {  // the end goes out before the server can say that it is busy
             const { page } = document.querySelector('.live').tap;
@@ -81,7 +104,7 @@ def test_a_reload_in_mid_word_frees_the_place(visit: Callable[..., LivePage]) ->
     live.paste(TEXT * 3)
     live.wait_lit(2)
     live.open()
-    _wait_free(live.url, 4)
+    wait_free(live.url, 4)
     live.paste("Back again and speaking. ")
     live.finish()
     live.wait_said()

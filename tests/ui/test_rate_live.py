@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from ui.crowd import others_take_all
 from ui.rate_page import RatePage
 from ui.rate_server import SYSTEMS
 
@@ -86,6 +87,23 @@ def test_type_hear_and_choose(live: Live) -> None:
     )
     assert [ms for _, ms in heard] == pytest.approx([first[1] / 24, second[1] / 24], abs=1)
     assert not page.errors and not page.foreign
+
+
+def test_a_rater_waits_in_the_queue_and_begins_by_themselves(live: Live) -> None:
+    page = live.page
+    with others_take_all(page.ratings.url, queued=1) as end:
+        page.press("Begin with voice A")
+        page.wait_text("You are number 2 in line, and yours begins by itself.", ".missing")
+        assert live.page.text(f"{VOICE.format(slot=0)} .state") == "number 2 in line"
+        assert live.field(0).get_attribute("readonly") is not None
+        end(4)
+        page.wait_text("You are number 1 in line", ".missing")
+        end(0)
+        page.page.wait_for_selector(f"{VOICE.format(slot=0)} textarea:not([readonly])")
+        page.page.keyboard.type(TEXT, delay=40)
+        page.press("I have finished typing")
+        live.wait(0, "heard")
+        assert "in line" not in page.text(".missing")
 
 
 def test_nothing_in_the_browser_names_the_voices(live: Live) -> None:

@@ -21,6 +21,7 @@ from studio.engine.families.speakstream.family import SpeakStreamFamily
 from studio.engine.families.speakstream.net import Config, SpeakStream
 from studio.engine.families.speakstream.row import SpeakStreamRow
 from studio.engine.families.speakstream.rule import OPTION_SPECS
+from studio.engine.limits import Limits
 from studio.engine.loop import LocalEngine, open_engine
 from studio.engine.vocode import VocodeModule
 from studio.engine.vocoders.registry import build_vocoder
@@ -35,6 +36,7 @@ VOCODERS: dict[str, dict[str, Any]] = {
     "sourcefilter": {},
 }
 CAPACITY_TOKENS = 2048
+_NO_QUEUE = Limits(queue=0)  # who finds no place is counted as refused
 FRAMES_PER_CHAR = 2.4  # 60 ms: what read speech takes for a letter and its share of the pauses
 
 
@@ -93,11 +95,10 @@ class Subject:
         if not self.size:
             names = [self.voice.partition(":")[0]] if self.voice else None
             where = {"device": self.device, "voice_names": names, "vocoder": self.vocoder}
-            return open_engine(self.voices, best(), places=places, threads=self.threads, **where)
+            return open_engine(self.voices, best(), places=places, threads=self.threads, limits=_NO_QUEUE, **where)
         card, device = self.card(), pick_device(self.device)
-        engine = LocalEngine(
-            {card.name: (card, Path())}, device, places, best(), MonotonicClock(), self.threads, load=random_voice
-        )
+        voices, how = {card.name: (card, Path())}, {"load": random_voice, "limits": _NO_QUEUE}
+        engine = LocalEngine(voices, device, places, best(), MonotonicClock(), self.threads, **how)
         engine.voice(card.name)
         return engine
 

@@ -68,7 +68,11 @@ class Mark(Protocol):
 
 
 class Row(Protocol):
-    """One utterance in a family's slots: words in, wants out, results in, frames out."""
+    """One utterance in a family's slots: words in, wants out, results in, frames out.
+
+    Attributes:
+        slots: set by the engine, before anything is wanted.
+    """
 
     slots: tuple[int, ...]
 
@@ -190,7 +194,7 @@ class Family(Protocol):
     def row(
         self, slots: tuple[int, ...], speaker: int, options: Mapping[str, Any], temperature: float, seed: int
     ) -> Row:
-        """A new row in slots that were reset. Raises BadOption."""
+        """A new row; the engine gives it slots, reset for it, when there is a place. Raises BadOption."""
         ...
 
     def prompt(self, speaker: int) -> np.ndarray:

@@ -45,7 +45,10 @@ def _sendable(text: str) -> str:
 
 
 class LocalUtterance:
-    """An utterance spoken in this process; see ``studio.core.ports.Utterance``."""
+    """An utterance spoken in this process; see ``studio.core.ports.Utterance``.
+
+    It takes text from the first moment on, and speaks when ``begin`` was called: its row has slots then.
+    """
 
     def __init__(
         self,
@@ -61,12 +64,13 @@ class LocalUtterance:
         self.id = next(_ids)
         self.provenance = provenance
         self.card: Card = voice.card
-        self.voice, self.slots = voice, row.slots
+        self.voice = voice
         self.done = self.failed = False
         self.stalls, self.stalled_ms = 0, 0.0
-        self._row, self._clock, self._wake = row, clock, wake
-        is_revisable = isinstance(row, Revisable)
-        self._boundaries = Boundaries(row, voice.vocode, row.slots[0]) if is_revisable else None
+        self._row, self._ready, self._clock, self._wake = row, ready, clock, wake
+        self._boundaries: Boundaries | None = None
+        self._ahead: int | None = None  # in the queue, as last told
+        self._begun_ms: float | None = None
         self._lock = threading.RLock()
         self._reading = Reading(normalise, self._lock)
         self._heard = Heard()
@@ -79,15 +83,13 @@ class LocalUtterance:
         self._closing: int | None = None  # the played sample of a cancel
         self._input_over = False
         self._granted = credit_samples
-        self._granted_ms = clock.now_ms()
+        self._asked_ms = self._granted_ms = self._used_ms = clock.now_ms()
         self._turn: Turn | None = None
         self._samples = 0
         self._margin_samples = round(2 * _REPORT_MS * voice.card.sample_rate_hz / 1000)
         self._compute_ms = 0.0
         self._waits = Waits(voice.card.sample_rate_hz, voice.card.time_base.frame_ms)
         self._outbox = Outbox(clock)
-        self._emit(replace(ready, utterance=self.id))
-        self._bound()
 
     # ------------------------------------------------------------ what callers do
 
@@ -100,14 +102,14 @@ class LocalUtterance:
             self._check_open()
             self._check_room(len(text))
             self._emit(ev.Text(char_start=self._reading.chars, text=text))
-            self._reading.push(text, self._clock.now_ms())
+            self._reading.push(text, self._use())
         self._wake()
 
     def flush(self) -> None:
         """Speak every committed word without waiting for more."""
         with self._lock:
             self._check_open()
-            self._reading.flush(self._clock.now_ms())
+            self._reading.flush(self._use())
         self._wake()
 
     def end(self) -> None:
@@ -115,7 +117,16 @@ class LocalUtterance:
         with self._lock:
             self._check_open()
             self._input_over = True
-            self._reading.end(self._clock.now_ms())
+            self._reading.end(self._use())
+        self._wake()
+
+    def wind_up(self) -> None:
+        """No more text is taken; what is committed is spoken, and the word that is being typed is not."""
+        with self._lock:
+            if self._input_over:
+                return
+            self._input_over = True
+            self._reading.end(self._use(), is_whole=False)
         self._wake()
 
     def set_options(self, options: Mapping[str, Any], temperature: float | None = None) -> None:
@@ -126,6 +137,7 @@ class LocalUtterance:
             self._check_open()
             merged = merge_options(self.card.options, options, self._options)
             self._row.check(merged)
+            self._use()
             self._options, self._options_due = merged, True
             self._temperature_due = self._temperature_due if temperature is None else temperature
         self._wake()
@@ -141,7 +153,7 @@ class LocalUtterance:
     def settled(self) -> int:
         """How many characters of the text as sent can no longer be revised."""
         with self._lock:
-            return self._settled(self._floor())
+            return 0 if self._begun_ms is None else self._settled(self._floor())
 
     def revise(self, char_start: int, text: str) -> None:
         """Replace the text as sent from a character on. Raises TooLate, BadText, Closed, Full."""
@@ -152,6 +164,9 @@ class LocalUtterance:
             sent, floor = self._reading.chars, self._floor()
             if not 0 <= char_start <= sent:
                 raise BadText(f"there is no character {char_start} of the {sent} sent", "revise what was sent")
+            if self._begun_ms is None:
+                self._revise_unread(char_start, text)
+                return
             settled = self._settled(floor)
             if self._boundaries is None:
                 raise TooLate(f"the family {self.card.family} keeps what it was sent", "send what follows as text")
@@ -164,19 +179,29 @@ class LocalUtterance:
             self._emit(ev.Text(char_start=char_start, text=text))
             if self._revision is not None:
                 char, floor = min(char, self._revision.char), min(floor, self._revision.floor)
-            self._revision = Revision(char, floor, self._clock.now_ms())
+            self._revision = Revision(char, floor, self._use())
         self._wake()
+
+    def _revise_unread(self, char_start: int, text: str) -> None:
+        """Nothing was read yet: any family can take another text."""
+        self._check_room(len(text))
+        char = self._reading.revise(char_start, text)
+        if char is not None:
+            self._reading.read_again(char, 0, self._use())
+            self._emit(ev.Text(char_start=char_start, text=text))
 
     def grant(self, until_sample: int) -> None:
         """Let the voice run on until this sample."""
         with self._lock:
             if self._granted is not None and until_sample > self._granted:
-                self._granted, self._granted_ms = until_sample, self._clock.now_ms()
+                self._granted, self._granted_ms = until_sample, self._use()
         self._wake()
 
     def played(self, sample: int) -> None:
         """Record what the listener has heard."""
         with self._lock:
+            if sample > self._heard.sample:
+                self._use()
             self._heard.played(min(sample, self._samples))
         self._emit(ev.Played(sample=sample))
 
@@ -197,6 +222,49 @@ class LocalUtterance:
         return self._outbox.events()
 
     # ------------------------------------------------------------ what the engine's thread does
+
+    @property
+    def slots(self) -> tuple[int, ...]:
+        """Its row's."""
+        return self._row.slots
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether it was cancelled, and has still to be told what was heard."""
+        return self._closing is not None
+
+    @property
+    def queued_ms(self) -> float:
+        """How long it has waited for its place, or did; 0 where one was free."""
+        if self._begun_ms is not None and self._ahead is None:
+            return 0.0
+        return (self._clock.now_ms() if self._begun_ms is None else self._begun_ms) - self._asked_ms
+
+    def wait_behind(self, ahead: int) -> None:
+        """Say how many are before it in the queue, where that is news."""
+        if ahead != self._ahead:
+            self._ahead = ahead
+            self._emit(ev.Queued(ahead=ahead))
+
+    def begin(self) -> None:
+        """It has a place, and its row has slots: what was sent meanwhile came in now."""
+        with self._lock:
+            self._begun_ms = self._granted_ms = self._use()
+            self._reading.begin(self._begun_ms)
+            self._outbox.begin(replace(self._ready, utterance=self.id, queued_ms=round(self.queued_ms, 3)))
+            if isinstance(self._row, Revisable):
+                self._boundaries = Boundaries(self._row, self.voice.vocode, self.slots[0])
+            self._bound()
+        self._outbox.tell()
+
+    def seat(self) -> None:
+        """Take free slots of the voice."""
+        speaker = self.card.speakers.index(self._ready.speaker)
+        self.voice.seat(self._row, speaker, self._ready.seed)
+
+    def unused_ms(self) -> float:
+        """For how long nothing was sent, spoken or reported as heard, or nobody took what was said."""
+        return max(self._clock.now_ms() - self._used_ms, self._outbox.untaken_ms())
 
     def read(self) -> bool:
         """Take what callers sent, a bounded piece of it; answers whether there was anything.
@@ -280,6 +348,7 @@ class LocalUtterance:
             self._emit(wait)
         self._emit(ev.Audio(sample=self._samples, pcm=pcm))
         self._samples += len(pcm)
+        self._use()
 
     def _read_options(self) -> bool:
         with self._lock:
@@ -379,6 +448,11 @@ class LocalUtterance:
             self._input_over = True
         self.voice.release(self._row)
         self._emit(last)
+
+    def _use(self) -> float:
+        """Somebody makes use of it now."""
+        self._used_ms = self._clock.now_ms()
+        return self._used_ms
 
     def _check_open(self) -> None:
         if self._input_over or self.done:

@@ -7,20 +7,43 @@ from queue import SimpleQueue
 from studio.core import events as ev
 from studio.core.time import Clock
 
+_BEFORE_READY = ev.Queued | ev.Cancelled | ev.Ended | ev.Failed
+
 
 class Outbox:
-    """Events with their times since it was made. Whoever puts them holds a lock that all who put share."""
+    """Events with their times since ``begin``. Whoever puts them holds a lock that all who put share.
+
+    What happens before that is told after ``ready``, but for the place in the queue, and for an end that comes first.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self.is_over = False  # nothing comes after the last event
         self._clock, self._start_ms = clock, clock.now_ms()
+        self._since_ms = self._start_ms  # when what is there came, or somebody took some of it
+        self._held: list[ev.Event] | None = []
         self._out: SimpleQueue[ev.Event] = SimpleQueue()
         self._news: Callable[[], None] = lambda: None
 
+    def begin(self, ready: ev.Ready) -> None:
+        """The first event, and those that waited for it."""
+        held, self._held = self._held or [], None
+        self._start_ms = self._clock.now_ms()
+        for event in (ready, *held):
+            self.put(event)
+
     def put(self, event: ev.Event) -> None:
         """Add an event, stamped."""
+        if self._held is not None and not isinstance(event, _BEFORE_READY):
+            self._held.append(event)
+            return
         self.is_over = ev.is_last(event)
+        if self._out.empty():
+            self._since_ms = self._clock.now_ms()
         self._out.put(replace(event, t_ms=self._clock.now_ms() - self._start_ms))
+
+    def untaken_ms(self) -> float:
+        """For how long nobody asked for what is there; 0 where nothing is."""
+        return 0.0 if self._out.empty() else self._clock.now_ms() - self._since_ms
 
     def tell(self) -> None:
         """Say that there is something to take."""
@@ -33,12 +56,14 @@ class Outbox:
 
     def taken(self) -> list[ev.Event]:
         """Every event since the last call, without waiting."""
+        self._since_ms = self._clock.now_ms()
         return [self._out.get() for _ in range(self._out.qsize())]
 
     def events(self) -> Iterator[ev.Event]:
         """Every event in order, waiting for the next."""
         while True:
             event = self._out.get()
+            self._since_ms = self._clock.now_ms()
             yield event
             if ev.is_last(event):
                 return

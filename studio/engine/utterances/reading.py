@@ -3,7 +3,7 @@
 import threading
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from studio.core.ports import Normaliser
 from studio.core.words import WordChanges, WordMark, WordStream
@@ -25,6 +25,7 @@ class _Flush:
 @dataclass(frozen=True)
 class _End:
     at_ms: float
+    is_whole: bool  # half a word that stands there is spoken, too
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class Reading:
         self._words = WordStream(normalise)
         self._feeding: Iterator[WordChanges] = iter(())
         self._inbox: deque[_Push | _Flush | _End] = deque()
-        self._is_ended = False
+        self._end: _End | None = None
         self._pieces: deque[tuple[int, str]] = deque()  # the text as sent from the first mark on, and where each begins
         self._marks: deque[WordMark] = deque((WordMark(0, 0, 0),))
         self._seams: deque[WordMark] = deque()  # between tokens that were normalised together
@@ -74,10 +75,10 @@ class Reading:
         """What is committed then is to be spoken."""
         self._inbox.append(_Flush(at_ms))
 
-    def end(self, at_ms: float) -> None:
-        """No more text."""
-        self._is_ended = True
-        self._inbox.append(_End(at_ms))
+    def end(self, at_ms: float, *, is_whole: bool = True) -> None:
+        """No more text; the word that nothing follows yet is spoken where the text is whole."""
+        self._end = _End(at_ms, is_whole)
+        self._inbox.append(self._end)
 
     def settled(self, bound_words: int) -> int:
         """How many characters stand before the first place that so many words do not depend on."""
@@ -112,9 +113,20 @@ class Reading:
         self._inbox = deque((_Push(at_ms, text),))
         if flushes:
             self._inbox.append(_Flush(at_ms))
-        if self._is_ended:
-            self._inbox.append(_End(at_ms))
+        if self._end is not None:
+            self._inbox.append(self._end)
         return mark.words
+
+    def begin(self, at_ms: float) -> None:
+        """All that waits came in now: a flush that text follows changes nothing any more."""
+        sent = [one for one in self._inbox if not isinstance(one, _End)]
+        is_flushed = bool(sent) and isinstance(sent[-1], _Flush)
+        self._inbox = deque(one for one in sent if isinstance(one, _Push))
+        if is_flushed:
+            self._inbox.append(_Flush(at_ms))
+        if self._end is not None:
+            self._inbox.append(self._end)
+        self._inbox = deque(replace(one, at_ms=at_ms) for one in self._inbox)
 
     def step(self) -> Read | None:
         """Read a bounded piece; None where nothing waits."""
@@ -140,8 +152,8 @@ class Reading:
                     return Read(WordChanges())
                 case _Flush():
                     return Read(self._words.flush(), is_flush=True)
-                case _End():
-                    return Read(self._words.end(), is_end=True)
+                case _End(is_whole=is_whole):
+                    return Read(self._words.end() if is_whole else self._words.flush(), is_end=True)
 
     def forget(self, words: int) -> None:
         """So many words will never be read again."""

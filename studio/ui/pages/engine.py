@@ -34,7 +34,7 @@ def _shown(load: EngineLoad) -> str:
     now = _facts(
         [
             (f"{load.speaking} of {load.places}", "places taken"),
-            (load.waiting, "wait to be opened"),
+            (f"{load.waiting} of {load.queue}", "wait in the queue"),
             (memory, "memory of the process"),
             *device,
         ]
@@ -42,7 +42,7 @@ def _shown(load: EngineLoad) -> str:
     since = _facts(
         [
             (f"{load.opened:,}", "utterances"),
-            (f"{load.refused:,}", "heard that all places were taken"),
+            (f"{load.refused:,}", "found no place"),
             (f"{load.failed:,}", "failed"),
             (f"{load.audio_s:,.1f} s", "spoken"),
             (stalled, "stalls that were the computer's"),
@@ -64,11 +64,12 @@ def _facts(facts: list[tuple[object, str]]) -> str:
 def _modules(modules: tuple[ModuleLoad, ...]) -> str:
     if not modules:
         return _NOTHING_RAN
-    head = "".join(f'<th scope="col">{name}</th>' for name in ("Module", "runs", "rows a run", "ms a run", "ms a row"))
+    names = ("Module", "runs", "rows a run", "ms a run", "ms a row", "slow runs")
+    head = "".join(f'<th scope="col">{name}</th>' for name in names)
     rows = "".join(
         f'<tr><th scope="row">{plain(one.name)} <span class="muted">{plain(one.voice)}</span></th>'
         f"<td>{sum(one.runs.values()):,}</td><td>{one.mean_rows:.2f}</td><td>{one.mean_ms:.2f}</td>"
-        f"<td>{sum(one.ms.values()) / max(1, one.rows):.2f}</td></tr>"
+        f"<td>{sum(one.ms.values()) / max(1, one.rows):.2f}</td><td>{one.slow:,}</td></tr>"
         for one in modules
     )
     table = f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'

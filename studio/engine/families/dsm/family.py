@@ -79,7 +79,7 @@ class DsmFamily:
     def row(
         self, slots: tuple[int, ...], speaker: int, options: Mapping[str, Any], temperature: float, seed: int
     ) -> DsmRow:
-        """A row in slots that were reset. Raises BadOption."""
+        """A new row. Raises BadOption."""
         return DsmRow(
             slots,
             self._delays,

@@ -6,6 +6,7 @@ const seconds = (value) => (value < 95 ? ms(value) : value < 9950 ? `${(value / 
 const CAUSES = {
   pause: "after a pause in the typing",
   finish: "after Finish",
+  place: "after the wait for a place",
   key: "from the key to the first sound",
 };
 

@@ -11,6 +11,7 @@ import { Settings } from "./settings.js";
 import { Status } from "./status.js";
 
 const LATENCY_EVERY_MS = 500;
+const BEFORE_YOU = (ahead) => (ahead ? `All places are taken: ${ahead === 1 ? "1 person is" : `${ahead} people are`} before you.` : "All places are taken: you are next.");
 
 export class Live {
   constructor(root, props, base, server) {
@@ -20,6 +21,7 @@ export class Live {
     this.phase = "idle";
     this.mode = "keyboard";
     this.play = null; // what the ear may be hearing: {play, id, mode, from}; null when nothing is shown
+    this.ahead = null; // how many wait before what is to be spoken; null where it has a place
     this.hasRest = false; // the connection was lost before all of a text was said
     this.rateHz = 24000;
     this.text = root.querySelector("#live-text");
@@ -157,6 +159,14 @@ export class Live {
     }
   }
 
+  /** How many are before us in the queue for a place; null when it is our turn. */
+  queue(ahead) {
+    this.ahead = ahead;
+    if (ahead === null) this.status.drop("queue");
+    else this.status.say("warn", `${BEFORE_YOU(ahead)} Type on: your text is kept, and spoken when it is your turn.`, "queue");
+    this.show();
+  }
+
   /** Stop was pressed: say how much was heard. */
   stopped(sample) {
     const count = this.heardWords ?? this.caption.ends.filter((end) => end <= sample).length;
@@ -210,8 +220,9 @@ export class Live {
     const isBusy = phase !== "idle";
     const button = (name) => this.root.querySelector(`[data-do="${name}"]`);
     const speak = button("speak");
-    speak.disabled = phase === "waiting";
-    const label = !isBusy || phase === "waiting" ? "Speak" : player.isPaused ? "Resume" : "Pause";
+    const isWaiting = phase === "waiting" || this.ahead !== null;
+    speak.disabled = isWaiting;
+    const label = !isBusy || isWaiting ? "Speak" : player.isPaused ? "Resume" : "Pause";
     if (speak.lastElementChild.textContent !== label) {
       speak.lastElementChild.textContent = label;
       speak.querySelector("path").setAttribute("d", label === "Pause" ? "M4 2.5h3v11H4zM9 2.5h3v11H9z" : "M4 2.5v11l9-5.5z");
@@ -229,7 +240,7 @@ export class Live {
     if (!this.isOnline) return "offline";
     if (this.phase === "idle") return "idle";
     if (this.player.isPaused) return "paused";
-    if (this.phase === "waiting") return "waiting";
+    if (this.phase === "waiting" || this.ahead !== null) return "waiting";
     if (this.phase === "replay") return "replaying";
     if (this.isMoving) return "speaking";
     if (this.phase !== "open" || this.isInSegment) return "working"; // what is late now is not the text

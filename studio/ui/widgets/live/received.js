@@ -37,10 +37,12 @@ export const RECEIVED = {
       page.root.dataset.said = Number(page.root.dataset.said ?? 0) + 1;
     }
     if (m.phase === "open") page.hasRest = false;
+    if (m.phase === "idle") page.queue(null);
     if (m.phase === "idle" || m.mode !== "old") page.caption.setHeld("");
     if (m.stopped !== undefined && page.play) page.stopped(m.stopped);
     page.show();
   },
+  queue: (page, m) => page.queue(m.ahead),
   figures(page, m) {
     if (page.play?.id !== m.id) return;
     page.figures.show(m);
@@ -58,7 +60,7 @@ export const RECEIVED = {
   error(page, m) {
     if (m.code === "closed") return; // it was on its way when the utterance ended
     const isBusy = m.code === "busy";
-    const text = isBusy ? "All places are taken. Your text is kept, and is spoken as soon as there is a place." : m.message;
+    const text = isBusy ? "All places are taken, and the queue is full. Your text is kept, and is spoken as soon as there is a place." : m.message;
     page.status.say(isBusy ? "warn" : "error", text, m.code);
   },
 };

@@ -36,6 +36,7 @@ export class LiveTrial {
     Object.assign(this, { screen: shown.screen, trial: shown.trial, line, words, on });
     this.heardMs = draft?.heardMs ?? [0, 0];
     this.late = 0;
+    this.ahead = null; // how many wait before us for a voice
     this.speaking = -1; // the slot that speaks, or is asked to
     this.spentMs = draft?.spentMs ?? 0;
     this.beganMs = performance.now();
@@ -143,9 +144,18 @@ export class LiveTrial {
 
   opened({ slot }) {
     this.phase = "open";
+    this.ahead = null;
     this.note("");
     this.update();
     if (!slot) this.fields[0].focus();
+  }
+
+  /** Every voice is busy: the server says when it is our turn. */
+  queued({ ahead }) {
+    this.notice = "queued";
+    this.ahead = ahead;
+    this.remind(this.words.say("live_queued", { n: ahead + 1 }));
+    this.update();
   }
 
   typed({ at, remove, insert }) {
@@ -168,6 +178,7 @@ export class LiveTrial {
 
   dropped({ slot, why, message, retryMs }) {
     this.speaking = -1;
+    this.ahead = null;
     this.phase = "";
     const isAgain = why === "again" && ++this.late < MOST_PLAYS;
     this.note(why === "again" && !isAgain ? "late" : why, message);
@@ -209,7 +220,8 @@ export class LiveTrial {
     for (const slot of [0, 1]) {
       const speaks = this.speaking === slot;
       const state = speaks ? (this.phase === "asked" ? "live_wait" : "live_speaks") : this.heardMs[slot] ? "heard" : "";
-      if (this.states[slot].textContent !== (state && words.say(state))) this.states[slot].textContent = state && words.say(state);
+      const said = state === "live_wait" && this.ahead !== null ? words.say("live_place", { n: this.ahead + 1 }) : state && words.say(state);
+      if (this.states[slot].textContent !== said) this.states[slot].textContent = said;
       this.states[slot].dataset.state = state;
       const label = slot ? (this.heardMs[1] ? "live_repeat" : "live_hear") : this.heardMs[0] ? "live_anew" : "live_begin";
       this.starts[slot].firstElementChild.textContent = words.say(label);

@@ -121,6 +121,7 @@ const HEARD = {
     take.isOpen = true;
     line.post({ type: "opened", slot: take.slot });
   },
+  queued: (line, m, take) => line.post({ type: "queued", slot: take.slot, ahead: m.ahead }),
   typed: (line, m) => line.post(m),
   ended: (line) => line.feed.final(),
   kept(line, m, take) {

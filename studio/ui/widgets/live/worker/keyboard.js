@@ -38,8 +38,14 @@ export class Keyboard {
     const { session } = this;
     this.field.edit(at, remove, insert, tMs);
     this.inputMs = now();
+    const grown = Array.from(insert).length - remove;
+    if (this.isOfEnded(at, remove)) {
+      this.base += grown;
+      return this.push(at - session.current.base, remove, insert, tMs);
+    }
     if (at + remove < this.base) {
-      this.base += Array.from(insert).length - remove;
+      this.base += grown;
+      if (at + remove <= session.current?.base) session.current.base += grown;
       return session.post({ type: "note", code: "already_said" });
     }
     const where = Math.max(0, at - this.base);
@@ -54,6 +60,14 @@ export class Keyboard {
     if (session.phase === "idle") return open();
     session.afterwards = open;
     return undefined;
+  }
+
+  /** Whether an edit is inside a text that is complete and still being said: what was not heard of it follows. */
+  isOfEnded(at, remove) {
+    const { phase, mode, current: u } = this.session;
+    if (phase !== "ending" || mode !== "keyboard" || u.ended) return false;
+    const isAll = at === u.base && at + remove === this.base;
+    return !isAll && at >= u.base && at < this.base && at + remove <= this.base;
   }
 
   /** Begin an utterance with all that was typed and not said yet; end it where its end was asked for meanwhile. */

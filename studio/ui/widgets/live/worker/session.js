@@ -60,6 +60,8 @@ export class Session {
       return this.post({ ...m, mode: whose?.mode });
     }
     if (!u || m.utterance !== u.id) return undefined;
+    if (m.type === "queued" || m.type === "ready") this.queued(u, m);
+    if (m.type === "failed" && u.isQueued) return this.unplaced(m);
     u.event(m);
     this.outbox.add(m);
     if (m.type === "revised") this.feed.cut(m.from_sample);
@@ -77,6 +79,23 @@ export class Session {
     if (columns.length) this.outbox.add({ type: "columns", data: columns });
     this.feed.packet(p, mark);
     if (!this.isSlow && u.pace.audioMs > JUDGED_MS && u.slowness > TOO_SLOW) this.slow(true);
+  }
+
+  /** Where the utterance stands in the queue for a place, or that it has one now. */
+  queued(u, m) {
+    this.post({ type: "queue", ahead: m.ahead ?? null });
+    if (u.isQueued && m.type === "ready") {
+      u.closing = { tMs: now(), cause: "place" }; // the latency shown is the voice's, not the queue's
+      this.keyboard.inputMs = now();
+    }
+    u.isQueued = m.type === "queued";
+  }
+
+  /** It waited in vain: the text stays in the field. */
+  unplaced(m) {
+    this.current.ended = true;
+    this.drop();
+    this.post({ type: "error", code: "unplaced", message: `${m.message}. Your text is kept: Speak tries again.` });
   }
 
   /** Keep words whole while speech is made slower than it is heard, and say so. */
@@ -367,7 +386,8 @@ export class Session {
   beat() {
     if (this.phase === "idle") return;
     this.figures();
-    const isQuiet = this.phase === "open" && this.mode === "keyboard" && !(this.current.bufferedMs > 0);
+    const { current, mode, phase } = this;
+    const isQuiet = phase === "open" && mode === "keyboard" && !current.isQueued && !(current.bufferedMs > 0);
     if (isQuiet && now() - this.keyboard.inputMs > IDLE_END_MS) {
       this.finish();
       this.post({ type: "note", code: "idle_end" });

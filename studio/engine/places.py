@@ -1,0 +1,131 @@
+"""Who has a place and who waits for one: first come, first served, and all who wait know where they stand."""
+
+import threading
+from collections.abc import Callable
+
+from studio.core.errors import Busy, Closing
+from studio.core.time import Clock
+from studio.engine.limits import Limits
+from studio.engine.utterances.local import LocalUtterance
+
+
+def closing() -> Closing:
+    """What is said to whoever comes when the engine is about to end."""
+    return Closing("the engine is being closed", "start it again")
+
+
+class Places:
+    """The utterances of an engine. Only its own thread changes who is where; any thread may ask how many there are.
+
+    Args:
+        count: utterances spoken at once.
+        begin: makes one ready that has a place now; what goes wrong ends that one alone.
+    """
+
+    def __init__(self, count: int, limits: Limits, clock: Clock, begin: Callable[[LocalUtterance], None]) -> None:
+        self.count, self._limits, self._clock, self._begin = count, limits, clock, begin
+        self.refused = 0
+        self._speaking: list[LocalUtterance] = []
+        self._queue: list[LocalUtterance] = []
+        self._lock = threading.Lock()
+
+    @property
+    def free(self) -> int:
+        """Places that nobody has and nobody waits for."""
+        with self._lock:
+            return max(0, self.count - self._taken() - len(self._queue))
+
+    @property
+    def waiting(self) -> int:
+        """How many wait."""
+        with self._lock:
+            return len(self._queue)
+
+    def speaking(self) -> list[LocalUtterance]:
+        """Those that have a place."""
+        with self._lock:
+            return [*self._speaking]
+
+    def check_room(self) -> None:
+        """Raises Busy where neither a place nor the queue would take one more."""
+        with self._lock:
+            full = self._taken() >= self.count and len(self._queue) >= self._limits.queue
+        if full:
+            self.refused += 1
+            queued = f", and {self._limits.queue} wait for one" if self._limits.queue else ""
+            raise Busy(f"all {self.count} places are taken{queued}", "try again when one of them has ended")
+
+    def join(self, utterance: LocalUtterance) -> None:
+        """Have one wait behind all others; ``settle`` gives it a place, or tells it where it stands."""
+        with self._lock:
+            self._queue.append(utterance)
+
+    def over(self) -> list[LocalUtterance]:
+        """Those that spoke and do so no more, which are forgotten here."""
+        with self._lock:
+            over = [one for one in self._speaking if one.done]
+            self._speaking = [one for one in self._speaking if not one.done]
+        return over
+
+    def settle(self) -> None:
+        """Give free places to those who wait; whoever left, or waited too long, is out; the others are told."""
+        for one in self._waiting():
+            if one.is_leaving:
+                self._leave(one)
+                one.read()
+            elif self._seat(one):
+                self._begin(one)
+            elif one.queued_ms >= self._limits.queue_timeout_ms:
+                self._leave(one)
+                self.refused += 1
+                waited_s = self._limits.queue_timeout_ms / 1000.0
+                one.fail("busy", f"no place came free within {waited_s:g} s; try again later")
+        for ahead, one in enumerate(self._waiting()):
+            one.wait_behind(ahead)
+
+    def next_due_ms(self) -> float | None:
+        """In how many ms somebody will have waited too long, for a place or for whoever made use of it."""
+        with self._lock:
+            left = [self._limits.queue_timeout_ms - one.queued_ms for one in self._queue]
+            left += [self._limits.idle_ms - one.unused_ms() for one in self._speaking]
+        return max(0.0, min(left)) if left else None
+
+    def end_unused(self) -> None:
+        """Those that nobody makes use of any more end."""
+        for one in self.speaking():
+            if not one.done and one.unused_ms() >= self._limits.idle_ms:
+                minutes = self._limits.idle_ms / 60_000.0
+                one.fail("idle", f"nothing was sent or heard for {minutes:g} minutes; open another utterance")
+
+    def drain(self) -> None:
+        """Those who wait are told that there will be no place; those who speak finish what is committed."""
+        for one in self._waiting():
+            self._leave(one)
+            one.fail(Closing.code, str(closing()))
+        for one in self.speaking():
+            one.wind_up()
+
+    def close(self) -> None:
+        """End everybody."""
+        self.drain()
+        for one in self.speaking():
+            one.fail("closed", "the engine was closed")
+
+    def _taken(self) -> int:
+        return sum(not one.done for one in self._speaking)
+
+    def _waiting(self) -> list[LocalUtterance]:
+        with self._lock:
+            return [*self._queue]
+
+    def _leave(self, one: LocalUtterance) -> None:
+        with self._lock:
+            self._queue.remove(one)
+
+    def _seat(self, one: LocalUtterance) -> bool:
+        with self._lock:
+            if self._taken() >= self.count:
+                return False
+            self._queue.remove(one)
+            self._speaking.append(one)
+            return True

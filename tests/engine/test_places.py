@@ -1,0 +1,162 @@
+"""Who has a place in the real engine, who waits in vain, who is forgotten, and how it winds up."""
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tinyvoice import write_tiny_voice
+
+from studio.core import events as ev
+from studio.core.errors import BadOption, Busy, Closed, Closing
+from studio.core.ports import SpeakRequest
+from studio.engine.limits import Limits
+from studio.engine.loop import LocalEngine, open_engine
+from studio.text.normalise import best
+
+FRAME = 600
+
+
+@pytest.fixture(scope="module")
+def voices(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("voices")
+    write_tiny_voice(root)
+    return root
+
+
+@contextmanager
+def opened(voices: Path, places: int = 1, **limits: Any) -> Iterator[LocalEngine]:
+    engine = open_engine(voices, best(), device="cpu", threads=1, places=places, limits=Limits(**limits))
+    try:
+        yield engine
+        assert len(engine.voice("tiny").free) == places, "every slot was given back"
+    finally:
+        engine.close()
+
+
+def of(kind: type, events: list[ev.Event]) -> list[Any]:
+    return [one for one in events if isinstance(one, kind)]
+
+
+def test_who_waits_too_long_is_told_and_is_out(voices: Path) -> None:
+    with opened(voices, queue_timeout_ms=60.0) as engine:
+        taken, waiting = engine.open(SpeakRequest()), engine.open(SpeakRequest())
+        waiting.push_text("good morning ")
+        queued, failed = [*waiting.events()]
+        assert queued.ahead == 0 and (failed.type, failed.code) == ("failed", "busy")
+        assert "no place came free within 0.06 s; try again later" in failed.message
+        with pytest.raises(Closed):
+            waiting.push_text("late ")
+        assert (engine.load().waiting, engine.load().refused) == (0, 1)
+        taken.cancel()
+        assert isinstance([*taken.events()][-1], ev.Ended)
+
+
+def test_without_a_queue_the_next_one_hears_busy(voices: Path) -> None:
+    with opened(voices, queue=0) as engine:
+        taken = engine.open(SpeakRequest())
+        with pytest.raises(Busy, match="all 1 places are taken; try again"):
+            engine.open(SpeakRequest())
+        taken.cancel()
+        [*taken.events()]
+
+
+@pytest.mark.parametrize("wrong", [{"queue": -1}, {"queue": 10**6}, {"idle_ms": 0.0}, {"queue_timeout_ms": -5.0}])
+def test_limits_are_checked(wrong: dict[str, Any]) -> None:
+    with pytest.raises(BadOption):
+        Limits(**wrong)
+
+
+def _silent(engine: LocalEngine) -> ev.Event:
+    """No text comes."""
+    return [*engine.open(SpeakRequest()).events()][-1]
+
+
+def _deaf(engine: LocalEngine) -> ev.Event:
+    """Nobody grants more than the first frames."""
+    utterance = engine.open(SpeakRequest(credit_samples=2 * FRAME, options={"m": 1}))
+    utterance.push_text("one two three ")
+    return [*utterance.events()][-1]
+
+
+def _left(engine: LocalEngine) -> ev.Event:
+    """Text and credit come, and nobody takes what is said."""
+    utterance = engine.open(SpeakRequest())
+    while not utterance.done:
+        utterance.grant(10**9)
+        if not utterance._input_over:
+            utterance.played(0)
+            utterance.flush()
+        time.sleep(0.002)
+    return [*utterance.events()][-1]
+
+
+@pytest.mark.parametrize("forget", [_silent, _deaf, _left])
+def test_what_nobody_makes_use_of_ends(voices: Path, forget: Callable[[LocalEngine], ev.Event]) -> None:
+    with opened(voices, idle_ms=150.0) as engine:
+        last = forget(engine)
+        assert isinstance(last, ev.Failed) and last.code == "idle" and "open another" in last.message
+        assert engine.places_free() == 1 and engine.load().failed == 1
+
+
+def test_a_run_that_takes_too_long_is_told_and_counted(voices: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with opened(voices, slow_run_ms=20.0) as engine:
+        vocode = engine.voice("tiny").vocode
+        run, slow = vocode.run, iter([0.05])
+
+        def dawdle(*args: Any) -> Any:
+            time.sleep(next(slow, 0.0))
+            return run(*args)
+
+        vocode.run = dawdle
+        utterance = engine.open(SpeakRequest())
+        utterance.push_text("good morning")
+        with caplog.at_level(logging.WARNING, "studio.engine.pool"):
+            utterance.end()
+            [*utterance.events()]
+        counted = {one.name: one.slow for one in engine.load().modules}
+        assert counted["vocode"] >= 1 and "vocode of tiny took" in caplog.text
+
+
+def test_a_drain_says_what_is_committed_and_refuses_what_is_new(voices: Path) -> None:
+    with opened(voices) as engine:
+        utterance, waiting = engine.open(SpeakRequest(options={"m": 4})), engine.open(SpeakRequest())
+        utterance.push_text("one two thr")
+        engine.drain()
+        with pytest.raises(Closing):
+            engine.open(SpeakRequest())
+        refused = [*waiting.events()][-1]
+        assert isinstance(refused, ev.Failed) and refused.code == "closing"
+        events = [*utterance.events()]
+        assert [one.word for one in of(ev.Committed, events)] == ["one", "two"]
+        assert isinstance(events[-1], ev.Ended) and events[-1].samples > 0 and not of(ev.Cancelled, events)
+        with pytest.raises(Closed):
+            utterance.push_text("ee ")
+
+
+def test_a_flush_in_the_queue_shrinks_no_window_that_text_follows(voices: Path) -> None:
+    def seen(flush_last: bool) -> list[list[int]]:
+        with opened(voices) as engine:
+            taken, waiting = engine.open(SpeakRequest()), engine.open(SpeakRequest(options={"m": 3}))
+            waiting.push_text("one ")
+            waiting.flush()
+            waiting.push_text("two three ")
+            if flush_last:
+                waiting.flush()
+            else:
+                waiting.push_text("four ")
+                waiting.end()
+            taken.cancel()
+            events = waiting.events()
+            got = [next(events)]
+            while len(of(ev.Eos, got)) < 3:
+                got.append(next(events))
+            waiting.cancel()
+            assert isinstance([*events][-1], ev.Ended)
+            return [one.seen for one in of(ev.Segment, got)][:3]
+
+    assert seen(flush_last=False) == [[0, 1, 2], [1, 2, 3], [2, 3]]
+    assert seen(flush_last=True) == [[0, 1, 2], [1, 2], [2]]
