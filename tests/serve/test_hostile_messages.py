@@ -158,7 +158,7 @@ def test_hostile_messages_leave_no_thread_and_no_descriptor(serving: Serving) ->
 )
 @pytest.mark.parametrize("value", [HUGE, f'"{HALF}"', "[" * 50 + "]" * 50])
 def test_a_raters_socket_answers_hostile_messages_too(tests_served: ServedTests, message: str, value: str) -> None:
-    token = tests_served.join().headers["Authorization"].removeprefix("Bearer ")
+    token = tests_served.join().agree().headers["Authorization"].removeprefix("Bearer ")
     with connect(tests_served.url.replace("http", "ws") + "/mos/live", proxy=None) as ws:
         ws.send(json.dumps({"type": "enter", "token": token}))
         assert json.loads(ws.recv(20))["type"] == "entered"

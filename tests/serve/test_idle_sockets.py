@@ -113,7 +113,7 @@ def test_a_rater_who_does_not_say_who_they_are_is_closed(
     address = tests_served.url.replace("http", "ws") + "/mos/live"
     with connect(address, proxy=None) as ws:
         assert ends(ws) == IDLE
-    token = tests_served.join().headers["Authorization"].removeprefix("Bearer ")
+    token = tests_served.join().agree().headers["Authorization"].removeprefix("Bearer ")
     with connect(address, proxy=None) as ws:
         ws.send(json.dumps({"type": "enter", "token": token}))
         ws.recv(timeout=PATIENCE_S)

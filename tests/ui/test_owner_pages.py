@@ -164,7 +164,7 @@ def test_results_follow_what_raters_do(site: Site, enter: Callable[..., Any]) ->
     assert "No answers that count yet" in page.locator("#owner-head").text_content()
     link = json.loads((site.folder / "facts.json").read_text(encoding="utf-8"))["untouched"]
     came = site.post("mos/join", {"campaign": "untouched", "key": link.rpartition("key=")[2], "device": {}})
-    site.post("mos/stage", {"stage": "consent", "data": {"agreed": True, "version": 1}}, json.loads(came)["token"])
+    site.post("mos/stage", {"stage": "consent", "data": {"agreed": True, "version": 3}}, json.loads(came)["token"])
     page.wait_for_function("document.querySelector('#owner-head dd').textContent === '1'", timeout=15_000)
 
 

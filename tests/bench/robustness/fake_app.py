@@ -32,7 +32,7 @@ def main() -> None:
     listening = open_listening(args.database, args.data)
     if args.plant:
         FakeUtterance.flush = lambda self: 1 / 0  # type: ignore
-        engine.free = lambda utterance: None if utterance.id % 5 else FakeEngine.free(engine, utterance)  # type: ignore
+        engine.free = lambda utterance: FakeEngine.free(engine, utterance) if utterance.id % 5 else None  # type: ignore
     run(mount(create_app(engine, settings, listening=listening), engine, settings, listening), settings)
 
 

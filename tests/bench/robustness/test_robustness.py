@@ -29,7 +29,7 @@ def test_nothing_breaks_the_app() -> None:
 def test_planted_mistakes_are_found() -> None:
     """A message that fails inside the server, and places that are not given back."""
     setting = FuzzSetting(
-        routes=Routes({}, []), doors=["speak_socket"], requests=400, flood_s=0.0, settle_s=2.0,
+        routes=Routes({}, []), doors=["speak_socket"], requests=2000, flood_s=0.0, settle_s=2.0,
         command=[*APP, "--plant", "mistakes"], quiet=True,
     )  # fmt: skip
     said = "; ".join(bench_fuzz(setting)["failures"])

@@ -250,7 +250,8 @@ def test_the_recipe_names_the_family(tmp_path):
 
 @pytest.mark.parametrize("name", ["tiny", "small"])
 def test_the_recipes_have_the_named_sizes(name):
-    recipe = read_recipe(ROOT / "assets" / "recipes" / f"s5-{name}.toml")
+    paths = {"tiny": ROOT / "assets/recipes/s5-tiny.toml", "small": ROOT / "assets/voices/finch/recipe.toml"}
+    recipe = read_recipe(paths[name])
     assert isinstance(recipe.fit, S5Fit)
     named = Config.named(name).to_dict()
     differs = {key for key, value in Config(**recipe.fit.config).to_dict().items() if value != named[key]}
