@@ -42,6 +42,7 @@ def test_one_link_opens_every_page(keyed: Ratings, new_page: Callable[[], Any]) 
     live = LivePage(page, keyed.url)
     page.goto(f"{keyed.url}?key={KEY}&tap=1")
     assert page.url == f"{keyed.url}?tap=1"
+    page.wait_for_selector(".live .options input", state="attached")
     live.type("one two three ")
     live.finish()
     live.wait_said()
