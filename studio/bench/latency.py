@@ -55,9 +55,7 @@ def bench_latency(setting: LatencySetting) -> dict[str, Any]:
             at.progress.advance(bar)
         levels_db = {one: _level_db([trace for speaker, trace in spoken if speaker == one]) for one in at.speakers}
         figures = summary([ladder(trace, levels_db[speaker]) for speaker, trace in spoken])
-        out = (
-            at.about() | {"texts": setting.texts.name, "n": len(texts), "setting": written(at.one_setting())} | figures
-        )
+        out = at.about() | {"texts": setting.texts.name, "n": len(texts), "setting": written(at.one_setting)} | figures
         if setting.cold:
             out["cold"] = _cold(at, setting, texts)
         if setting.served:
@@ -88,7 +86,7 @@ def _served(at: Desk, setting: LatencySetting, texts: list[str]) -> dict[str, fl
     at.close()  # two engines would take each other's cores
     count = min(setting.served, len(texts))
     bar = at.progress.add_task("through the socket", total=count + 1)
-    options = at.one_setting()
+    options = at.one_setting
 
     def done() -> None:
         at.progress.advance(bar)
@@ -97,7 +95,7 @@ def _served(at: Desk, setting: LatencySetting, texts: list[str]) -> dict[str, fl
 
 
 def _speak(at: Desk, setting: LatencySetting, speaker: str, text: str) -> Trace:
-    request = SpeakRequest(voice=f"{at.card.name}:{speaker}", seed=setting.seed, options=at.one_setting())
+    request = SpeakRequest(voice=f"{at.card.name}:{speaker}", seed=setting.seed, options=at.one_setting)
     utterance = at.engine.open(request)
     for word in text.split():
         utterance.push_text(word + " ")

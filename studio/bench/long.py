@@ -25,7 +25,7 @@ def eval_long(setting: LongSetting) -> dict[str, Any]:
     texts = read_texts(setting.texts, setting.count)
     out: dict[str, Any] = {"texts": setting.texts.name, "n": len(texts), "speakers": {}}
     with desk(setting) as at:
-        out |= at.about() | {"recogniser": at.recogniser.about, "setting": written(at.one_setting())}
+        out |= at.about() | {"recogniser": at.recogniser.about, "setting": written(at.one_setting)}
         for speaker in at.speakers:
             out["speakers"][speaker] = _speaker(at, speaker, texts)
     if not setting.quiet:
@@ -34,7 +34,7 @@ def eval_long(setting: LongSetting) -> dict[str, Any]:
 
 
 def _speaker(at: Desk, speaker: str, texts: list[str]) -> dict[str, Any]:
-    traces = at.speak(speaker, texts, at.one_setting())
+    traces = at.speak(speaker, texts, at.one_setting)
     heard = at.transcribe(speaker, [(one.pcm, one.rate_hz) for one in traces])
     halves = [
         word_errors_by_part(text, words, [len(scored_words(text)) // 2])

@@ -122,6 +122,7 @@ class Desk:
         found = [parse_options(self.card.options, one.split(",")) for one in given]
         return {written(one): one for one in found}
 
+    @cached_property
     def one_setting(self) -> dict[str, Any]:
         """The one setting that was given; nothing where none was. Raises BadOption."""
         if len(self.setting.settings) > 1:

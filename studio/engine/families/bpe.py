@@ -55,12 +55,15 @@ class Bpe:
         return Bpe(vocabulary, merges)
 
     @staticmethod
-    def of_voice(card: Card, folder: Path) -> "Bpe":
-        """The encoding in a voice's folder, as its card names it. Raises BadVoice."""
+    def of_voice(card: Card, folder: Path, tokens: int) -> "Bpe":
+        """The encoding of so many tokens in a voice's folder, as its card names it. Raises BadVoice."""
         path = folder / FILE
         if not path.is_file() or card.sha256.get(FILE) != sha256_of(path):
             raise BadVoice(f"{path} is not the file that the card names", "fetch the voice again")
-        return Bpe.read(path)
+        bpe = Bpe.read(path)
+        if bpe.size != tokens:
+            raise BadVoice(f"the encoding has {bpe.size} tokens and the card {tokens}", "fetch the voice again")
+        return bpe
 
     @staticmethod
     def for_fit(state: Path, size: int) -> "Bpe":

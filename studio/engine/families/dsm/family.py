@@ -62,11 +62,7 @@ class DsmFamily:
     def load(card: Card, folder: Path, device: torch.device, places: int) -> "DsmFamily":
         """The family of a card, verified weights in it. Raises BadVoice."""
         config = Config(**card.config)
-        bpe = Bpe.of_voice(card, folder)
-        if bpe.size != config.text_tokens:
-            raise BadVoice(
-                f"the encoding has {bpe.size} tokens and the card {config.text_tokens}", "fetch the voice again"
-            )
+        bpe = Bpe.of_voice(card, folder, config.text_tokens)
         net = Dsm(config)
         load_weights(net, folder, card, WEIGHTS)
         check(card, net)
