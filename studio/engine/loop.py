@@ -22,7 +22,8 @@ from studio.engine.limits import Limits
 from studio.engine.meter import Meter
 from studio.engine.places import Places, closing
 from studio.engine.pool import Pool
-from studio.engine.utterances.local import LocalUtterance, check_temperature
+from studio.engine.utterances.callers import check_temperature
+from studio.engine.utterances.local import LocalUtterance
 from studio.engine.voices import Voice, load_voice, pick_device
 
 _log = logging.getLogger(__name__)
