@@ -3,7 +3,6 @@
 ``say``, ``train`` and ``bench`` work where gradio, fastapi, pydantic and sqlmodel are absent.
 """
 
-import json
 import os
 import sys
 from pathlib import Path
@@ -18,7 +17,6 @@ from studio.commands.common import (
     Data,
     Database,
     Device,
-    Json,
     Threads,
     Vocoder,
     VoiceName,
@@ -26,7 +24,12 @@ from studio.commands.common import (
     tell_token,
 )
 from studio.commands.evaluate import evaluate
+from studio.commands.inspect import inspect
+from studio.commands.library import library
+from studio.commands.measure import measure, synth
+from studio.commands.replay import replay
 from studio.commands.train import train
+from studio.commands.voices import voices
 from studio.core.errors import StudioError
 from studio.core.shipped import DEMO, VOICES
 
@@ -40,6 +43,12 @@ cli.add_typer(train, name="train")
 cli.add_typer(evaluate, name="eval")
 cli.add_typer(bench, name="bench")
 cli.add_typer(campaign, name="campaign")
+cli.add_typer(voices, name="voices")
+cli.add_typer(library, name="library")
+cli.command()(inspect)
+cli.command()(replay)
+cli.command()(measure)
+cli.command()(synth)
 
 
 def main() -> None:
@@ -110,6 +119,7 @@ def app(
         queue_timeout_ms=chosen.queue_timeout_ms,
         idle_ms=chosen.idle_utterance_ms,
         slow_run_ms=chosen.slow_run_ms,
+        stuck_run_ms=chosen.stuck_run_ms,
     )
     taken = take_port(chosen)
     door = welcome(replace(chosen, port=taken.getsockname()[1]), is_open=no_key)
@@ -133,7 +143,12 @@ def app(
 @cli.command()
 def say(
     text: Annotated[str, typer.Argument(help="What to say; - reads a pipe and speaks as it comes.")] = "",
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="WAV file; played here when absent.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", "-o", help="WAV file. Without one it is played here, which needs sounddevice (pip) and PortAudio."
+        ),
+    ] = None,
     voice: VoiceName = "",
     option: Annotated[
         list[str] | None, typer.Option("--option", help="name=value, of the voice's family; may be repeated.")
@@ -155,7 +170,9 @@ def say(
     arrivals: Annotated[
         Path | None, typer.Option(help='Lines {"t_ms": 0, "text": "Hel"}, sent at their times.')
     ] = None,
-    as_heard: Annotated[bool, typer.Option("--as-heard", help="Put the pauses for text into the WAV.")] = False,
+    as_heard: Annotated[
+        bool, typer.Option("--as-heard", help="With the pauses for text, in the WAV and where it is played.")
+    ] = False,
     voices: Voices = VOICES,
     device: Device = "auto",
     vocoder: Vocoder = "",
@@ -173,6 +190,8 @@ def say(
 
     if arrivals and (text or typing_wpm is not None):
         raise BadOption("--arrivals brings its own text and times", "leave out the text and --typing-wpm")
+    if out is None:
+        saying.loudspeaker()  # before anything is spoken
     saying.check_place(out, "-o", ".wav")
     saying.check_place(trace, "--trace", ".trace")
     if arrivals:
@@ -199,26 +218,15 @@ def say(
     for left_out in saying.unspoken(made):
         typer.echo(f"left out: {left_out}", err=True)
     if out:
-        saying.save(made, out, as_heard=as_heard)
+        length_s = saying.save(made, out, as_heard=as_heard)
+        speech_s = len(made.pcm) / made.rate_hz
+        told_s = f"{length_s:.2f} s, {speech_s:.2f} s of it speech" if as_heard else f"{length_s:.2f} s"
         so_far = ", all that was spoken when it broke off" if broken_by else ""
-        typer.echo(f"{out}: {len(made.pcm) / made.rate_hz:.2f} s{so_far}", err=True)
+        typer.echo(f"{out}: {told_s}{so_far}", err=True)
     elif not broken_by:
-        saying.play(made)
+        saying.play(made, as_heard=as_heard)
     if broken_by:
         raise broken_by
-
-
-@cli.command("voices")
-def list_voices(voices: Voices = VOICES, as_json: Json = False) -> None:
-    """List the voices and what they are."""
-    from studio.core.cards import read_cards
-
-    cards = {name: card for name, (card, _) in read_cards(voices).items()}
-    if as_json:
-        typer.echo(json.dumps({name: card.to_dict() for name, card in cards.items()}, indent=1))
-        return
-    for card in cards.values():
-        typer.echo(f"{card.name}: {card.title}. Speakers: {', '.join(card.speakers)}. {card.licence}")
 
 
 # ------------------------------------------------------------------ train

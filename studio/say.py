@@ -254,25 +254,33 @@ def unspoken(trace: Trace) -> list[str]:
     return told
 
 
-def save(trace: Trace, wav: Path, *, as_heard: bool) -> None:
-    """Write the sound of a trace. Raises BadFile when the place cannot be written."""
+def save(trace: Trace, wav: Path, *, as_heard: bool) -> float:
+    """Write the sound of a trace; gives its length in seconds. Raises BadFile when the place cannot be written."""
     pcm = trace.as_heard() if as_heard else trace.pcm
     try:
         write_wav(wav, pcm, trace.rate_hz)
     except OSError as error:
         raise BadFile(f"{wav} cannot be written: {error.strerror}", "give another place with -o") from error
+    return len(pcm) / trace.rate_hz
 
 
-def play(trace: Trace) -> None:
-    """Play a trace's sound on this machine's loudspeaker. Raises BadOption without the desktop group."""
+def loudspeaker() -> Any:
+    """What plays sound on this machine. Raises BadOption where there is none, with what it needs."""
     try:
         import sounddevice
     except (ImportError, OSError) as error:
         raise BadOption(
             "there is no -o, and sound cannot be played here",
-            "name a file with -o, or install sounddevice (.venv/bin/pip install sounddevice)",
+            "name a file with -o, or install sounddevice (.venv/bin/pip install sounddevice) and PortAudio "
+            "(on Debian: apt install libportaudio2)",
         ) from error
+    return sounddevice
+
+
+def play(trace: Trace, *, as_heard: bool) -> None:
+    """Play a trace's sound on this machine's loudspeaker. Raises BadOption without the desktop group."""
+    sounddevice = loudspeaker()
     try:
-        sounddevice.play(trace.pcm, trace.rate_hz, blocking=True)
+        sounddevice.play(trace.as_heard() if as_heard else trace.pcm, trace.rate_hz, blocking=True)
     except sounddevice.PortAudioError as error:
         raise BadOption(f"sound cannot be played here: {error}", "name a file with -o") from error

@@ -42,6 +42,7 @@ class ServeSettings:
         max_queue: utterances that wait for a place when all are taken; the next one hears ``busy``.
         queue_timeout_ms: so long at most does one wait.
         slow_run_ms: a run of a voice's module that takes longer is told in the log and counted.
+        stuck_run_ms: one that takes longer than this ends every utterance; ``/health`` answers 503 until it is back.
         idle_utterance_ms: the engine ends what nobody makes use of for so long, whoever opened it.
         drain_ms: asked to stop, the server finishes what is committed for so long; at most 3000, since it ends in 5 s.
         credit_ms: how far ahead of the listener a voice runs when the client names nothing.
@@ -71,6 +72,7 @@ class ServeSettings:
     max_queue: int = 16
     queue_timeout_ms: int = 120_000
     slow_run_ms: int = 1_000
+    stuck_run_ms: int = 30_000
     idle_utterance_ms: int = 1_800_000
     drain_ms: int = 2_500
     credit_ms: int = 2_000

@@ -44,7 +44,8 @@ class FakeEngine:
         with self._lock:
             if self._draining:
                 raise Closing("the engine is being closed", "start it again")
-            if len(self.speaking) >= self.places and len(self.waiting) >= self.queue:
+            queue = self.queue // 2 if request.is_guest else self.queue
+            if len(self.speaking) >= self._share(request) and len(self.waiting) >= queue:
                 raise Busy(f"all {self.places} places are taken", "try again in a moment")
             utterance = FakeUtterance(self, len(self.opened), request)
             self.waiting.append(utterance)
@@ -75,14 +76,20 @@ class FakeEngine:
     def settle(self) -> None:
         """Give free places to those who wait, and tell the others where they stand."""
         with self._lock:
-            room = max(0, self.places - len(self.speaking))
-            begun, self.waiting = self.waiting[:room], self.waiting[room:]
-            self.speaking += begun
+            begun = []
+            for one in [*self.waiting]:
+                if len(self.speaking) < self._share(one.request):
+                    self.waiting.remove(one)
+                    self.speaking.append(one)
+                    begun.append(one)
             waiting = [*self.waiting]
         for one in begun:
             one.start()
         for ahead, one in enumerate(waiting):
             one.wait_behind(ahead)
+
+    def _share(self, request: SpeakRequest) -> int:
+        return max(1, self.places - 1) if request.is_guest else self.places
 
     def drain(self) -> None:
         """Let nothing new begin; what speaks says what is committed, and ends."""

@@ -37,6 +37,7 @@ class FakeUtterance:
 
     def __init__(self, engine: "FakeEngine", number: int, request: SpeakRequest) -> None:
         self.id = number
+        self.request = request
         self.card, self.speaker = parse_voice(request.voice, {c.name: c for c in engine.cards()})
         self._options = checked_options(self.card, request.options, default_options(self.card.options))
         temperature = checked_temperature(self.card, request.temperature)

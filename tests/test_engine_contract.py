@@ -185,6 +185,25 @@ def test_who_finds_no_place_waits_in_turn_and_busy_is_for_a_full_queue(engine: E
         over(one)
 
 
+def test_guests_leave_a_place_and_half_of_the_queue_to_others(engine: Engine) -> None:
+    guests = [engine.open(SpeakRequest(is_guest=True)) for _ in range(PLACES - 1 + QUEUE // 2)]
+    heard = [one.events() for one in guests]
+    assert [next(one).type for one in heard] == ["ready"] * (PLACES - 1) + ["queued"] * (QUEUE // 2)
+    with pytest.raises(Busy):
+        engine.open(SpeakRequest(is_guest=True))
+    others = [engine.open(SpeakRequest()) for _ in range(1 + QUEUE - QUEUE // 2)]
+    told = [one.events() for one in others]
+    assert [next(one).type for one in told] == ["ready"] + ["queued"] * (QUEUE - QUEUE // 2), (
+        "past the guests that wait"
+    )
+    with pytest.raises(Busy):
+        engine.open(SpeakRequest())
+    for one in (*others, *guests[:-1]):
+        over(one)
+    assert isinstance(next(heard[-1]), ev.Ready), "its turn has come"
+    over(guests[-1])
+
+
 def test_who_leaves_the_queue_makes_room_at_once_and_says_nothing_of_a_place(engine: Engine) -> None:
     taken = [engine.open(SpeakRequest()) for _ in range(PLACES)]
     waiting = [engine.open(SpeakRequest()) for _ in range(QUEUE)]

@@ -133,6 +133,8 @@ def test_threads_are_bounded(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
         ("sha256", []),
         ("parameters", {"net": "many"}),
         ("notes", 3),
+        ("default_speaker", "nobody"),
+        ("default_speaker", ["one"]),
     ],
 )
 def test_a_card_of_other_types_is_told(

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -228,3 +229,22 @@ def test_a_pipe_is_read_no_faster_than_the_voice_has_room(voices):
     _push(utterance, "one ", MonotonicClock())
     _push(utterance, "two ", MonotonicClock())
     assert (utterance.taken, utterance.tries) == ("one two ", 6)
+
+
+def test_the_length_printed_is_that_of_the_file(voices, tmp_path):
+    wav = tmp_path / "typed.wav"
+    done = say(voices, TEXT, "-o", wav, "--typing-wpm", 200, "--as-heard")
+    assert done.returncode == 0, done.stderr
+    pcm, rate_hz = read_wav(wav)
+    heard_s, speech_s = re.findall(r"([\d.]+) s", done.stderr.splitlines()[-1])
+    assert float(heard_s) == pytest.approx(len(pcm) / rate_hz, abs=0.006)
+    assert float(speech_s) < float(heard_s)
+
+
+def test_without_a_file_it_says_what_playing_needs_before_it_speaks(voices, tmp_path):
+    (tmp_path / "sounddevice.py").write_text('raise OSError("PortAudio library not found")')
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    command = [sys.executable, "-m", "studio", "say", "hello", "--voices", str(tmp_path / "none")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env={**os.environ, "PYTHONPATH": path})
+    assert done.returncode != 0
+    assert "libportaudio2" in done.stderr and "none" not in done.stderr

@@ -20,9 +20,12 @@ from studio.engine.families.s5.net import S5
 from studio.engine.families.s5.net import Config as S5Config
 from studio.engine.families.speakstream.net import Config as SpeakStreamConfig
 from studio.engine.families.speakstream.net import SpeakStream
+from studio.engine.families.tacotron.net import Config as TacotronConfig
+from studio.engine.families.tacotron.net import Tacotron
 from studio.engine.vocoders.registry import build_vocoder
 
-VOCODERS: dict[str, dict[str, int]] = {
+VOCODERS: dict[str, dict[str, Any]] = {
+    "hifigan": {"width": 16, "upsampling": (10, 10, 6), "kernels": (3,), "dilations": (1,), "overlap_frames": 4},
     "sourcefilter": {"width": 32, "blocks": 2, "fine_width": 16, "fine_blocks": 1},
     "vocstream": {
         "upsampler_width": 8,
@@ -81,8 +84,21 @@ def _dsm(eos_bias: float, **sizes: Any) -> Dsm:
     return net
 
 
+def _tacotron(eos_bias: float) -> Tacotron:
+    net = Tacotron(TacotronConfig(32, 48, 16, 16, 2, location_filters=4, location_kernel=7, longest_word_frames=12))
+    lstms = [net.encoder.lstm, net.attention_lstm, net.decoder_lstm]
+    _draw([net.levels_out], [*lstms, net.attention], net.stop_out, eos_bias)
+    with torch.no_grad():  # what an LSTM says is small
+        for one, std in ((net.levels_out, 1.0), (net.stop_out, 1.0), (net.decoder_lstm, 0.5)):
+            for parameter in one.parameters():
+                if parameter.ndim == 2:
+                    parameter.normal_(std=std)
+    net.silence.fill_(3)
+    return net
+
+
 # the laws ask for a tiny net of every registered family
-NETS = {"speakstream": _speakstream, "s5": _s5, "ist": _ist, "dsm": _dsm}
+NETS = {"speakstream": _speakstream, "s5": _s5, "ist": _ist, "dsm": _dsm, "tacotron": _tacotron}
 
 
 def write_tiny_voice(

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from studio.bench.material import Desk, Setting, TeacherSpeech, desk, read_texts
+from studio.core.errors import BadVoice
 from studio.core.trace import Trace
 from studio.engine import dmel
 from studio.engine.families.speakstream.family import SpeakStreamFamily
@@ -45,6 +46,11 @@ def eval_boundaries(setting: BoundarySetting) -> dict[str, Any]:
     texts = read_texts(setting.texts, setting.count)
     out: dict[str, Any] = {"texts": setting.texts.name, "n": len(texts), "m": setting.m, "speakers": {}}
     with desk(setting) as at:
+        if at.card.family != "speakstream":
+            raise BadVoice(
+                f"{at.card.name} is of the family {at.card.family}: it has no p_eos at the end of each word",
+                "measure a voice of speakstream, or compare settings by `studio eval wer`",
+            )
         out |= at.about()
         for speaker in at.speakers:
             out["speakers"][speaker] = _speaker(at, setting, speaker, texts)

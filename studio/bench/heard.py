@@ -11,7 +11,7 @@ from rich.progress import track
 from studio.bench.browser import captured, open_page, running_app, said, type_words, wait_said
 from studio.core.clips import write_wav
 from studio.measure.recognisers.choose import DEFAULT, open_recogniser
-from studio.measure.report import print_table, recogniser_name
+from studio.measure.report import no_bar, print_table, recogniser_name
 from studio.measure.wer import corpus_errors, word_errors
 
 RATE_HZ = 24_000
@@ -46,7 +46,7 @@ def eval_heard(setting: HeardSetting) -> dict[str, Any]:
     texts = [t for t in setting.texts.read_text(encoding="utf-8").splitlines() if t.strip()][: setting.count]
     recogniser, rows = open_recogniser(setting.recogniser), []
     with running_app(setting.command) as url, open_page(url + "?tap=1") as page:
-        for number, text in enumerate(track(texts, "typing", disable=setting.quiet), 1):
+        for number, text in enumerate(track(texts, "typing", disable=no_bar(setting.quiet)), 1):
             before, began_s = said(page), time.monotonic()
             type_words(page, text.split(), setting.wpm)
             page.keyboard.press("Control+Enter")

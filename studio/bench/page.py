@@ -18,11 +18,14 @@ from studio.bench.browser import PageFailed, open_page, own_command, running_app
 from studio.core.shipped import TEXTS
 from studio.core.trace import open_trace
 from studio.measure.latency import ladder, percentiles
-from studio.measure.report import print_table
+from studio.measure.report import no_bar, print_table
 
 BLOCKED_MS, FREE_MS = 150, 60
 PICTURED = "Hello there, and welcome! I start speaking while you are still typing, so go ahead and say something."
 MORE_WORDS = 2  # typed after the window is complete, before the text is stopped
+_CLICKED = """() => addEventListener('click', (e) => {
+  window.clickedMs = performance.timeOrigin + e.timeStamp;
+}, { capture: true, once: true })"""
 _BLOCK = """([blocked, free]) => {
   window.blocker = setInterval(() => {
     const until = performance.now() + blocked;
@@ -39,6 +42,7 @@ class PageSetting:
         command: starts the app; ``--port N`` is added. None for this package's own.
         texts: one text a line, for first audio; ``long_text`` is typed whole, for stalls.
         n: texts; the first ``warm`` are typed and not counted.
+        clicks: fresh pages on which an example is clicked, which then types itself.
         long_words: words of the long text, 0 to leave that part out.
         window: m of the page's settings; None for the voice's own.
     """
@@ -49,6 +53,7 @@ class PageSetting:
     n: int = 20
     warm: int = 1
     wpm: float = 60.0
+    clicks: int = 3
     long_words: int = 120
     window: int | None = None
     quiet: bool = False
@@ -68,18 +73,20 @@ def bench_page(setting: PageSetting) -> dict[str, Any]:
         m = _window(page)
         program, *arguments = setting.command or own_command()
         first = [text.split()[: m + MORE_WORDS] for text in texts if text.strip()]
-        bar = track(first, "first audio", disable=setting.quiet)
+        bar = track(first, "first audio", disable=no_bar(setting.quiet))
         rows = [_first_audio(page, url, words, setting.wpm) for words in bar]
         rows = rows[setting.warm :]
+        clicks = [_one_click(page.context.browser, url) for _ in range(setting.clicks)]
         out: dict[str, Any] = {
             "app": shlex.join([Path(program).name, *arguments]),
             "n": len(rows),
             "wpm": setting.wpm,
             "m": m,
             **{name: percentiles([row[name] for row in rows]) for name in rows[0]},
+            "one_click_ms": percentiles(clicks),
         }
         if long_words:
-            for name in track(("stalls", "stalls_blocked"), "a long text", disable=setting.quiet):
+            for name in track(("stalls", "stalls_blocked"), "a long text", disable=no_bar(setting.quiet)):
                 if name == "stalls_blocked":
                     page.evaluate(_BLOCK, [BLOCKED_MS, FREE_MS])
                 out[name] = _long_text(page, long_words, setting.wpm)
@@ -126,6 +133,20 @@ def _first_audio(page: Any, url: str, words: Sequence[str], wpm: float) -> dict[
     }
 
 
+def _one_click(browser: Any, url: str) -> float:
+    """A newcomer's first sound: from a click on the first example of a fresh page, in milliseconds."""
+    page = browser.new_page()
+    try:
+        page.goto(url)
+        page.wait_for_selector(".live .options input", state="attached")
+        page.evaluate(_CLICKED)
+        page.locator(".examples button").first.click()
+        page.wait_for_function("document.querySelector('.live').figures?.audible_at_ms > 0")
+        return page.evaluate("document.querySelector('.live').figures.audible_at_ms - window.clickedMs")
+    finally:
+        page.close()
+
+
 def _long_text(page: Any, words: Sequence[str], wpm: float) -> dict[str, Any]:
     """Type a long text to its end: how often and how long the listener had to wait for anything but text."""
     before = said(page)
@@ -148,13 +169,14 @@ _ROWS = (
     ("t2_t0_ms", "of it: engine (t2 - t0)"),
     ("lead_in_ms", "of it: silence the voice begins with"),
     ("page_ms", "of it: socket, Worker, player"),
+    ("one_click_ms", "a click on an example of a fresh page to its first sound"),
 )
 
 
 def show(out: Mapping[str, Any]) -> None:
     """Print the figures, fresh or read back from bench/results."""
     rows: list[list[object]] = [
-        [name, round(out[key]["p50"], 1), round(out[key]["p95"], 1), "ms"] for key, name in _ROWS
+        [name, round(out[key]["p50"], 1), round(out[key]["p95"], 1), "ms"] for key, name in _ROWS if key in out
     ]
     for key, name in (
         ("stalls", "stalls of a long text"),
@@ -168,9 +190,15 @@ def show(out: Mapping[str, Any]) -> None:
 
 
 def screenshot(
-    path: Path, command: Sequence[str] | None = None, *, width: int = 1280, height: int = 860, dark: bool = False
+    path: Path,
+    command: Sequence[str] | None = None,
+    *,
+    width: int = 1280,
+    height: int = 860,
+    dark: bool = False,
+    inspect: bool = False,
 ) -> None:
-    """Type a text and take a picture while it is being spoken."""
+    """Type a text and take a picture while it is being spoken, or of the Inspect page when it was."""
     scheme = "dark" if dark else "light"
     with (
         running_app(command) as url,
@@ -178,5 +206,11 @@ def screenshot(
     ):
         type_words(page, PICTURED.split(), 150.0)
         page.wait_for_timeout(700)
+        if inspect:
+            page.keyboard.press("Control+Enter")
+            page.wait_for_function("Number(document.querySelector('.live').dataset.said ?? 0) >= 1")
+            page.goto(page.wait_for_selector('[data-get="inspect"]:not([hidden])').get_attribute("href"))
+            page.wait_for_selector('.inspect[data-state="open"]')
+            page.wait_for_timeout(700)
         path.parent.mkdir(parents=True, exist_ok=True)
         page.screenshot(path=path)

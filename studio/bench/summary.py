@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from studio.bench import boundaries, heard, highlight, latency, long, page, quality, start, vocoder, wer
+from studio.bench import boundaries, heard, highlight, latency, long, page, quality, seams, short, start, vocoder, wer
 from studio.bench.mos import coverage, kill, load, looks, plan
 from studio.bench.robustness import fuzz, soak
 from studio.bench.speed import load as speaking
@@ -18,8 +18,10 @@ SHOWN: dict[str, tuple[str, Callable[[Mapping[str, Any]], None]]] = {
     "wer": ("Intelligibility", wer.show),
     "quality": ("Predicted MOS", quality.show),
     "long": ("Long speech", long.show),
+    "short": ("Texts of one and two words", short.show),
     "vocoder": ("Vocoders alone", vocoder.show),
     "boundaries": ("Windows and boundaries", boundaries.show),
+    "seams": ("Seams, told from other word boundaries", seams.show),
     "latency": ("First audio of the engine", latency.show),
     **{
         f"{which}{name}": (title + of, show)

@@ -49,13 +49,17 @@ def _speaker(at: Desk, speaker: str, texts: Sequence[str]) -> dict[str, Any]:
         "dmel": score(at, f"{speaker} dMel", texts, resynthesised(at, teacher)),
     }
     figures: dict[str, Any] = {"n": len(texts)}
-    for name, options in at.settings().items():
+    settings = at.settings()
+    for name, options in settings.items():
         traces = at.speak(speaker, texts, options)
         errors[name] = score(at, f"{speaker} {name}", texts, [(one.pcm, one.rate_hz) for one in traces])
+    first = next(iter(settings))
     for name, each in errors.items():
         figures[name] = asdict(bootstrap_rate(each)) | {
             "above_dmel": asdict(bootstrap_difference(each, errors["dmel"]))
         }
+        if name in settings and name != first:
+            figures[name]["above_first"] = asdict(bootstrap_difference(each, errors[first])) | {"first": first}
     return figures
 
 
@@ -86,7 +90,12 @@ def show(out: Mapping[str, Any]) -> None:
                 continue
             above = one["above_dmel"]
             interval, paired = f"{one['low']:.3f}-{one['high']:.3f}", f"{above['low']:+.3f} to {above['high']:+.3f}"
-            rows.append([f"{speaker} {name}", figures["n"], one["value"], interval, f"{above['value']:+.3f}", paired])
-    columns = ("", "n", "WER", "95%", "above dMel", "95% paired")
+            row = [f"{speaker} {name}", figures["n"], one["value"], interval, f"{above['value']:+.3f}", paired]
+            rows.append([*row, _against_first(one.get("above_first"))])
+    columns = ("", "n", "WER", "95%", "above dMel", "95% paired", "above the first setting")
     title = f"WER of {out['voice']} by {recogniser_name(out)}, {out['texts']}"
     print_table(title, columns, rows)
+
+
+def _against_first(above: Mapping[str, Any] | None) -> str:
+    return f"{above['value']:+.3f} ({above['low']:+.3f} to {above['high']:+.3f})" if above else ""

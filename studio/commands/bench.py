@@ -311,11 +311,12 @@ def screenshot(
     width: Annotated[int, typer.Option(help="Of the window, pixels.")] = 1280,
     height: Annotated[int, typer.Option(help="Of the window, pixels.")] = 860,
     dark: Annotated[bool, typer.Option("--dark", help="The dark theme.")] = False,
+    inspect: Annotated[bool, typer.Option("--inspect", help="Of the Inspect page, after it was spoken.")] = False,
 ) -> None:
     """Take a picture of the speaking page."""
     from studio.bench.page import screenshot as take
 
-    take(out, width=width, height=height, dark=dark)
+    take(out, width=width, height=height, dark=dark, inspect=inspect)
 
 
 @bench.command()

@@ -1,15 +1,17 @@
 """``studio campaign``: listening tests from the command line, the only place where the engine and the tests meet."""
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from studio.commands.campaign_draft import campaign_draft
 from studio.commands.campaign_figures import campaign_figures
 from studio.commands.campaign_in import campaign_in
 from studio.commands.campaign_predict import campaign_predict
-from studio.commands.common import DEFAULT_DATA, Base, Data, Database, Device, Json, Name, Voices, opened
+from studio.commands.common import DEFAULT_DATA, Base, Data, Database, Device, Json, Name, Voices, opened, progress_bar
 from studio.core.errors import BadOption
 from studio.core.shipped import TRAPS, VOICES
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 campaign = typer.Typer(no_args_is_help=True, help="Listening tests: make, open, follow and analyse them.")
 campaign.add_typer(campaign_in)
+campaign.add_typer(campaign_draft)
 campaign.add_typer(campaign_figures)
 campaign.add_typer(campaign_predict)
 
@@ -62,8 +65,6 @@ def new(
     device: Device = "auto",
 ) -> None:
     """Make a campaign from sounds, or from texts that the studio's voices speak; prints the raters' link."""
-    from rich.progress import Progress
-
     from studio.mos.campaign.names import check_name
     from studio.mos.campaign.templates import with_settings
     from studio.mos.making.building import build
@@ -80,7 +81,7 @@ def new(
     manifest = read_manifest(source)
     if traps:
         settings, manifest = _trapped(settings, manifest, traps)
-    with opened(database, data) as listening, Progress(transient=True) as progress:
+    with opened(database, data) as listening, progress_bar() as progress:
         bar = progress.add_task("reading and levelling", total=(3 if ends is None else 6) * len(manifest.files))
         told = build(
             listening,
@@ -95,9 +96,7 @@ def new(
         links = listening.links(name)
     for line in told:
         typer.secho(f"note: {line}", err=True, fg="yellow")
-    typer.echo(
-        f"{name}: {len(manifest.items)} scripts, {len(manifest.systems)} systems, {'open' if start else 'a draft'}"
-    )
+    typer.echo(f"{name}: {_counted(manifest)}, {'open' if start else 'a draft'}")
     for role, path in links.items():
         typer.echo(f"{role:8} {base.rstrip('/')}{path}")
     if database or data != DEFAULT_DATA:  # the app looks where it is told, and nowhere else
@@ -111,7 +110,7 @@ def _trapped(settings: "CampaignConfig", manifest: "Manifest", count: int) -> "t
 
     from studio.mos.making.manifest import with_traps
 
-    if settings.kind != "acr" or any((q.low, q.high) != (1, 5) for q in settings.questions):
+    if settings.kind not in ("acr", "p835") or any((q.low, q.high) != (1, 5) for q in settings.questions):
         raise BadOption(
             "the ready traps ask for a score from 1 to 5", "put traps of your own into trap/, and set gates.traps"
         )
@@ -119,20 +118,18 @@ def _trapped(settings: "CampaignConfig", manifest: "Manifest", count: int) -> "t
 
 
 def _spoken(name: str, texts: Path, systems: list[str], reference: str, data: Path, voices: Path, device: str) -> Path:
-    from rich.progress import Progress
-
-    from studio.commands.stimuli import read_spec, read_texts, speak_all
+    from studio.commands.stimuli import speak_all
+    from studio.mos.campaign.texts import read_texts
 
     if not systems:
         raise BadOption("no system was named", "give --systems, 'clara?m=3,n=1' for instance")
     if reference and reference not in systems:
         raise BadOption(f"the reference {reference!r} is not one of --systems", "name it there too")
     said = read_texts(texts)
-    specs = [read_spec(s) for s in systems]
-    with Progress(transient=True) as progress:
-        bar = progress.add_task("speaking", total=len(specs) * len(said))
+    with progress_bar() as progress:
+        bar = progress.add_task("speaking", total=len(systems) * len(said))
         return speak_all(
-            specs,
+            systems,
             said,
             data / "spoken" / name,
             voices=voices,
@@ -148,6 +145,7 @@ def list_campaigns(database: Database = "", data: Data = DEFAULT_DATA, as_json: 
     from sqlmodel import select
 
     from studio.mos.analysis.results import overview
+    from studio.mos.report.cells import answers_said
     from studio.mos.store.tables.campaigns import Campaign
 
     with opened(database, data) as listening, listening.store.read() as session:
@@ -158,7 +156,7 @@ def list_campaigns(database: Database = "", data: Data = DEFAULT_DATA, as_json: 
     for row in rows:
         typer.echo(
             f"{row['name']:30} {row['kind']:11} {row['state']:7} raters {row['raters']} ({row['finished']} finished), "
-            f"answers {row['answers']} of {row['wanted']}"
+            f"answers {answers_said(row)}"
         )
     if not rows:
         typer.echo("no campaign yet: `studio campaign new --help`")
@@ -297,3 +295,17 @@ def new_token(database: Database = "", data: Data = DEFAULT_DATA) -> None:
     """Make a new owner's token; the old one is worth nothing from then on."""
     with opened(database, data, is_token_told=False) as listening:
         typer.echo(listening.access.new_owner_token())
+
+
+def _counted(manifest: "Manifest") -> str:
+    """``2 systems, 12 scripts, 3 traps``: traps and the like are no systems' and no scripts of the test."""
+    roles = Counter(item.role for item in manifest.items)
+    role_of = {item.name: item.role for item in manifest.items}
+    systems = {system for item, system in manifest.files if role_of[item] == "test"}
+    counts = [
+        (len(systems), "system"),
+        (roles.pop("test", 0), "script"),
+        *((n, role) for role, n in sorted(roles.items())),
+    ]
+    names = {"gold": "gold", "training": "training clip"}
+    return ", ".join(f"{n} {names.get(what, what)}{'s' * (n != 1)}" for n, what in counts)

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 import typer
 
-from studio.commands.common import DEFAULT_DATA, Data, Database, Json, opened
+from studio.commands.common import DEFAULT_DATA, Data, Database, Json, opened, progress_bar
 from studio.core.errors import BadOption
 
 if TYPE_CHECKING:
-    from studio.mos.stats.planning.planner import Test
-    from studio.mos.stats.planning.population import Listeners, Voters
+    from studio.mos.analysis.pilot import Pilot
+    from studio.mos.stats.planning.planner import Plan, Test
 
 campaign_figures = typer.Typer()
 
@@ -60,16 +60,15 @@ def elo(
 
 
 def _show_elo(found: dict[str, Any]) -> None:
-    from studio.mos.report.cells import between, number, p_value
-    from studio.mos.report.choices import elo_interval, elo_score, ranked
+    from studio.mos.report.cells import p_value
+    from studio.mos.report.choices import elo_difference, elo_interval, elo_score, ranked
 
     for system, row in ranked(found):
         typer.echo(f"{system:30} {elo_score(row):>8}  {elo_interval(row)}")
     typer.echo("\ndifferences, p corrected for all pairs (Holm)")
     for d in found["differences"]:
-        one_sided = d["lo"] is not None and d["hi"] is None
-        shown = f"above {number(d['lo'], 0)}" if one_sided else between(d["lo"], d["hi"], 0)
-        typer.echo(f"{d['a'] + ' - ' + d['b']:40} {number(d['difference'], 0):>6}  {shown:16} {p_value(d['p_holm'])}")
+        shown, interval = elo_difference(d)
+        typer.echo(f"{d['a'] + ' - ' + d['b']:40} {shown:>6}  {interval:16} {p_value(d['p_holm'])}")
     raters, scripts = (found[what] or "unknown" for what in ("raters", "items"))
     typer.echo(f"{found['votes']} votes, {raters} raters, {scripts} scripts, interval: {found['interval']}", err=True)
     for said in filter(None, (found["reason"], *found["notes"])):
@@ -89,8 +88,6 @@ def simulate(
     from dataclasses import asdict
     from functools import partial
 
-    from rich.progress import Progress
-
     from studio.mos.stats.planning.simulate import Coverage, elo_coverage, mos_coverage, preference_coverage
 
     asked: dict[str, Callable[..., list[Coverage]]] = {"MOS": mos_coverage}
@@ -98,7 +95,7 @@ def simulate(
         asked[f"preference, {count} scripts"] = partial(preference_coverage, scripts=count)
         asked[f"Elo, {count} scripts"] = partial(elo_coverage, scripts=count)
     rows: list[dict[str, Any]] = []
-    with Progress(transient=True) as progress:
+    with progress_bar() as progress:
         for test, run in asked.items():
             bar = progress.add_task(test, total=runs)
             found = run(runs=runs, seed=seed, progress=lambda done, _, bar=bar: progress.update(bar, completed=done))
@@ -128,7 +125,10 @@ def plan(
     pilot: Annotated[
         str | None, typer.Option(help="A campaign whose systems and variances of raters and scripts are taken.")
     ] = None,
-    question: Annotated[str, typer.Option(help="Of the pilot's questions, the one that is planned for.")] = "",
+    question: Annotated[
+        str,
+        typer.Option(help="Of the pilot's questions, the one that is planned for; needed where several were rated."),
+    ] = "",
     runs: Annotated[int, typer.Option(min=10, help="Simulated tests of each number of raters.")] = 200,
     seed: Annotated[int, typer.Option()] = 0,
     database: Database = "",
@@ -141,43 +141,80 @@ def plan(
     """
     from dataclasses import asdict
 
-    from studio.mos.stats.planning.planner import Test, raters_for_elo, raters_for_means, usual
+    from studio.mos.stats.planning.cautious import SMALL
+    from studio.mos.stats.planning.planner import REACH, NotReached, Test, raters_for_elo, raters_for_means, usual
     from studio.mos.stats.planning.population import Listeners, Voters
 
     if test is not None and test not in get_args(Test):
         raise BadOption(f"there is no plan for {test!r}", f"choose {', '.join(get_args(Test))}")
     wanted = cast("Test | None", test)
-    if pilot is not None:
-        wanted, who = _of_pilot(pilot, wanted, question, database, data)
+    known = None if pilot is None else _pilot(pilot, wanted, question, database, data)
+    who: Listeners | Voters
+    if known is not None:
+        wanted, who, reach = known.test, known.cautious, known.reach
     elif wanted == "elo":
-        count = systems or 5
+        count, reach = systems or 5, None
         who = Voters(systems=tuple(spread * (k / max(1, count - 1) - 0.5) for k in range(count)))
     else:
         wanted = wanted or "mos"
-        who = usual(wanted, systems or (4 if wanted in ("mos", "mushra") else 2))
-    if isinstance(who, Listeners):
-        found = raters_for_means(half_width, who, items=items, share=share, runs=runs, seed=seed)
-    else:
-        found = raters_for_elo(half_width, who, pairs=pairs, scripts=items, runs=runs, seed=seed)
+        who, reach = usual(wanted, systems or (4 if wanted in ("mos", "mushra") else 2)), REACH[wanted]
+
+    def planned(who: Listeners | Voters) -> "Plan":
+        if isinstance(who, Listeners):
+            return raters_for_means(half_width, who, items, share, runs, seed, reach=reach)
+        return raters_for_elo(half_width, who, pairs, items, runs, seed)
+
+    as_shown = None if known is None else planned(known.who)
+    try:
+        found = planned(who)
+    except NotReached as error:
+        if known is None or as_shown is None:
+            raise
+        raise NotReached(
+            f"with the variances of pilot {pilot} at their upper bounds {error.what}; as they came out, "
+            f"{as_shown.raters} raters would do",
+            f"{error.do}, or run a larger pilot: it had {known.raters} raters and {known.scripts} scripts",
+        ) from error
     if as_json:
-        typer.echo(json.dumps({"test": wanted, **asdict(found), "population": asdict(who)}))
+        about = None if known is None else {"name": pilot, **asdict(known)}
+        before = None if as_shown is None else as_shown.raters
+        out = {"test": wanted, **asdict(found), "population": asdict(who), "pilot": about, "raters_as_shown": before}
+        typer.echo(json.dumps(out))
         return
-    for raters, width in found.curve:
-        typer.echo(f"{raters:5} raters  +- {width:.3f}")
-    what = "pairs" if wanted in ("cmos", "preference") else "systems"
-    typer.echo(
-        f"{found.raters} raters give +- {found.half_width:.3f} or less for all {len(who.systems)} {what} in "
-        f"{found.sure:.0%} of tests"
-    )
-    if pilot is None:
+    if known is not None:
+        asked = f", question {known.question}" if known.question else ""
+        typer.echo(f"{wanted}, from pilot {pilot}{asked}: {known.raters} raters, {known.scripts} scripts")
+    _show_plan(found, _all(wanted, len(who.systems)), reach)
+    if known is None or as_shown is None:
         typer.secho("the variances are usual ones; --pilot takes those of a campaign of yours", err=True, fg="yellow")
+        return
+    typer.echo(f"variances at their upper 80% bounds; as the pilot shows them {as_shown.raters} raters would do")
+    if min(known.raters, known.scripts) < SMALL:
+        typer.secho(_SMALL_PILOT, err=True, fg="yellow")
 
 
-def _of_pilot(
-    name: str, test: "Test | None", question: str, database: str, data: Path
-) -> "tuple[Test, Listeners | Voters]":
-    from studio.mos.analysis.pilot import population_of
+_SMALL_PILOT = (
+    "a small pilot: by luck its variances come out too low as often as not, and the number of raters planned with them "
+    "falls short; take the one with the upper bounds, or run a larger pilot"
+)
+
+
+def _show_plan(found: "Plan", everything: str, reach: float | None) -> None:
+    for raters, width in found.curve:
+        typer.echo(f"{raters:5} raters  +- {width:.3f}{' (the whole scale)' if width == reach else ''}")
+    typer.echo(
+        f"{found.raters} raters give +- {found.half_width:.3f} or less for {everything} in {found.sure:.0%} of tests"
+    )
+
+
+def _all(test: str, count: int) -> str:
+    what = "pair" if test in ("cmos", "preference") else "system"
+    return f"the {what}" if count == 1 else f"all {count} {what}s"
+
+
+def _pilot(name: str, test: "Test | None", question: str, database: str, data: Path) -> "Pilot":
+    from studio.mos.analysis.pilot import pilot_of
     from studio.mos.rating.campaigns import find
 
     with opened(database, data) as listening, listening.store.read() as session:
-        return population_of(session, find(session, name), test, question)
+        return pilot_of(session, find(session, name), test, question)

@@ -2,12 +2,15 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from studio.commands.common import DEFAULT_DATA, Base, Data, Database, Device, Json, Name, Voices, opened
+from studio.commands.common import DEFAULT_DATA, Base, Data, Database, Device, Json, Name, Voices, opened, progress_bar
 from studio.core.shipped import DEMO, TEXTS, VOICES
+
+if TYPE_CHECKING:
+    from studio.mos.exchange.merge import Merged
 
 campaign_in = typer.Typer()
 
@@ -41,12 +44,10 @@ def demo(
 
 
 def _make(out: Path, texts: Path, voices: Path, device: str) -> None:
-    from rich.progress import Progress
-
     from studio.commands.demo import SYSTEMS, make_demo
-    from studio.commands.stimuli import read_texts
+    from studio.mos.campaign.texts import read_texts
 
-    with Progress(transient=True) as progress:
+    with progress_bar() as progress:
         bar = progress.add_task("speaking", total=len(SYSTEMS) * len(read_texts(texts)))
         size = make_demo(
             out,
@@ -66,11 +67,9 @@ def import_sounds(
     data: Data = DEFAULT_DATA,
 ) -> None:
     """Add sounds to a draft: more scripts, more systems, or both; checked as `new` checks them."""
-    from rich.progress import Progress
-
     from studio.mos.making.building import extend
 
-    with opened(database, data) as listening, Progress(transient=True) as progress:
+    with opened(database, data) as listening, progress_bar() as progress:
         bar = progress.add_task("reading and levelling", total=None)
         count, told = extend(listening, name, source, heard=lambda: progress.advance(bar))
     for line in told:
@@ -141,6 +140,9 @@ def merge(
         Path | None, typer.Option("--from-data", help="The other's data folder; beside its file unless given.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would come, and change nothing.")] = False,
+    accept_removals: Annotated[
+        bool, typer.Option("--accept-removals", help="Forget here, too, who was forgotten there; else they are listed.")
+    ] = False,
     database: Database = "",
     data: Data = DEFAULT_DATA,
     as_json: Json = False,
@@ -150,7 +152,7 @@ def merge(
 
     clips = None if other_data is None else other_data / "clips"
     with opened(database, data) as listening:
-        found = merge_from(listening, other, clips, only=name, dry=dry_run)
+        found = merge_from(listening, other, clips, only=name, dry=dry_run, accept_removals=accept_removals)
     if as_json:
         typer.echo(json.dumps([one.to_dict() for one in found]))
         return
@@ -159,7 +161,17 @@ def merge(
         counts = ", ".join(f"{getattr(one, what)} {what}" for what in ("stimuli", "raters", "trials", "answers"))
         gone = f", {one.forgotten} forgotten" if one.forgotten else ""
         typer.echo(f"{one.here}: {how}; {'would bring' if dry_run else 'brought'} {counts}{gone}")
-        for note in one.notes:
+        for note in (*one.notes, *_removals_of(one, dry_run)):
             typer.secho(f"  note: {note}", err=True, fg="yellow")
     if not found:
         typer.echo("the other database has no campaign")
+
+
+def _removals_of(merged: "Merged", dry_run: bool) -> list[str]:
+    """What is said of those who were forgotten there and are here."""
+    how = ("would go from" if dry_run else "went from") if merged.is_accepted else "stays"
+    gone = merged.removals.items()
+    said = [f"{name} was forgotten there, and {how} here (answers: {answers})" for name, answers in gone]
+    if said and not merged.is_accepted:
+        said.append("--accept-removals forgets them here, too; their answers cannot be brought back")
+    return said

@@ -12,6 +12,8 @@ import typer
 from studio.core.shipped import VOICES
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
+
     from studio.mos.service import Listening
 
 RECIPE = VOICES / "wren" / "recipe.toml"
@@ -72,6 +74,14 @@ def tell_token(listening: "Listening") -> None:
     """Print the owner's token where it was made just now; not among what a command is asked for."""
     if (token := listening.access.first_token) is not None:
         typer.echo(f"The owner's token of the listening tests, shown this once: {token}", err=True)
+
+
+def progress_bar() -> "Progress":
+    """Progress that is told beside what a command is asked for, not in it."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    return Progress(console=Console(stderr=True), transient=True)
 
 
 def show(name: str, figures: dict[str, Any], as_json: bool, save: bool) -> None:

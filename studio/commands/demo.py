@@ -5,9 +5,11 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from studio.commands.stimuli import TEACHER, read_spec, read_texts, speak_all
+from studio.commands.stimuli import speak_all
 from studio.core.clips import to_int16
 from studio.core.errors import BadFile, NeedsPackage
+from studio.mos.campaign.speaking_systems import TEACHER
+from studio.mos.campaign.texts import read_texts
 
 VOICE = "wren"
 SPEAKERS = ("clara", "miles")
@@ -40,11 +42,11 @@ def make_demo(
     from studio.core.cards import read_cards
 
     references = [name for name in SYSTEMS if name.startswith(TEACHER)]
-    specs, said = [read_spec(name) for name in SYSTEMS], read_texts(texts)
+    said = read_texts(texts)
     sha256 = read_cards(voices)[VOICE][0].sha256
     with tempfile.TemporaryDirectory() as scratch:
         made = speak_all(
-            specs,
+            SYSTEMS,
             said,
             Path(scratch),
             voices=voices,

@@ -1,7 +1,8 @@
 """``studio eval``: how well a voice speaks."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -21,64 +22,60 @@ Recogniser = Annotated[
 Cache = Annotated[Path | None, typer.Option(help="Keep speech and answers here, so that a stopped run goes on.")]
 
 
-@evaluate.command()
-def wer(
-    texts: Texts = TEXTS / "eval.txt",
-    count: Count = 100,
-    setting: Settings = None,
-    voice: VoiceName = "",
-    voices: Voices = VOICES,
-    device: Device = "auto",
-    recogniser: Recogniser = "whisper",
-    cache: Cache = None,
-    as_json: Json = False,
-    save: Save = False,
-) -> None:
-    """Word error rate in every setting, beside the teacher's (Table I of paper 000: every window)."""
+def _wer() -> tuple[type[Any], Callable[[Any], dict[str, Any]]]:
     from studio.bench.wer import WerSetting, eval_wer
 
-    asked = WerSetting(
-        voices=voices,
-        voice=voice,
-        device=device,
-        cache=cache,
-        recogniser=recogniser,
-        quiet=as_json,
-        texts=texts,
-        count=count,
-        settings=tuple(setting or ()),
-    )
-    show("wer", eval_wer(asked), as_json, save)
+    return WerSetting, eval_wer
 
 
-@evaluate.command("long")
-def long_speech(
-    texts: Texts = TEXTS / "paragraphs.txt",
-    count: Count = 10,
-    setting: Settings = None,
-    voice: VoiceName = "",
-    voices: Voices = VOICES,
-    device: Device = "auto",
-    recogniser: Recogniser = "whisper",
-    cache: Cache = None,
-    as_json: Json = False,
-    save: Save = False,
-) -> None:
-    """Word error rate of the first and second half of long paragraphs."""
+def _long() -> tuple[type[Any], Callable[[Any], dict[str, Any]]]:
     from studio.bench.long import LongSetting, eval_long
 
-    asked = LongSetting(
-        voices=voices,
-        voice=voice,
-        device=device,
-        cache=cache,
-        recogniser=recogniser,
-        quiet=as_json,
-        texts=texts,
-        count=count,
-        settings=tuple(setting or ()),
-    )
-    show("long", eval_long(asked), as_json, save)
+    return LongSetting, eval_long
+
+
+def _short() -> tuple[type[Any], Callable[[Any], dict[str, Any]]]:
+    from studio.bench.short import ShortSetting, eval_short
+
+    return ShortSetting, eval_short
+
+
+def _recognised(name: str, load: Callable[[], tuple[type[Any], Any]], file: str, most: int, what: str) -> None:
+    """Add a command that has a voice speak texts, and a recogniser hear them."""
+
+    @evaluate.command(name, help=what)
+    def command(
+        texts: Texts = TEXTS / file,
+        count: Count = most,
+        setting: Settings = None,
+        voice: VoiceName = "",
+        voices: Voices = VOICES,
+        device: Device = "auto",
+        recogniser: Recogniser = "whisper",
+        cache: Cache = None,
+        as_json: Json = False,
+        save: Save = False,
+    ) -> None:
+        of, measure = load()
+        asked = of(
+            voices=voices,
+            voice=voice,
+            device=device,
+            cache=cache,
+            recogniser=recogniser,
+            quiet=as_json,
+            texts=texts,
+            count=count,
+            settings=tuple(setting or ()),
+        )
+        show(name, measure(asked), as_json, save)
+
+
+_recognised(
+    "wer", _wer, "eval.txt", 100, "Word error rate in every setting, beside the teacher's (Table I of paper 000)."
+)
+_recognised("long", _long, "paragraphs.txt", 10, "Word error rate of the first and second half of long paragraphs.")
+_recognised("short", _short, "eval.txt", 50, "Texts of one and two words, drawn from a file: heard right, and whole?")
 
 
 @evaluate.command()
@@ -99,6 +96,36 @@ def boundaries(
         voices=voices, voice=voice, device=device, cache=cache, quiet=as_json, texts=texts, count=count
     )
     show("boundaries", eval_boundaries(setting), as_json, save)
+
+
+@evaluate.command()
+def seams(
+    texts: Texts = TEXTS / "eval.txt",
+    count: Count = 200,
+    hops: Annotated[list[int] | None, typer.Option("--n", min=2, help="Words a segment; 2 and 3 unless given.")] = None,
+    setting: Settings = None,
+    voice: VoiceName = "",
+    voices: Voices = VOICES,
+    device: Device = "auto",
+    cache: Cache = None,
+    as_json: Json = False,
+    save: Save = False,
+) -> None:
+    """Whether a detector can tell seams from other word boundaries of the same speech."""
+    from studio.bench.seams import SeamSetting, eval_seams
+
+    asked = SeamSetting(
+        voices=voices,
+        voice=voice,
+        device=device,
+        cache=cache,
+        quiet=as_json,
+        texts=texts,
+        count=count,
+        settings=tuple(setting or ()),
+        hops=tuple(hops or (2, 3)),
+    )
+    show("seams", eval_seams(asked), as_json, save)
 
 
 @evaluate.command()

@@ -163,7 +163,7 @@ def vocoder(
     corpus: Annotated[Path, typer.Option(help="Folder of spoken shards.")],
     state: Annotated[Path, typer.Option(help="Folder for checkpoints and metrics; a stopped run goes on.")],
     export: Annotated[Path, typer.Option(help="The weights to write; their configuration goes beside them.")],
-    name: Annotated[str, typer.Option(help="sourcefilter, sourcevocos or vocstream.")] = "sourcefilter",
+    name: Annotated[str, typer.Option(help="sourcefilter, sourcevocos, vocstream or hifigan.")] = "sourcefilter",
     recipe: Recipe = RECIPE,
     device: Device = "auto",
     threads: Annotated[int, typer.Option(help="Of arithmetic on a CPU.")] = 1,

@@ -36,6 +36,7 @@ class Card:
         look_ahead_words: committed words a word must wait for, with the default options.
         config: the family's net configuration; ``vocoders`` those of its vocoders by name,
             ``vocoder`` the default one's name.
+        default_speaker: who speaks where nobody is named; empty for the first. Chosen by measurement.
         options: the family's options with this voice's ranges and defaults.
         learned_from: what the voice learned from, and under which licence.
         sha256: of every weight file, by file name.
@@ -63,7 +64,14 @@ class Card:
     sha256: dict[str, str]
     number_format: str = "float32"
     notes: str = ""
+    default_speaker: str = ""
     figures: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def offered(self) -> tuple[str, ...]:
+        """The speakers as people are to find them: the default one first. ``speakers`` is the order of the net."""
+        first = self.default_speaker or self.speakers[0]
+        return (first, *(name for name in self.speakers if name != first))
 
     @property
     def time_base(self) -> TimeBase:
@@ -90,6 +98,9 @@ class Card:
             card = Card(**values)
         except (TypeError, KeyError, ValueError) as error:
             raise BadVoice(f"the card is not complete: {error}", "compare it with a shipped card.json") from error
+        if card.default_speaker and card.default_speaker not in card.speakers:
+            wanted = f"it is one of {', '.join(card.speakers)}"
+            raise BadVoice(f"default_speaker of the card is {card.default_speaker!r:.80}", wanted)
         for name, (check, wanted) in _CHECKS.items():
             if not check(getattr(card, name)):
                 value = repr(getattr(card, name))[:80]
@@ -146,7 +157,7 @@ _CHECKS: Mapping[str, tuple[Check, str]] = {
     "family": _NAME,
     "vocoder": _NAME,
     "alphabet": _NAME,
-    **dict.fromkeys(("title", "licence", "learned_from", "notes"), (_is_text, "text")),
+    **dict.fromkeys(("title", "licence", "learned_from", "notes", "default_speaker"), (_is_text, "text")),
     "config": (_is_object_of(lambda value: True), "an object"),
     "vocoders": (_is_object_of(lambda value: isinstance(value, dict)), "an object of objects"),
     "sample_rate_hz": (_is_whole(8_000, 192_000), _WHOLE),
@@ -214,7 +225,7 @@ def read_cards(root: Path) -> dict[str, tuple[Card, Path]]:
 
 
 def parse_voice(address: str, cards: Mapping[str, Card]) -> tuple[Card, str]:
-    """The card and speaker of ``name[:speaker]``; empty means the first card and its first speaker.
+    """The card and speaker of ``name[:speaker]``; empty means the first card and its default speaker.
 
     Raises:
         BadVoice: no such voice or speaker.
@@ -227,7 +238,7 @@ def parse_voice(address: str, cards: Mapping[str, Card]) -> tuple[Card, str]:
         raise BadVoice(f"there is no voice {name!r}", f"there are {', '.join(cards)}")
     if speaker and speaker not in card.speakers:
         raise BadVoice(f"voice {card.name!r} has no speaker {speaker!r}", f"it has {', '.join(card.speakers)}")
-    return card, speaker or card.speakers[0]
+    return card, speaker or card.offered[0]
 
 
 def voice_address(voice: str, speaker: str, cards: Sequence[Card]) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 from studio.core.errors import BadFile
 
 WAV_HEADER_BYTES = 44
+LOWEST_RATE_HZ, HIGHEST_RATE_HZ = 1_000, 768_000
 MAX_WAV_SAMPLES = (2**32 - WAV_HEADER_BYTES) // 2 - 1
 
 
@@ -69,6 +70,9 @@ def read_wav(source: Path | bytes | BinaryIO) -> tuple[np.ndarray, int]:
         raise BadFile(
             f"{name} cannot be read as WAV: {error or 'it is cut short'}", "mono 16-bit PCM is read"
         ) from error
+    if not LOWEST_RATE_HZ <= rate_hz <= HIGHEST_RATE_HZ:
+        allowed = f"{LOWEST_RATE_HZ:,} to {HIGHEST_RATE_HZ:,} are read"
+        raise BadFile(f"{name} has {rate_hz:,} samples a second", allowed)
     if kind != (1, 2):
         raise BadFile(f"{name} has {kind[0]} channels of {8 * kind[1]} bits", "convert it to mono 16-bit PCM")
     return np.frombuffer(data[: len(data) // 2 * 2], "<i2").astype(np.int16), rate_hz

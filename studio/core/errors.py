@@ -57,6 +57,12 @@ class Closing(Busy):
     code = "closing"
 
 
+class Stuck(Busy):
+    """The engine computes something that does not come back, and speaks for nobody meanwhile."""
+
+    code = "stuck"
+
+
 class Closed(StudioError):
     """The utterance has ended: nothing more can be sent to it."""
 

@@ -13,6 +13,7 @@ import numpy as np
 
 WordSource = Literal["eos", "action", "attention", "aligner", "estimate"]
 WaitReason = Literal["text", "credit", "compute", "network"]
+EOS_AT = 0.5  # p_eos that ends a segment, of families whose net says so
 STALL_REASONS: tuple[WaitReason, ...] = ("compute", "network")
 
 _KINDS: dict[str, type["Event"]] = {}

@@ -1,6 +1,8 @@
-"""Reading a file that somebody names: never more of it than it may hold, and never for ever."""
+"""Reading a file that somebody names: never more of it than it may hold, and never for ever. Writing one whole."""
 
 import errno
+import os
+import secrets
 from pathlib import Path
 
 MAX_SETTINGS_BYTES = 1 << 20
@@ -21,3 +23,16 @@ def read_bounded(path: Path, most_bytes: int) -> bytes:
     if len(data) > most_bytes:
         raise OSError(errno.EFBIG, f"it is larger than {most_bytes:,} bytes", str(path))
     return data
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file whole or not at all; its bytes are on disk before it has its name. Raises OSError."""
+    part = path.with_name(f"{path.name}.{secrets.token_hex(8)}.part")
+    try:
+        with part.open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)

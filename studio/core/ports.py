@@ -24,6 +24,7 @@ class SpeakRequest:
         temperature: None for the card's own; 0 is greedy.
         options: the family's options by name (SpeakStream: scheme, m, n); absent ones take their defaults.
         credit_samples: how far ahead of 0 the voice may run before ``grant`` is called; None for no limit.
+        is_guest: it leaves one place free, where there are more, and half of the queue, to those who are none.
     """
 
     voice: str = ""
@@ -31,6 +32,7 @@ class SpeakRequest:
     temperature: float | None = None
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     credit_samples: int | None = None
+    is_guest: bool = False
 
 
 class Utterance(Protocol):
@@ -121,6 +123,7 @@ class Engine(Protocol):
             BadVoice, BadOption: it cannot be spoken so.
             Busy: every place is taken, and the queue is full.
             Closing: ``drain`` was called.
+            Stuck: it computes something that does not come back.
         """
         ...
 

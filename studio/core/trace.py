@@ -11,7 +11,7 @@ import shutil
 import threading
 import zipfile
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -140,16 +140,26 @@ class Trace:
         """Every pause in the output, in order, whatever its reason."""
         return [event for event in self.events if isinstance(event, ev.Wait)]
 
+    def waits_in_force(self) -> list[ev.Wait]:
+        """Pauses by sample; one in sound that was taken back lies where that began, for it was waited all the same."""
+        found: list[ev.Wait] = []
+        for event in self.events:
+            if isinstance(event, ev.Wait) and event.duration_ms > 0:
+                found.append(event)
+            elif isinstance(event, ev.Revised):
+                found = [replace(one, sample=min(one.sample, event.from_sample)) for one in found]
+        return sorted(found, key=lambda one: one.sample)
+
     def heard_waits(self) -> list[tuple[int, int]]:
         """(sample, samples of silence) for every pause that a listener hears, in order.
 
         An engine counts a wait from the moment when someone who listens from the first sample on has heard everything,
         so its length is what was heard; a wait for credit is the listener's own and never heard.
         """
-        waits = [one for one in self.waits() if one.reason in HEARD_WAITS and one.duration_ms > 0]
         return [
             (max(0, one.sample), round(one.duration_ms * self.rate_hz / 1000.0))
-            for one in sorted(waits, key=lambda one: one.sample)
+            for one in self.waits_in_force()
+            if one.reason in HEARD_WAITS
         ]
 
     def as_heard(self) -> np.ndarray:

@@ -2,13 +2,15 @@
 
 import io
 import json
-import lzma
 import math
+import re
+import struct
 import zipfile
 import zlib
+from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, Literal, cast, get_args, get_origin
+from typing import Any, BinaryIO, Literal, cast, get_args, get_origin
 
 import numpy as np
 
@@ -20,37 +22,66 @@ from studio.core.numbers import is_number
 # Two hours of 24 kHz speech with its layers stay below these.
 MAX_BYTES = {"meta.json": 1 << 20, "events.jsonl": 1 << 27, "audio.wav": 1 << 29, "layers.npz": 1 << 27}
 MAX_LAYER_BYTES = 1 << 28
-# What zipfile, numpy and what they unpack with raise for bytes that are none of theirs, a zip's names included.
+# What zipfile raises for bytes that are no zip: also struct's error, and for addresses beyond every file.
 _DAMAGED = (
-    zipfile.BadZipFile, zlib.error, lzma.LZMAError, OSError, EOFError, ValueError, KeyError, SyntaxError,
+    zipfile.BadZipFile, zlib.error, struct.error, OSError, EOFError, ValueError, KeyError, OverflowError,
     NotImplementedError, RuntimeError,
 )  # fmt: skip
+_PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_LAYERS = {"frames.npy": ("|u1", 2), "p_eos.npy": ("<f4", 1)}  # their type and how many dimensions
+# As numpy.save writes them. Its reader evaluates the header as Python, and fails over a strange one in a dozen ways.
+_NPY = re.compile(
+    rb"\x93NUMPY\x01\0(..)(\{'descr': '([^']{1,9})', 'fortran_order': False, "
+    rb"'shape': \(((?:[0-9]{1,12}(?:, |,?(?=\))))*)\), \} *\n)",
+    re.DOTALL,
+)
 REQUIRED = ("meta.json", "events.jsonl", "audio.wav")
 
 
 Parts = tuple[dict[str, Any], list[ev.Event], np.ndarray, np.ndarray, np.ndarray]
 
 
-def read_trace(path: Path) -> Parts:
-    """Meta, events, pcm, frames and p_eos of a ``.trace`` zip or folder. Raises BadFile."""
-    if path.is_dir():
-        return _read_folder(path)
-    if path.exists() and not path.is_file():
-        raise BadFile(f"{path} is a device or a pipe, not a trace", "give a file")
+def read_trace(
+    source: Path | BinaryIO, limits: Mapping[str, int] = MAX_BYTES, most_layer_bytes: int = MAX_LAYER_BYTES
+) -> Parts:
+    """Meta, events, pcm, frames and p_eos of a ``.trace`` zip or folder, or of an open file.
+
+    Args:
+        limits: bytes that each part may unpack to.
+        most_layer_bytes: and each layer in layers.npz.
+
+    Raises:
+        BadFile: it is absent, damaged, not a trace, or larger than the limits.
+    """
+    name = source.name if isinstance(source, Path) else "what was sent"
+    if isinstance(source, Path):
+        if source.is_dir():
+            return _read_folder(source)
+        if source.exists() and not source.is_file():
+            raise BadFile(f"{source} is a device or a pipe, not a trace", "give a file")
+    try:
+        with zipfile.ZipFile(source) as archive:
+            parts = _read_parts(archive, limits, f"the trace {name}")
+    except FileNotFoundError as error:
+        raise BadFile(f"there is no trace {source}", "check the path") from error
+    except _DAMAGED as error:
+        raise BadFile(f"{name} is not a readable trace: {error}", "a trace is a zip made by this studio") from error
+    missing = [part for part in REQUIRED if part not in parts]
+    if missing:
+        raise BadFile(f"{name} lacks {', '.join(missing)}", "a trace is a zip made by this studio")
+    layers = parts.get("layers.npz")
+    frames, p_eos = layers_of(b"", b"", 0) if layers is None else _read_layers(layers, most_layer_bytes)
+    return _build(parts["meta.json"], parts["events.jsonl"], parts["audio.wav"], frames, p_eos)
+
+
+def read_audio(path: Path) -> bytes:
+    """The WAV file in a ``.trace`` zip, and nothing else of it. Raises BadFile."""
+    name = "audio.wav"
     try:
         with zipfile.ZipFile(path) as archive:
-            parts = _read_parts(archive, MAX_BYTES, f"the trace {path.name}")
-    except FileNotFoundError as error:
-        raise BadFile(f"there is no trace {path}", "check the path") from error
+            return _read_part(archive, archive.getinfo(name), MAX_BYTES[name], f"the trace {path.name}")
     except _DAMAGED as error:
-        raise BadFile(
-            f"{path.name} is not a readable trace: {error}", "a trace is a zip made by this studio"
-        ) from error
-    missing = [name for name in REQUIRED if name not in parts]
-    if missing:
-        raise BadFile(f"{path.name} lacks {', '.join(missing)}", "a trace is a zip made by this studio")
-    frames, p_eos = _read_layers(parts["layers.npz"]) if "layers.npz" in parts else layers_of(b"", b"", 0)
-    return _build(parts["meta.json"], parts["events.jsonl"], parts["audio.wav"], frames, p_eos)
+        raise BadFile(f"{path.name} has no readable sound: {error}", "the trace is damaged") from error
 
 
 def _read_folder(folder: Path) -> Parts:
@@ -79,47 +110,57 @@ def layers_of(levels: bytes, p_eos: bytes, channels: int) -> tuple[np.ndarray, n
     return frames, np.frombuffer(p_eos[: 4 * count], "<f4").astype(np.float32)
 
 
-def _read_parts(archive: zipfile.ZipFile, limits: dict[str, int], what: str) -> dict[str, bytes]:
+def _read_parts(archive: zipfile.ZipFile, limits: Mapping[str, int], what: str) -> dict[str, bytes]:
     """The known members, each read no further than its limit (a zip may lie about its sizes)."""
     parts: dict[str, bytes] = {}
     for info in archive.infolist():
         limit = limits.get(info.filename)
         if limit is None or info.filename in parts:
             raise BadFile(f"{what} holds {info.filename[:80]!r}", f"only one each of {', '.join(limits)} belongs there")
-        with archive.open(info) as member:
-            parts[info.filename] = member.read(limit + 1)
-        if len(parts[info.filename]) > limit:
-            raise BadFile(f"{info.filename} in {what} unpacks to more than {limit} bytes", "it is not one utterance")
+        parts[info.filename] = _read_part(archive, info, limit, what)
     return parts
 
 
-def _read_layers(data: bytes) -> tuple[np.ndarray, np.ndarray]:
-    limits = {"frames.npy": MAX_LAYER_BYTES, "p_eos.npy": MAX_LAYER_BYTES}
+def _read_part(archive: zipfile.ZipFile, info: zipfile.ZipInfo, limit: int, what: str) -> bytes:
+    if info.compress_type not in _PACKED:  # what else zipfile unpacks asks for as much memory as the file says
+        raise BadFile(f"{info.filename} in {what} is packed in a way that no studio uses", "the trace is damaged")
+    with archive.open(info) as member:
+        data = member.read(limit + 1)
+    if len(data) > limit:
+        raise BadFile(f"{info.filename} in {what} unpacks to more than {limit} bytes", "it is not one utterance")
+    return data
+
+
+def _read_layers(data: bytes, most_bytes: int) -> tuple[np.ndarray, np.ndarray]:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            parts = _read_parts(archive, limits, "layers.npz")
-        frames, p_eos = (_read_array(parts[name], name) for name in limits)
+            parts = _read_parts(archive, dict.fromkeys(_LAYERS, most_bytes), "layers.npz")
+        frames, p_eos = (_read_array(parts[name], name) for name in _LAYERS)
     except _DAMAGED as error:
         raise BadFile(f"layers.npz cannot be read: {error}", "the trace is damaged") from error
-    if frames.dtype != np.uint8 or frames.ndim != 2 or p_eos.dtype != np.float32 or p_eos.ndim != 1:
-        raise BadFile("layers.npz holds other arrays than frames uint8 [T, C] and p_eos float32 [T]", "it is damaged")
-    return frames, p_eos
+    return frames, p_eos.astype(np.float32)
 
 
 def _read_array(data: bytes, name: str) -> np.ndarray:
-    """An npy array whose header promises no more than what follows it."""
-    file = io.BytesIO(data)
-    version = np.lib.format.read_magic(file)
-    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, _, dtype = read(file)
-    if dtype.hasobject or math.prod(shape) * dtype.itemsize != len(data) - file.tell():
+    """The array of an npy file whose header promises what follows it. Raises ValueError."""
+    found = _NPY.match(data)
+    if found is None:
+        raise ValueError(f"{name} is no array as numpy saves one")
+    length, header, kind, sizes = found.groups()
+    shape = [int(size) for size in sizes.split(b",") if size.strip()]
+    if (kind.decode("latin-1"), len(shape)) != _LAYERS[name]:
+        raise ValueError("it holds other arrays than frames uint8 [T, C] and p_eos float32 [T]")
+    dtype = np.dtype(_LAYERS[name][0])
+    promised = math.prod(shape) * dtype.itemsize
+    if int.from_bytes(length, "little") != len(header) or promised != len(data) - found.end():
         raise ValueError(f"{name} does not hold what its header says")
-    return np.load(io.BytesIO(data), allow_pickle=False)
+    return np.frombuffer(data, dtype, offset=found.end()).reshape(shape)
 
 
 def _build(meta: bytes, lines: bytes, wav: bytes, frames: np.ndarray, p_eos: np.ndarray) -> Parts:
     try:
         loaded: Any = json.loads(meta)
+        _told(loaded)
     except (ValueError, RecursionError) as error:
         raise BadFile(f"meta.json is not JSON: {error}", "the trace is damaged") from error
     pcm, rate_hz = read_wav(wav)
@@ -133,7 +174,9 @@ def _build(meta: bytes, lines: bytes, wav: bytes, frames: np.ndarray, p_eos: np.
 def _event(line: bytes, number: int, pcm: np.ndarray) -> ev.Event:
     """One line of events.jsonl; audio gets its samples back, as they are in force at the end."""
     try:
-        data = json.loads(line)
+        data = json.loads(line.decode("utf-8"))  # of bytes it would take half a character that is written out
+        if b"\\u" in line:
+            _told(data, allow_nan=True)  # p_eos may be NaN
         samples = data.pop("samples", 0) if data["type"] == "audio" else 0
         event = ev.from_dict(data)
         for one in fields(event):
@@ -149,6 +192,11 @@ def _event(line: bytes, number: int, pcm: np.ndarray) -> ev.Event:
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise BadFile(f"line {number} of events.jsonl is not an event: {error}", "the trace is damaged") from error
     return event
+
+
+def _told(value: Any, allow_nan: bool = False) -> None:
+    """Raises ValueError for what JSON can hold and cannot be told again: NaN, infinities, half a character."""
+    json.dumps(value, ensure_ascii=False, allow_nan=allow_nan).encode("utf-8")
 
 
 def _fits(kind: Any, value: Any) -> bool:

@@ -12,7 +12,7 @@ import torch
 
 from studio.core import events as ev
 from studio.core.cards import Card, parse_voice, read_cards
-from studio.core.errors import BadOption, BadVoice, StudioError
+from studio.core.errors import BadOption, BadVoice, Stuck, StudioError
 from studio.core.load import EngineLoad
 from studio.core.options import default_options, merge_options
 from studio.core.ports import MAX_SEED, Normaliser, SpeakRequest
@@ -25,13 +25,14 @@ from studio.engine.pool import Pool
 from studio.engine.utterances.callers import check_temperature
 from studio.engine.utterances.local import LocalUtterance
 from studio.engine.voices import Voice, load_voice, pick_device
+from studio.engine.watch import Watch
 
 _log = logging.getLogger(__name__)
 
 PLACES = 4
 MAX_THREADS = 256
 DEFAULT_LIMITS = Limits()
-_OPEN_S = 30.0
+_STUCK_END_S = 1.0  # for a run that does not come back to do so after all
 _LATE_S = 0.001  # a wait that ends a little early would be another one
 
 
@@ -71,7 +72,8 @@ class LocalEngine:
         self._loaded: dict[str, Voice] = {}
         self._loading = threading.Lock()
         self._meter = Meter()
-        self._pool = Pool(clock, self._meter, limits.slow_run_ms)
+        self._watch = Watch(clock, limits.stuck_run_ms, self._give_up)
+        self._pool = Pool(clock, self._meter, limits.slow_run_ms, self._watch)
         self._places, self._limits = Places(places, limits, clock, self._begin), limits
         self._openings: deque[_Opening] = deque()
         self._lock = threading.Lock()  # of the openings and of what follows; never held while anything is computed
@@ -94,7 +96,7 @@ class LocalEngine:
             return self._loaded[name]
 
     def open(self, request: SpeakRequest) -> LocalUtterance:
-        """Begin an utterance, or let it wait for a place. Raises BadVoice, BadOption, Busy, Closing."""
+        """Begin an utterance, or let it wait for a place. Raises BadVoice, BadOption, Busy, Closing, Stuck."""
         card, speaker = parse_voice(request.voice, self._cards)
         temperature = card.temperature if request.temperature is None else request.temperature
         check_temperature(temperature)
@@ -105,14 +107,25 @@ class LocalEngine:
         with self._lock:
             if self._draining:
                 raise closing()
+            if self._watch.stuck:
+                raise _stuck(self._watch.stuck)
             self._openings.append(opening)
         self._news.set()
-        return opening.done.result(timeout=_OPEN_S)
+        try:
+            return opening.done.result(timeout=self._limits.open_ms / 1000.0)
+        except TimeoutError:
+            if not opening.done.cancel():  # it is answered just now
+                return opening.done.result()
+            raise _stuck("what the engine computes for others") from None
 
     def places_free(self) -> int:
         """How many more utterances can begin now."""
         with self._lock:
             return max(0, self._places.free - len(self._openings))
+
+    def stuck(self) -> str:
+        """The run that does not come back; empty where none is."""
+        return self._watch.stuck
 
     def load(self) -> EngineLoad:
         """What the engine is doing now, and what it did since it began."""
@@ -131,7 +144,10 @@ class LocalEngine:
         with self._lock:
             self._draining = self._closed = True
         self._news.set()
-        self._thread.join()
+        while self._thread.is_alive() and not self._watch.stuck:  # it may get stuck just now
+            self._thread.join(_STUCK_END_S)
+        self._thread.join(_STUCK_END_S)
+        self._watch.close()
 
     def _run(self) -> None:
         before = torch.get_num_threads()
@@ -173,6 +189,16 @@ class LocalEngine:
                 one.fail("internal", f"{type(error).__name__} in the engine; the log has the details")
             return True
 
+    def _give_up(self, what: str) -> None:
+        """End everybody while the engine's thread is at a run that does not come back."""
+        error = _stuck(what)
+        with self._lock:
+            openings, self._openings = self._openings, deque()
+        for one in openings:
+            if one.done.set_running_or_notify_cancel():
+                one.done.set_exception(error)
+        self._places.give_up(error)
+
     def _open_waiting(self) -> None:
         """Answer those who asked for an utterance: it has a place, or one in the queue."""
         while True:
@@ -180,10 +206,13 @@ class LocalEngine:
                 if not self._openings:
                     return
                 opening, draining = self._openings[0], self._draining
+                if not opening.done.set_running_or_notify_cancel():  # its caller waits no longer
+                    self._openings.popleft()
+                    continue
             try:
                 if draining:
                     raise closing()
-                self._places.check_room()
+                self._places.check_room(is_guest=opening.request.is_guest)
                 utterance = self._opened(opening)
                 self._places.join(utterance)
             except Exception as error:  # noqa: BLE001 - whoever waits is told, and the engine goes on
@@ -222,7 +251,13 @@ class LocalEngine:
         )
         about = provenance(card, device=voice.device.type, threads=self._threads, temperature=opening.temperature)
         wake, credit = self._news.set, request.credit_samples
-        return LocalUtterance(voice, row, ready, self._normalise, self._clock, wake, credit, about)
+        utterance = LocalUtterance(voice, row, ready, self._normalise, self._clock, wake, credit, about)
+        utterance.is_guest = request.is_guest
+        return utterance
+
+
+def _stuck(what: str) -> Stuck:
+    return Stuck(f"{what} does not come back", "the server's owner restarts it; its log says since when")
 
 
 def open_engine(

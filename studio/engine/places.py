@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable
 
-from studio.core.errors import Busy, Closing
+from studio.core.errors import Busy, Closing, StudioError
 from studio.core.time import Clock
 from studio.engine.limits import Limits
 from studio.engine.utterances.local import LocalUtterance
@@ -46,14 +46,15 @@ class Places:
         with self._lock:
             return [*self._speaking]
 
-    def check_room(self) -> None:
+    def check_room(self, *, is_guest: bool = False) -> None:
         """Raises Busy where neither a place nor the queue would take one more."""
+        places, queue = self._shares(is_guest=is_guest)
         with self._lock:
-            full = self._taken() >= self.count and len(self._queue) >= self._limits.queue
+            full = self._taken() >= places and len(self._queue) >= queue
         if full:
             self.refused += 1
-            queued = f", and {self._limits.queue} wait for one" if self._limits.queue else ""
-            raise Busy(f"all {self.count} places are taken{queued}", "try again when one of them has ended")
+            queued = f", and {queue} wait for one" if queue else ""
+            raise Busy(f"all {places} places are taken{queued}", "try again when one of them has ended")
 
     def join(self, utterance: LocalUtterance) -> None:
         """Have one wait behind all others; ``settle`` gives it a place, or tells it where it stands."""
@@ -111,6 +112,14 @@ class Places:
         for one in self.speaking():
             one.fail("closed", "the engine was closed")
 
+    def give_up(self, error: StudioError) -> None:
+        """End everybody, those who wait for a place too."""
+        for one in self._waiting():
+            self._leave(one)
+            one.fail(error.code, str(error))
+        for one in self.speaking():
+            one.fail(error.code, str(error))
+
     def _taken(self) -> int:
         return sum(not one.done for one in self._speaking)
 
@@ -122,9 +131,15 @@ class Places:
         with self._lock:
             self._queue.remove(one)
 
+    def _shares(self, *, is_guest: bool) -> tuple[int, int]:
+        """How many places, and places in the queue, may be taken before one more finds none."""
+        if not is_guest:
+            return self.count, self._limits.queue
+        return max(1, self.count - 1), self._limits.queue // 2
+
     def _seat(self, one: LocalUtterance) -> bool:
         with self._lock:
-            if self._taken() >= self.count:
+            if self._taken() >= self._shares(is_guest=one.is_guest)[0]:
                 return False
             self._queue.remove(one)
             self._speaking.append(one)

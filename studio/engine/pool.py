@@ -15,6 +15,7 @@ from studio.engine.families.base import Module, Want
 from studio.engine.meter import Meter
 from studio.engine.scheduling import Schedule
 from studio.engine.utterances.local import LocalUtterance
+from studio.engine.watch import Watch
 
 if TYPE_CHECKING:
     from studio.engine.voices import Voice
@@ -26,8 +27,11 @@ _log = logging.getLogger(__name__)
 class Pool:
     """Gives every utterance that can go on its next frame, newcomers first (``studio.engine.scheduling``)."""
 
-    def __init__(self, clock: Clock, meter: Meter | None = None, slow_run_ms: float = math.inf) -> None:
+    def __init__(
+        self, clock: Clock, meter: Meter | None = None, slow_run_ms: float = math.inf, watch: Watch | None = None
+    ) -> None:
         self._clock, self._meter, self._slow_run_ms = clock, meter or Meter(), slow_run_ms
+        self._watch = watch or Watch(clock)
         self._schedule = Schedule()
 
     def turn(self, utterances: Sequence[LocalUtterance]) -> bool:
@@ -55,9 +59,10 @@ class Pool:
                 for one, outputs, ms in self._run(name, module, voice.family.slots, batch):
                     _guarded(one, lambda one=one, outputs=outputs, ms=ms: one.took(outputs, ms))
         made = [(one, one.unvoiced) for one, _ in wants if not one.done and len(one.unvoiced)]
-        for batch in _batches(made, voice.vocode.most_rows):
-            for one, samples, ms in self._run("vocode", voice.vocode, voice.vocode.slots, batch):
-                _guarded(one, lambda one=one, samples=samples, ms=ms: one.sounded(samples, ms))
+        for count in sorted({len(frames) for _, frames in made}):  # a batch is of chunks of one length
+            for batch in _batches([each for each in made if len(each[1]) == count], voice.vocode.most_rows):
+                for one, samples, ms in self._run("vocode", voice.vocode, voice.vocode.slots, batch):
+                    _guarded(one, lambda one=one, samples=samples, ms=ms: one.sounded(samples, ms))
         for one, _ in wants:
             _guarded(one, one.turned)
 
@@ -67,7 +72,7 @@ class Pool:
         """Run one batch; each row's result with its share of the time."""
         began_ms = self._clock.now_ms()
         try:
-            found = module.run(slots, [one.slots for one, _ in batch], [inputs for _, inputs in batch])
+            found = self._watched(name, module, slots, batch)
         except Exception as error:  # noqa: BLE001 - the engine must go on for the others
             if len(batch) == 1:
                 _fail(batch[0][0], error)
@@ -80,6 +85,13 @@ class Pool:
         share_ms = took_ms / len(batch)
         for (one, _), outputs in zip(batch, found, strict=True):
             yield one, outputs, share_ms
+
+    def _watched(self, name: str, module: Module, slots: Any, batch: list[tuple[LocalUtterance, Any]]) -> Sequence[Any]:
+        self._watch.began(f"{name} of {batch[0][0].card.name}")
+        try:
+            return module.run(slots, [one.slots for one, _ in batch], [inputs for _, inputs in batch])
+        finally:
+            self._watch.ended()
 
     def _ran(self, voice: str, module: str, rows: int, took_ms: float) -> None:
         is_slow = took_ms > self._slow_run_ms

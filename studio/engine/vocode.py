@@ -19,13 +19,14 @@ class VocodeModule:
         look_ahead_frames: frames a vocoder must have beyond those it speaks; the causal ones need none.
     """
 
-    look_ahead_frames = 0
-
     def __init__(self, vocoder: Vocoder, alphabet: Alphabet, slots: int, device: torch.device) -> None:
         rows_apart(vocoder)
         self.most_rows = MOST_ROWS if vocoder.rows_apart or device.type != "cpu" else 1
         self.vocoder, self._alphabet, self._device = vocoder, alphabet, device
         self.slots: State = vocoder.init_state(slots, device)
+        self.look_ahead_frames = vocoder.look_ahead_frames
+        self._frame_samples = int(vocoder.config.frame_samples)
+        self._unsaid = [self.look_ahead_frames] * slots  # frames whose samples are somebody else's, or were said
         self._warm: dict[bytes, State] = {}
 
     @torch.inference_mode()
@@ -36,28 +37,46 @@ class VocodeModule:
             _, self._warm[key] = self.vocoder.step(self._mels(prompt), self.vocoder.init_state(1, self._device))
         self.slots.put(self._index([slot]), self._warm[key])
         self.slots.seed[slot] = seed
+        self._unsaid[slot] = self.look_ahead_frames  # the prompt's own come first
 
     @torch.inference_mode()
-    def mark(self, slot: int) -> State:
+    def mark(self, slot: int) -> tuple[State, int]:
         """What a slot remembers, to come back to."""
-        return self.slots.take(self._index([slot]))
+        return self.slots.take(self._index([slot])), self._unsaid[slot]
 
     @torch.inference_mode()
-    def back(self, slot: int, mark: State) -> None:
+    def back(self, slot: int, mark: tuple[State, int]) -> None:
         """Return a slot to a mark."""
-        self.slots.put(self._index([slot]), mark)
+        state, self._unsaid[slot] = mark
+        self.slots.put(self._index([slot]), state)
 
     @torch.inference_mode()
     def run(self, slots: State, rows: Sequence[tuple[int, ...]], inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Samples float32 [k * frame_samples] of each row's frames [k, ...], k >= 1 and the same for all."""
+        """Samples float32 of each row's frames [k, ...], k >= 1 and the same for all: [k * frame_samples].
+
+        Where a vocoder looks ahead, they are of earlier frames, and fewer at an utterance's beginning.
+        """
         index = self._index([slots_of[0] for slots_of in rows])
         pcm, after = self.vocoder.step(self._mels(*inputs), slots.take(index))
         slots.put(index, after)
-        return [*pcm.float().cpu().numpy()]
+        found = []
+        for (slot, *_), samples in zip(rows, pcm.float().cpu().numpy(), strict=True):
+            unsaid = min(self._unsaid[slot], len(samples) // self._frame_samples)
+            self._unsaid[slot] -= unsaid
+            found.append(samples[unsaid * self._frame_samples :])
+        return found
 
+    @torch.inference_mode()
     def finish(self, slot: int) -> np.ndarray:
-        """What a slot still has to say after its last frame: nothing, in a causal vocoder."""
-        return np.zeros(0, np.float32)
+        """What a slot still has to say of the frames that it was given: nothing, in a causal vocoder.
+
+        What comes after is not faded into it.
+        """
+        held = (self.look_ahead_frames - self._unsaid[slot]) * self._frame_samples
+        if not held:
+            return np.zeros(0, np.float32)
+        self._unsaid[slot] = self.look_ahead_frames
+        return self.vocoder.held_back(self.slots.take(self._index([slot])))[0, -held:].float().cpu().numpy()
 
     def _mels(self, *frames: np.ndarray) -> torch.Tensor:
         return self._alphabet.to_mels(torch.from_numpy(np.stack(frames)).to(self._device))

@@ -1,5 +1,6 @@
 """The latency ladder of DESIGN section 10, read from a trace; every figure by the same names everywhere."""
 
+import bisect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -48,7 +49,7 @@ def ladder(trace: Trace, speech_db: float | None = None) -> Ladder:
     Args:
         speech_db: the voice's active speech level; this utterance's own when None.
     """
-    arrived = _arrivals(trace.events)
+    arrived = arrivals(trace.events)
     first = next((one for one in trace.events if isinstance(one, ev.Segment)), None)
     chunks = [one for one in trace.events if isinstance(one, ev.Audio)]
     ended = next((one for one in trace.events if isinstance(one, ev.Ended)), None)
@@ -71,23 +72,42 @@ def ladder(trace: Trace, speech_db: float | None = None) -> Ladder:
     )
 
 
-def _arrivals(events: Sequence[ev.Event]) -> dict[int, float]:
-    """When each word came in: with the text that holds the character after it, or else with the flush that took it.
+def arrivals(events: Sequence[ev.Event]) -> dict[int, float]:
+    """When each committed word came in, in ms since ``ready``: with the text that holds the character after it, or else
+    with the flush that took it.
 
     An engine reads its inbox later than text arrives, so the moment of commitment would flatter it.
     """
-    texts = [one for one in events if isinstance(one, ev.Text)]
-    flushes_ms = [one.t_ms for one in events if isinstance(one, ev.Flushed)]
+    flushes_ms = sorted(one.t_ms for one in events if isinstance(one, ev.Flushed))
+    ends: list[int] = []  # of the text as sent after each arrival, and when: a revision takes back what lay behind it
+    times_ms: list[float] = []
     arrived: dict[int, float] = {}
-    for word in (one for one in events if isinstance(one, ev.Committed)):
-        after_ms = [one.t_ms for one in texts if one.char_start + len(one.text) > word.char_end]
-        if after_ms and after_ms[0] <= word.t_ms:
-            arrived.setdefault(word.i, after_ms[0])
-            continue
-        before_ms = [one.t_ms for one in texts if one.t_ms <= word.t_ms]
-        flushed_ms = [one for one in flushes_ms if one >= word.t_ms]
-        arrived.setdefault(word.i, flushed_ms[0] if flushed_ms else max(before_ms, default=word.t_ms))
+    for event in events:
+        if isinstance(event, ev.Text):
+            cut_ms: float | None = None
+            while ends and ends[-1] > event.char_start:
+                ends.pop()
+                cut_ms = times_ms.pop()
+            if cut_ms is not None:  # what came in one piece with it and stays
+                ends.append(event.char_start)
+                times_ms.append(cut_ms)
+            ends.append(event.char_start + len(event.text))
+            times_ms.append(event.t_ms)
+        elif isinstance(event, ev.Revised):
+            arrived = {i: t_ms for i, t_ms in arrived.items() if i < event.words}
+        elif isinstance(event, ev.Committed):
+            arrived.setdefault(event.i, _arrival(event, ends, times_ms, flushes_ms))
     return arrived
+
+
+def _arrival(word: ev.Committed, ends: Sequence[int], times_ms: Sequence[float], flushes_ms: Sequence[float]) -> float:
+    after = bisect.bisect_right(ends, word.char_end)
+    if after < len(ends) and times_ms[after] <= word.t_ms:
+        return times_ms[after]
+    flush = bisect.bisect_left(flushes_ms, word.t_ms)
+    if flush < len(flushes_ms):
+        return flushes_ms[flush]
+    return max((t_ms for t_ms in times_ms[-1:] if t_ms <= word.t_ms), default=word.t_ms)
 
 
 def percentiles(values: Sequence[float | None], points: Sequence[int] = (50, 95)) -> dict[str, float]:

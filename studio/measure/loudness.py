@@ -34,3 +34,10 @@ def first_audible_sample(pcm: np.ndarray, rate_hz: int, speech_db: float) -> int
     """Where the first block of 5 ms begins whose RMS is within 30 dB of ``speech_db``; None where there is none."""
     heard = np.flatnonzero(block_levels_db(pcm, rate_hz) >= speech_db - AUDIBLE_DB)
     return int(heard[0]) * round(rate_hz * BLOCK_MS / 1000.0) if len(heard) else None
+
+
+def audible_s(pcm: np.ndarray, rate_hz: int) -> float:
+    """How long it is from the first to the last block of 5 ms within 30 dB of the speech's own level; 0 of silence."""
+    levels = block_levels_db(pcm, rate_hz)
+    heard = np.flatnonzero(levels >= active_level_db(pcm, rate_hz) - AUDIBLE_DB)
+    return float(heard[-1] - heard[0] + 1) * BLOCK_MS / 1000.0 if len(heard) and levels.max() > _SILENT_DB else 0.0

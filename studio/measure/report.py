@@ -57,6 +57,11 @@ def console() -> "Console":
     return Console(width=None if sys.stdout.isatty() else 140)
 
 
+def no_bar(quiet: bool = False) -> bool:
+    """Whether progress is not to be drawn: into a file or a pipe it would write one empty line after the other."""
+    return quiet or not console().is_terminal
+
+
 def as_text(show: Callable[[Mapping[str, Any]], None], figures: Mapping[str, Any]) -> str:
     """What ``show`` prints of the figures."""
     with console().capture() as captured:
@@ -83,10 +88,11 @@ def hardware() -> dict[str, Any]:
     }
 
 
-def _program() -> str:
-    """``studio``, however it was started."""
-    name = Path(sys.argv[0]).name
-    return "studio" if name == "__main__.py" else name
+def _command() -> str:
+    """What was typed, as ``studio`` however it was started; without --cache, which changes no figure."""
+    name, said = Path(sys.argv[0]).name, sys.argv[1:]
+    kept = [word for before, word in zip(["", *said], said, strict=False) if "--cache" not in (before, word)]
+    return shlex.join(["studio" if name == "__main__.py" else name, *kept])
 
 
 def describe(name: str, figures: Mapping[str, Any]) -> dict[str, Any]:
@@ -94,7 +100,7 @@ def describe(name: str, figures: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "name": name,
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "command": shlex.join([_program(), *sys.argv[1:]]),
+        "command": _command(),
         "git_sha": git_sha(),
         "hardware": hardware(),
         "versions": versions(),

@@ -5,7 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from studio.core.spectrogram import mel_filters
+
 _AROUND = 240  # samples on each side that say how rough the sound is there anyhow
+_BESIDE_MS = 20.0  # of sound on each side whose level and spectrum are compared
+_BESIDE_BANDS = 24
+_LOW_HZ = 40.0
+_FLOOR_DB = -80.0
 
 
 @dataclass(frozen=True)
@@ -25,26 +31,86 @@ class SeamReport:
     audible: int
 
 
+@dataclass(frozen=True)
+class SeamJump:
+    """How much changes at one join.
+
+    Attributes:
+        sample: the first one after it.
+        roughness: of the waveform, as ``seam_report`` has it; 0 where the sound around is silent.
+        level_db: RMS of the 20 ms after, over that of the 20 ms before, neither taken below -80 dB of full scale.
+        spectrum_db: mean |difference| of 24 log-mel bands, 20 ms after against 20 ms before, at equal level.
+    """
+
+    sample: int
+    roughness: float
+    level_db: float
+    spectrum_db: float
+
+
+def seam_jumps(pcm: np.ndarray, rate_hz: int, seams: Sequence[int]) -> list[SeamJump]:
+    """What changes at each join that has sound on both sides, in the order given.
+
+    Args:
+        pcm: int16 [T].
+        seams: index of the first sample after each join.
+    """
+    beside = round(_BESIDE_MS * rate_hz / 1000.0)
+    there = [seam for seam in seams if beside <= seam <= len(pcm) - beside]
+    if not there:
+        return []
+    at = np.array(there)
+    # [S, 2, T]: the sound before each join, and after it
+    sides = pcm[at[:, None, None] + np.array([[-beside], [0]]) + np.arange(beside)].astype(np.float64) / 32768.0
+    level_db = np.maximum(10.0 * np.log10(np.maximum(np.square(sides).mean(axis=2), 1e-24)), _FLOOR_DB)
+    bands_db = _bands_db(sides, rate_hz)
+    spectrum_db = np.abs(np.diff(bands_db - bands_db.mean(axis=2, keepdims=True), axis=1)).mean(axis=(1, 2))
+    rows = zip(there, level_db[:, 1] - level_db[:, 0], spectrum_db, strict=True)
+    return [SeamJump(seam, _roughness_at(pcm, seam), float(step), float(change)) for seam, step, change in rows]
+
+
 def seam_report(pcm: np.ndarray, seams: Sequence[int]) -> SeamReport:
     """Compare the jumps at ``seams`` (index of the first sample after each join) with those elsewhere.
 
     The jump is |x[s] - 2 x[s-1] + x[s-2]|, which a smooth wave keeps small at any loudness, divided by its RMS in
     the 240 samples on each side; a click stands out of that.
     """
+    rough, loud = _roughness(pcm)
+    joins = np.array([s - 2 for s in seams if 2 <= s < len(pcm) and loud[s - 2]], np.int64)
+    # A join may show in the sample before it or after it.
+    near = np.unique(np.clip(joins[:, None] + np.arange(-1, 2), 0, max(0, len(rough) - 1)))
+    away = np.delete(rough, near)
+    away = away[away > 0]
+    if not len(joins) or not len(away):
+        return SeamReport(len(joins), float("nan"), float("nan"), 0)
+    values = rough[np.clip(joins[:, None] + np.arange(0, 2), 0, len(rough) - 1)].max(axis=1)
+    limit = float(np.quantile(away, 0.99))
+    return SeamReport(len(joins), float(np.median(values)), limit, int((values > limit).sum()))
+
+
+def _roughness(pcm: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The jump at each sample from the third on, over its RMS around: float64 [T - 2]; and where sound is."""
     second = np.abs(np.diff(pcm.astype(np.float64), 2))  # second[k] belongs to sample k + 2
     power = np.concatenate([[0.0], np.cumsum(np.square(second))])
     at = np.arange(len(second))
     low, high = np.maximum(at - _AROUND, 0), np.minimum(at + _AROUND, len(second))
     around = np.sqrt((power[high] - power[low]) / np.maximum(high - low, 1))
     loud = around > 1.0  # one step of int16: below it there is nothing to compare
-    rough = np.divide(second, around, out=np.zeros_like(second), where=loud)
-    joins = np.array([s - 2 for s in seams if 2 <= s < len(pcm) and loud[s - 2]], np.int64)
-    # A join may show in the sample before it or after it.
-    near = np.unique(np.clip(joins[:, None] + np.arange(-1, 2), 0, max(0, len(second) - 1)))
-    away = np.delete(rough, near)
-    away = away[away > 0]
-    if not len(joins) or not len(away):
-        return SeamReport(len(joins), float("nan"), float("nan"), 0)
-    values = rough[np.clip(joins[:, None] + np.arange(0, 2), 0, len(second) - 1)].max(axis=1)
-    limit = float(np.quantile(away, 0.99))
-    return SeamReport(len(joins), float(np.median(values)), limit, int((values > limit).sum()))
+    return np.divide(second, around, out=np.zeros_like(second), where=loud), loud
+
+
+def _roughness_at(pcm: np.ndarray, seam: int) -> float:
+    """The greater one of the two samples in which a join may show, without looking at the whole sound."""
+    first = max(0, seam - 2 - _AROUND)
+    rough, _ = _roughness(pcm[first : seam + 1 + _AROUND])
+    return float(rough[seam - 2 - first : seam - first].max())
+
+
+def _bands_db(sides: np.ndarray, rate_hz: int) -> np.ndarray:
+    """Spectra of short pieces [S, 2, T]: float64 [S, 2, bands], dB of full scale."""
+    samples = sides.shape[2]
+    window = np.hanning(samples + 1)[:-1]
+    fft_samples = 1 << (samples - 1).bit_length()
+    power = np.abs(np.fft.rfft(sides * window / (window.sum() / 2.0), fft_samples)) ** 2
+    filters = mel_filters(rate_hz, fft_samples, _BESIDE_BANDS, _LOW_HZ, rate_hz / 2.0)
+    return np.maximum(10.0 * np.log10(np.maximum(power @ filters.T.astype(np.float64), 1e-24)), _FLOOR_DB)

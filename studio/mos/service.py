@@ -4,16 +4,15 @@ Neither torch nor gradio nor a web framework is known here. What changes somethi
 answers a future, resolved when it is on disk.
 """
 
-import threading
 import time
-from collections import OrderedDict
 from concurrent.futures import Future
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from sqlmodel import Session, col, select
+from sqlmodel import Session, select
 
 from studio.core.errors import BadFile
 from studio.mos.analysis.interim_looks import InterimLooks
@@ -23,19 +22,17 @@ from studio.mos.rating import sittings, takes
 from studio.mos.rating.answers import take_answer
 from studio.mos.rating.campaigns import Running, find, running
 from studio.mos.rating.dealing import is_full
-from studio.mos.rating.disguise import disguised
-from studio.mos.rating.headphones import trial as headphone_trial
+from studio.mos.rating.entering import enter_next, furthest
 from studio.mos.rating.screens import at_the_door, shown
+from studio.mos.rating.sounds import RaterSounds
 from studio.mos.store.access import Access, Forbidden, Visitor
 from studio.mos.store.clips import ClipFolder
 from studio.mos.store.database import Faults, Store
 from studio.mos.store.tables.answers import AnswerCreate, AnswerPublic
 from studio.mos.store.tables.campaigns import Campaign
 from studio.mos.store.tables.raters import Rater
-from studio.mos.store.tables.stimuli import Clip, Stimulus
-from studio.mos.store.tables.trials import Slot
 
-_CLIPS_KNOWN = 50_000
+LADDER = "/arena"  # the public page of every arena that is open
 _SEEN_STEP_S = 60.0  # how exactly it is known when a rater was last there: a write less for every screen
 
 
@@ -48,8 +45,7 @@ class Listening:
         self.access = Access(store)
         self.interim_looks = InterimLooks(store)
         self._running: dict[int, Running] = {}
-        self._heard: OrderedDict[tuple[str, int], tuple[Path, int | None]] = OrderedDict()
-        self._lock = threading.Lock()
+        self.sounds = RaterSounds(store, clips, self.access, self._rater)
 
     def close(self) -> None:
         """Finish what is being written and let go of the files."""
@@ -73,7 +69,8 @@ class Listening:
     def join(self, campaign: str, key: str, who: str, panel: dict[str, str], device: dict[str, Any]) -> dict[str, Any]:
         """Come to a sitting or go on with it; ``who`` says who it is (a panel's id, or a code of ours).
 
-        Nothing is written: of somebody new everything is in the token, until they agree.
+        Nothing is written: of somebody new everything is in the token, until they agree; what they are ``shown`` is
+        in the answer, one call less where a crowd comes in.
 
         Raises:
             BadOption, Forbidden: there is no such link.
@@ -84,18 +81,19 @@ class Listening:
             identity = self.access.identity(_id(row), role, who)
             rater = sittings.known(session, _id(row), identity)
             if rater is not None:
+                rater = furthest(session, rater)
                 return {"token": self.access.rater_token(_id(rater)), "stage": rater.stage}
             sittings.check_open(session, _id(row), role)
-            visitor = Visitor(_id(row), role, identity, panel, device)
-            stage = self._door(session, self.run_of(session, row), visitor)
-        return {"token": self.access.visitor_token(visitor), "stage": stage}
+            visitor, run = Visitor(_id(row), role, identity, panel, device), self.run_of(session, row)
+            seen = at_the_door(session, run, self._door(session, run, visitor))
+        return {"token": self.access.visitor_token(visitor), "stage": seen["stage"], "shown": seen}
 
     def door(self, visitor: Visitor) -> dict[str, Any]:
         """What a visitor is shown. Raises Forbidden, NotOpen."""
         with self.store.read() as session:
             run = self._run_of_visitor(session, visitor)
             sittings.check_open(session, run.id, visitor.role)
-            return at_the_door(run, self._door(session, run, visitor))
+            return at_the_door(session, run, self._door(session, run, visitor))
 
     def consent(self, visitor: Visitor, stage: str, data: dict[str, Any]) -> "Future[dict[str, Any]]":
         """Take what a visitor answered; who agrees is a rater from then on and gets the token of one.
@@ -107,13 +105,12 @@ class Listening:
             run = self._run_of_visitor(session, visitor)
             rater = sittings.known(session, run.id, visitor.identity)  # a call that is sent again changes nothing
             if rater is None and self._door(session, run, visitor) == "full":
-                return at_the_door(run, "full")
+                return at_the_door(session, run, "full")
             rater = rater or sittings.consent(session, run, visitor, stage, data)
             if rater is None:
-                return at_the_door(run, "refused")
-            out, new = shown(session, run, rater, partial(self.access.clip_key, _id(rater)))
-            sittings.note_seen(session, _id(rater), new)
-            return out | {"token": self.access.rater_token(_id(rater))}
+                return at_the_door(session, run, "refused")
+            sittings.go_on(session, run, rater)
+            return self._shown(session, rater, run, holds=None)
 
         return self.store.write(work)
 
@@ -123,23 +120,21 @@ class Listening:
         def work(session: Session) -> dict[str, Any]:
             rater, run = self._rater(session, rater_id)
             sittings.pass_stage(session, run, rater, stage, data)
-            out, new = shown(session, run, rater, partial(self.access.clip_key, rater_id))
-            if new is not None:
-                sittings.note_seen(session, rater_id, new)
-            return out
+            return self._shown(session, rater, run, holds=rater_id)
 
         return self.store.write(work)
 
     def next(self, rater_id: int) -> "Future[dict[str, Any]]":
-        """Where the rater is and what to show; a trial is marked as issued. Raises NotOpen."""
+        """Where the rater is and what to show; a trial is marked as issued. Raises NotOpen.
+
+        Who is done with one part of a sitting is shown the next one, and gets the token for it.
+        """
 
         def work(session: Session) -> dict[str, Any]:
             rater, run = self._rater(session, rater_id)
             sittings.check_may_begin(session, rater)
-            out, new = shown(session, run, rater, partial(self.access.clip_key, rater_id))
-            if new is not None or time.time() - rater.seen_at > _SEEN_STEP_S:
-                sittings.note_seen(session, rater_id, new)
-            return out
+            sittings.go_on(session, run, rater)
+            return self._shown(session, rater, run, holds=rater_id)
 
         return self.store.write(work)
 
@@ -151,7 +146,7 @@ class Listening:
         def work(session: Session) -> AnswerPublic:
             rater, run = self._rater(session, rater_id)
             taken = take_answer(session, run, rater, answer)
-            if rater.stage == "comments" and taken.counted and rater.role == "panel" and run.config.stop.acts:
+            if rater.stage in ("comments", "done") and taken.counted and rater.role == "panel" and run.config.stop.acts:
                 finished.append(run.id)
             return taken
 
@@ -166,8 +161,9 @@ class Listening:
     def part(self, rater_id: int, trial: str, slot: int) -> takes.Part:
         """What is to speak a slot of a live screen. Raises Forbidden, NotThisStage, BadMessage."""
         with self.store.read() as session:
-            rater, _ = self._rater(session, rater_id)
-            return takes.part(session, rater, trial, slot)
+            rater, run = self._rater(session, rater_id)
+            found = takes.part(session, rater, trial, slot)
+            return replace(found, max_chars=run.config.arena.max_chars) if run.kind.standing else found
 
     def note_miss(self, rater_id: int, trial: str, slot: int, why: takes.Miss, late_ms: float | None) -> "Future[bool]":
         """Note a play of a live screen that came to nothing; whether the screen may be skipped. Raises as ``part``."""
@@ -182,7 +178,9 @@ class Listening:
         address = self.clips.add_trace(trace)
 
         def work(session: Session) -> None:
-            takes.keep_take(session, self._rater(session, rater_id)[0], made, address)
+            rater, run = self._rater(session, rater_id)
+            script = self.access.script_of(run.id, made.typing.text()) if run.kind.standing else ""
+            takes.keep_take(session, rater, made, address, script)
 
         kept: Future[None] = Future()  # resolved last, so that whoever waits finds no trace of a take that is none
 
@@ -201,61 +199,23 @@ class Listening:
         """The rater leaves the test."""
 
         def work(session: Session) -> None:
-            sittings.withdraw(session, self._rater(session, rater_id)[0])
+            sittings.withdraw(session, furthest(session, self._rater(session, rater_id)[0]))
 
         return self.store.write(work)
-
-    def clip(self, rater_id: int, trial: str, slot: int, key: str) -> Path | bytes:
-        """The file behind a clip's address, or its bytes where it must not be known again on the same screen.
-
-        Raises:
-            Forbidden: the address was not made for this rater.
-            BadFile: the clip cannot be read.
-        """
-        self.access.check_clip(rater_id, trial, slot, key)
-        with self._lock:
-            known = self._heard.get((trial, slot))
-        path, samples = known or self._look_up(trial, slot)
-        with self._lock:
-            self._heard[trial, slot] = path, samples
-            while len(self._heard) > _CLIPS_KNOWN:
-                self._heard.popitem(last=False)
-        return path if samples is None else disguised(path, samples, self.access.clip_seed(trial, slot))
-
-    def _look_up(self, trial: str, slot: int) -> tuple[Path, int | None]:
-        """Where a sound lies; and how long all of its screen are to be, where one of them is there twice."""
-        with self.store.read() as session:
-            rows = session.exec(
-                select(Slot.slot, Clip.sha, Clip.samples, Campaign.kind)
-                .join(Stimulus, col(Stimulus.id) == col(Slot.stimulus_id))
-                .join(Clip, col(Clip.sha) == col(Stimulus.clip_sha))
-                .join(Campaign, col(Campaign.id) == col(Stimulus.campaign_id))
-                .where(Slot.trial_id == trial)
-            ).all()
-        for at, sha, _, kind in rows:
-            if at == slot:
-                longest = max(samples for _, _, samples, _ in rows)
-                return self.clips.path(sha), longest if kind_of(kind).same_sound_twice else None
-        raise Forbidden("there is no such sound", "reload the page")
-
-    def headphone_sound(self, rater_id: int, index: int) -> bytes:
-        """One of the WAV files of the rater's headphone check. Raises BadOption where there is none."""
-        with self.store.read() as session:
-            rater, run = self._rater(session, rater_id)
-            seed = sittings.headphone_seed(rater, sittings.headphone_tries(session, rater))
-        return headphone_trial(run.config.gates.headphones, seed, index).wav
 
     # what its owner asks
 
     def links(self, campaign: str) -> dict[str, str]:
-        """The paths that raters and lookers-on open, by role. Raises BadOption."""
+        """The paths that raters and lookers-on open, by role, and of an arena its ladder's. Raises BadOption."""
         with self.store.read() as session:
-            number = _id(find(session, campaign))
+            row = find(session, campaign)
+        number = _id(row)
         test = self.access.link_id(number)
-        return {
+        found = {
             name: f"/rate?{urlencode({'test': test, 'key': self.access.link_key(number, role)})}"
             for name, role in (("rater", "panel"), ("preview", "preview"))
         }
+        return found | ({"ladder": LADDER} if kind_of(row.kind).standing else {})
 
     # shared
 
@@ -281,6 +241,18 @@ class Listening:
         role = self.access.role_of_link(_id(row) if row else 0, key)
         assert row is not None, "no campaign has the id 0, so no key fits it"
         return row, role
+
+    def _shown(self, session: Session, rater: Rater, run: Running, holds: int | None) -> dict[str, Any]:
+        """What a rater is to be shown, in the part of the sitting that they have come to.
+
+        Args:
+            holds: the rater whose token the browser has; with any other answer there is a token.
+        """
+        rater, run = self._rater(session, _id(enter_next(session, rater, run, partial(self.run_of, session))))
+        out, new = shown(session, run, rater, partial(self.access.clip_key, _id(rater)))
+        if new is not None or time.time() - rater.seen_at > _SEEN_STEP_S:
+            sittings.note_seen(session, _id(rater), new)
+        return out if rater.id == holds else out | {"token": self.access.rater_token(_id(rater))}
 
     def _door(self, session: Session, run: Running, visitor: Visitor) -> str:
         """What waits for a visitor: the consent, or that all places are taken (a preview uses none)."""

@@ -4,25 +4,31 @@ import time
 from typing import Any, Protocol, runtime_checkable
 
 from fastapi import FastAPI, WebSocket
-from fastapi.responses import FileResponse, Response
+from fastapi.responses import Response
 
 import studio
 from studio.core.load import TellsLoad
 from studio.core.ports import Engine
 from studio.mos.service import Listening
+from studio.serve import inspection
 from studio.serve import protocol as wire
+from studio.serve.arena import add_arena
 from studio.serve.door.bodies import BoundedBodies
 from studio.serve.door.guard import Guard
 from studio.serve.door.headers import SafeHeaders
 from studio.serve.door.key import Keyed
+from studio.serve.door.request_headers import OwnHeaders
 from studio.serve.drain import Drain
+from studio.serve.library import LIBRARY_FILES, add_library
 from studio.serve.metrics import add_metrics
 from studio.serve.mos import add_listening
+from studio.serve.mos_drafts import UPLOADS, add_drafts
 from studio.serve.mos_live import add_live
-from studio.serve.refusals import PRIVATE, add_refusals
+from studio.serve.refusals import add_refusals
 from studio.serve.run import DRAIN
 from studio.serve.socket import Session, admit
-from studio.serve.traces import TraceShelf, download_name
+from studio.serve.trace_routes import add_traces
+from studio.serve.traces import TraceShelf
 from studio.settings import ServeSettings
 
 
@@ -35,6 +41,15 @@ class CountsPlaces(Protocol):
         ...
 
 
+@runtime_checkable
+class TellsStuck(Protocol):
+    """An engine that knows when it does not get on."""
+
+    def stuck(self) -> str:
+        """What does not come back; empty where nothing is amiss."""
+        ...
+
+
 def create_app(
     engine: Engine,
     settings: ServeSettings,
@@ -43,7 +58,8 @@ def create_app(
     """The server of one engine; the caller owns the engine and the listening tests, and closes them.
 
     Args:
-        listening: the listening tests; without them there are no ``/mos`` routes.
+        listening: the listening tests; without them there are neither ``/mos`` routes nor those of the library, which
+            lies in the same data folder and has the same owner.
 
     Raises:
         BadFile: the traces folder cannot be made.
@@ -56,10 +72,15 @@ def create_app(
     _add_facts(app, engine)
     if isinstance(engine, TellsLoad):
         add_metrics(app, engine)
-    _add_traces(app, shelf)
+    add_traces(app, shelf)
+    views = inspection.Views()
+    inspection.add_inspection(app, shelf, views)
     if listening is not None:
         door = add_listening(app, listening, shelf)
+        add_drafts(app, listening, door, engine)
         add_live(app, listening, door, engine, settings, drain)
+        add_arena(app, listening)
+        add_library(app, listening.clips.root.parent / "library", door, shelf, views)
     return app
 
 
@@ -68,11 +89,12 @@ def guarded_app(settings: ServeSettings) -> FastAPI:
     app = FastAPI(
         title="Streaming-TTS Studio", version=studio.__version__, docs_url=None, redoc_url=None, openapi_url=None
     )
-    app.add_middleware(BoundedBodies)
+    app.add_middleware(BoundedBodies, files=inspection.FILES | UPLOADS | LIBRARY_FILES)
     if settings.key:
         app.add_middleware(Keyed, key=settings.key, port=settings.port)
     app.add_middleware(Guard, settings=settings)
-    app.add_middleware(SafeHeaders, settings=settings)  # the last one added is the outermost
+    app.add_middleware(SafeHeaders, settings=settings)
+    app.add_middleware(OwnHeaders)  # the last one added is the outermost
     add_refusals(app)
     return app
 
@@ -90,25 +112,14 @@ def _add_facts(app: FastAPI, engine: Engine) -> None:
     began_s = time.monotonic()
 
     @app.get("/health")
-    async def health() -> dict[str, Any]:
+    async def health(response: Response) -> dict[str, Any]:
         facts: dict[str, Any] = {"status": "ok", "version": studio.__version__, "protocol": wire.PROTOCOL}
         if isinstance(engine, CountsPlaces):
             facts["places_free"] = engine.places_free()
+        if isinstance(engine, TellsStuck) and engine.stuck():
+            facts["status"], response.status_code = "stuck", 503
         return facts | {"uptime_s": round(time.monotonic() - began_s, 1)}
 
     @app.get("/api/voices")
     async def voices() -> dict[str, Any]:
         return {"voices": [wire.card_summary(card) for card in engine.cards()]}
-
-
-def _add_traces(app: FastAPI, shelf: TraceShelf) -> None:
-    @app.get("/traces/{token}.trace")
-    def trace(token: str) -> FileResponse:
-        path, name = shelf.path(token), download_name(token, ".trace")
-        return FileResponse(path, media_type="application/zip", filename=name, headers=PRIVATE)
-
-    @app.get("/traces/{token}.wav")
-    def wav(token: str, as_heard: bool = False) -> Response:
-        name = download_name(token, "-as-heard.wav" if as_heard else ".wav")
-        headers = PRIVATE | {"Content-Disposition": f'attachment; filename="{name}"'}
-        return Response(shelf.wav(token, as_heard=as_heard), media_type="audio/wav", headers=headers)

@@ -8,7 +8,7 @@ import numpy as np
 from studio.core import events as ev
 from studio.core.errors import BadMessage, BadText, Closed
 from studio.core.trace import Trace
-from studio.mos.rating.takes import MAX_CHARS, MAX_STROKES, Part, Stroke
+from studio.mos.rating.takes import MAX_STROKES, Part, Stroke
 from studio.serve import protocol as wire
 
 PACKET_SAMPLES = 600
@@ -31,8 +31,15 @@ class LiveTake:
     rate_hz: int = 0
     is_cancelled: bool = False
     is_whole: bool = False
-    replay: asyncio.Task[None] | None = None
+    replay: asyncio.Task[None] | None = None  # types again what the first voice heard
+    limit: asyncio.Task[None] | None = None  # ends it when it has lasted too long
     opened: asyncio.Event = field(default_factory=asyncio.Event)  # the voice has a place
+
+    def stop(self) -> None:
+        """Type no more, and count no time."""
+        for task in (self.replay, self.limit):
+            if task is not None:
+                task.cancel()
 
     def note(self, message: wire.Edit | wire.End, now_s: float) -> None:
         """Write a key down with its time.
@@ -51,8 +58,8 @@ class LiveTake:
         if message.at + message.remove > self.chars:
             raise BadMessage(f"the edit is outside the field's {self.chars} characters", "send every change in order")
         chars = self.chars - message.remove + len(message.insert)
-        if chars > MAX_CHARS or len(self.strokes) >= MAX_STROKES:
-            raise BadText(f"a screen takes at most {MAX_CHARS} characters", "type a shorter text")
+        if chars > self.part.max_chars or len(self.strokes) >= MAX_STROKES:
+            raise BadText(f"a screen takes at most {self.part.max_chars} characters", "type a shorter text")
         self.chars = chars
         self.strokes.append(Stroke(at_ms, message.at, message.remove, message.insert))
 

@@ -102,9 +102,9 @@ def _sitting(listening: Listening, door: Door) -> APIRouter:
         given = await read_body(request, AnswerCreate)
         kept = await asyncio.wrap_future(listening.answer(rater, given))
         if kept.counted:
-            return private_json(kept.model_dump())
+            return private_json(kept.model_dump(exclude_none=True))
         message = "this screen was answered before, and that answer counts; go on with the next one"
-        return private_json({**kept.model_dump(), "code": "answered", "message": message}, 409)
+        return private_json({**kept.model_dump(exclude_none=True), "code": "answered", "message": message}, 409)
 
     @routes.post("/withdraw")
     async def withdraw(request: Request) -> Response:
@@ -122,13 +122,19 @@ def _sounds(listening: Listening, door: Door) -> APIRouter:
     async def clip(request: Request, trial: str, slot: int, key: str) -> Response:
         rater = door.rater(request)
         with door.watched(request):
-            sound = await run_in_threadpool(listening.clip, rater, trial, slot, key)
+            sound = await run_in_threadpool(listening.sounds.clip, rater, trial, slot, key)
         return await ranged_file(request, sound, WAV)
 
     @routes.get("/headphones/{index:small}")
     async def headphones(request: Request, index: int) -> Response:
         rater = door.rater(request)
-        sound = await run_in_threadpool(listening.headphone_sound, rater, index)
+        sound = await run_in_threadpool(listening.sounds.headphone, rater, index)
+        return Response(sound, media_type=WAV, headers=PRIVATE)
+
+    @routes.get("/environment/{index:small}")
+    async def environment(request: Request, index: int) -> Response:
+        rater = door.rater(request)
+        sound = await run_in_threadpool(listening.sounds.environment, rater, index)
         return Response(sound, media_type=WAV, headers=PRIVATE)
 
     return routes

@@ -1,6 +1,5 @@
 """The door of the listening tests: bodies are bounded and strict, callers are known, and nobody calls too often."""
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any, Literal, TypeVar
@@ -13,6 +12,7 @@ from starlette.requests import HTTPConnection
 from studio.core.errors import BadMessage
 from studio.mos.service import Listening
 from studio.mos.store.access import Limit, Visitor
+from studio.mos.store.json_columns import write_json
 from studio.serve.door.addresses import address_of
 
 CALLS_BURST, CALLS_PER_S = 80, 20  # of one rater
@@ -48,7 +48,7 @@ class JoinCreate(_Strict):
     @field_validator("device")
     @classmethod
     def _fits(cls, device: dict[str, Any]) -> dict[str, Any]:
-        if len(json.dumps(device)) > MAX_DEVICE_CHARS:
+        if len(write_json(device)) > MAX_DEVICE_CHARS:
             raise ValueError(f"has more than {MAX_DEVICE_CHARS} characters")
         return device
 
@@ -58,6 +58,12 @@ class StageCreate(_Strict):
 
     stage: str = Field(max_length=40)
     data: dict[str, Any] = Field(default_factory=dict, max_length=32)
+
+    @field_validator("data")
+    @classmethod
+    def _can_be_kept(cls, data: dict[str, Any]) -> dict[str, Any]:
+        write_json(data)
+        return data
 
 
 class StateCreate(_Strict):

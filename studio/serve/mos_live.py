@@ -37,6 +37,7 @@ CREDIT_MS = 2000.0
 LEAD_S = 0.6  # from the second voice's opening to the first key: the listener's player is ready by then
 ENTER_S = 10.0  # until a rater must have said who they are
 QUIET_MS = 60_000.0  # a rater who neither types nor listens gives the place back
+TAKE_S = 300.0  # and one who has had it for so long, whatever they do
 _TRIAL = re.compile("[0-9a-f]{8,64}")
 _TAKE = {"slot": wire.whole(TYPED, AGAIN), "utterance": wire.whole(0, wire.MAX_U32)}
 
@@ -52,7 +53,7 @@ class Mute(StudioError):
 class LiveSession(Session):
     """One rater's socket; at most one voice speaks at a time, and what was typed stays said, for both voices alike."""
 
-    revises = False
+    revises, is_guest = False, True
 
     def __init__(
         self,
@@ -80,8 +81,7 @@ class LiveSession(Session):
 
     async def _leave(self) -> None:
         for take in self._takes.values():
-            if take.replay is not None:
-                take.replay.cancel()
+            take.stop()
         await super()._leave()
 
     # --- from the rater ------------------------------------------------------------------------------
@@ -90,6 +90,7 @@ class LiveSession(Session):
         kind = data.get("type")
         if kind == "enter":
             self.rater = self._door.rater(self._websocket, str(data.get("token"))[:400])
+            self._is_used = True
             await self._send(json.dumps({"type": "entered"}))
         elif self.rater is None:
             raise BadMessage("nobody has entered", "send 'enter' with the rater's token first")
@@ -138,8 +139,16 @@ class LiveSession(Session):
         except StudioError:
             del self._takes[number]
             raise
+        take.limit = asyncio.create_task(self._end_late(take))
         if part.typing is not None:
             take.replay = asyncio.create_task(self._type_again(number, take, part.typing))
+
+    async def _end_late(self, take: LiveTake) -> None:
+        """A place is for others, too."""
+        await take.opened.wait()
+        await asyncio.sleep(TAKE_S)
+        log.warning("a take of a listening test was broken off after %.0f s", TAKE_S)
+        await self.hush()
 
     async def _typed(self, message: wire.Message) -> None:
         take = self._takes.get(message.utterance)
@@ -205,8 +214,7 @@ class LiveSession(Session):
     async def _farewell(self, stream: Stream, token: str | None) -> str:
         """Keep the take, where it is whole; the rater's page is told what became of it."""
         take = self._takes.pop(stream.number)
-        if take.replay is not None:
-            take.replay.cancel()
+        take.stop()
         try:
             if token is not None:
                 is_wanted = take.is_whole and not self._gone.is_set()

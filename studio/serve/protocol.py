@@ -234,7 +234,7 @@ def card_summary(card: Card) -> dict[str, Any]:
         "name": card.name,
         "title": card.title,
         "family": card.family,
-        "speakers": list(card.speakers),
+        "speakers": list(card.offered),
         "options": [asdict(option) | {"choices": list(option.choices)} for option in card.options],
         "temperature": card.temperature,
         "sample_rate_hz": card.sample_rate_hz,

@@ -21,6 +21,7 @@ from studio.core.errors import (
     StudioError,
 )
 from studio.mos.kinds.base import BadAnswer
+from studio.mos.making.editing import ChangedMeanwhile, LosesSounds
 from studio.mos.making.heard_utterance import LeavesHoles
 from studio.mos.rating.campaigns import NotOpen
 from studio.mos.rating.sittings import NotThisStage
@@ -33,7 +34,9 @@ STATUS: Mapping[type[StudioError], int] = {
     Forbidden: 403,
     BadFile: 404,
     BadVoice: 404,
+    ChangedMeanwhile: 409,
     LeavesHoles: 409,
+    LosesSounds: 409,
     NotOpen: 409,
     NotThisStage: 409,
     BadAnswer: 422,

@@ -1,6 +1,7 @@
 """Run an app on uvicorn with the limits that the socket needs."""
 
 import asyncio
+import gc
 import ipaddress
 import logging
 import os
@@ -123,7 +124,10 @@ def max_connections() -> int:
 
 def take_port(settings: ServeSettings) -> socket.socket:
     """The address of the settings, taken but not answered yet; port 0 takes any free one. Raises BadOption."""
-    taken = socket.socket(socket.AF_INET6 if ":" in settings.host else socket.AF_INET)
+    # asyncio turns Nagle's algorithm off only where the protocol is named: else whatever follows within a delayed
+    # acknowledgement (the body after the head, sound after a word's event) waits 40 ms for it.
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    taken = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         if os.name == "posix":  # a server that has just ended leaves its port in a state that only this may take
             taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -142,4 +146,8 @@ def run(app: ASGIApp, settings: ServeSettings, taken: socket.socket | None = Non
 
     The process itself ends at the latest ``END_S`` after the signal.
     """
+    # What is here now stays: else Python looks through all of it (nets, page, modules) now and then for what may go,
+    # and nobody speaks in that third of a second.
+    gc.collect()
+    gc.freeze()
     server(app, settings).run(sockets=[taken or take_port(settings)])

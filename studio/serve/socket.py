@@ -25,7 +25,8 @@ from studio.settings import ServeSettings
 RETRY_MS = 1000
 POLICY_VIOLATION = 1008
 IDLE = 4000  # a close code of ours: nobody spoke here for long; a page comes back when it has something to say
-FRESH_S = 10.0  # a socket that has just come, or just spoken, is not closed to make room for another
+FRESH_S = 10.0  # a socket that has just spoken is not closed to make room for another
+NEW_S = 1.0  # nor is one that has just come: by then it has asked for something, if it wants anything
 REMEMBERED = 64  # utterances that have ended, whose player may still report
 
 log = logging.getLogger("studio.serve")
@@ -50,9 +51,10 @@ class Session:
 
     Attributes:
         revises: whether what a keyboard sent and nobody has heard follows its edits.
+        is_guest: whether its utterances leave room for others'.
     """
 
-    revises = True
+    revises, is_guest = True, False
 
     def __init__(self, websocket: WebSocket, engine: Engine, shelf: TraceShelf, settings: ServeSettings) -> None:
         self._websocket, self._engine, self._shelf, self._settings = websocket, engine, shelf, settings
@@ -63,6 +65,7 @@ class Session:
         self._gone = asyncio.Event()
         self._bucket = Bucket(settings.messages_per_s)
         self._used_s = time.monotonic()  # when the socket came, or last spoke; messages alone are no use of it
+        self._is_used = False  # something was spoken here
         self.address = address_of(websocket)
 
     async def run(self) -> None:
@@ -89,6 +92,10 @@ class Session:
     def idle_s(self) -> float:
         """For how long nothing was spoken here; 0 while something is."""
         return 0.0 if self._streams else time.monotonic() - self._used_s
+
+    def is_fresh(self) -> bool:
+        """Whether it stays where another one wants its place."""
+        return self.idle_s() < (FRESH_S if self._is_used else NEW_S)
 
     async def warn(self, error: StudioError) -> None:
         """Tell the client something about its socket."""
@@ -183,6 +190,7 @@ class Session:
             temperature=message.temperature,
             options=message.options,
             credit_samples=credit_samples,
+            is_guest=self.is_guest,
         )
         opening = asyncio.create_task(asyncio.to_thread(self._engine.open, request))
         try:
@@ -199,6 +207,7 @@ class Session:
 
     def _begin(self, stream: Stream) -> None:
         self._streams[stream.number] = stream
+        self._is_used = True
         if stream.number in self._ended:
             self._ended.remove(stream.number)
         pump = asyncio.create_task(self._pump(stream))
@@ -292,6 +301,6 @@ def _least_used(sockets: set[AnySession], address: str) -> AnySession | None:
     of = Counter(one.address for one in sockets)
     silent = [one for one in sockets if one.idle_s() > 0.0]
     found = max(silent, key=lambda one: (of[one.address], one.idle_s()), default=None)
-    if found is None or of[found.address] > of[address] + 1 or found.idle_s() >= FRESH_S:
+    if found is None or of[found.address] > of[address] + 1 or not found.is_fresh():
         return found
-    return next((one for one in silent if one.idle_s() >= FRESH_S), None)
+    return next((one for one in silent if not one.is_fresh()), None)

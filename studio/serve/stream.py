@@ -1,7 +1,7 @@
 """One utterance of a socket, between the engine and the event loop; no thread is its own.
 
 The *hand* gives the engine what the client sent, in order, on a thread that all share; the *ear* is woken when the
-utterance said something, puts it into ``outbox``, and has it written to the trace in batches.
+utterance said something, puts it into ``outbox``, and has it recorded.
 """
 
 import asyncio
@@ -20,12 +20,11 @@ from studio.core.errors import BadMessage, BadText, Closed, StudioError
 from studio.core.livetext import LiveText
 from studio.core.ports import Utterance
 from studio.core.time import MonotonicClock
-from studio.core.trace import TraceWriter
 from studio.serve import protocol as wire
+from studio.serve.recording import Recording
 from studio.serve.traces import TraceShelf
 from studio.settings import ServeSettings
 
-TRACE_S = 0.5  # a trace is written so often
 INBOX = 64  # messages taken but not yet given to the engine
 REST = 9.0  # a message that took so long to obey is followed by a rest of so many times that, for the others' sake
 PIECE_CHARS = 4096  # a huge paste reaches the engine in pieces of this size
@@ -83,27 +82,28 @@ class Stream:
         self.sent_sample = 0
         self.is_over = False  # its last event is on its way, its trace perhaps not yet closed
         self.is_queued = True  # it has no place yet
-        self._settings, self._shelf = settings, shelf
+        self._settings = settings
         self._clock = MonotonicClock()
         self._credit_samples = credit_samples
         self._live: LiveText | None = None
         if message.source == "keyboard":
             self._live = LiveText(utterance, self._clock, settings.idle_flush_ms, revises=revises)
         self._loop = asyncio.get_running_loop()
-        self._stirred, self._unsaved, self._ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._stirred = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []  # kept, or they might be collected while they wait
-        self._unwritten: list[ev.Event] = []
         self._is_woken = self._is_deaf = False
         self._inbox: deque[wire.Message] = deque()
         self._played_sample = self._reported = 0
         self._closed = self._cancelled = False
         self._chars = 0
         self._active_ms = self._rest_until_ms = self._clock.now_ms()
-        self._token, self._writer = self._begin_trace(message)
+        meta = {**utterance.provenance, "source": message.source}
+        self._recording = Recording(shelf, meta, settings.max_trace_bytes)
 
     def start(self) -> None:
         """Begin to listen and to speak."""
-        self._tasks = [self._loop.create_task(self._write_trace()), self._loop.create_task(self._hand())]
+        self._recording.start()
+        self._tasks = [self._loop.create_task(self._hand())]
         self.utterance.listen(self._news)
 
     # --- called by the socket, on the event loop --------------------------------------------------
@@ -280,7 +280,7 @@ class Stream:
             if ev.is_last(event):
                 self._closed = self.is_over = True
                 self._stirred.set()
-                self._tasks.append(self._loop.create_task(self._end_trace()))
+                self._tasks.append(self._loop.create_task(self._close()))
 
     def _hear(self, event: ev.Event) -> None:
         if self._live is not None:
@@ -293,63 +293,10 @@ class Stream:
         self.is_over = ev.is_last(event)
         if not isinstance(event, ev.Frames | ev.Played):
             self.outbox.put_nowait(event)
-        if self._writer is not None and not isinstance(event, ev.Queued):
-            self._unwritten.append(event)
-            self._unsaved.set()
+        self._recording.add(event)
 
-    async def _write_trace(self) -> None:
-        """Write events to the trace in batches, on a thread that utterances share."""
-        while not self._closed:
-            await self._unsaved.wait()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(TRACE_S):
-                    await self._ended.wait()
-            self._unsaved.clear()
-            await asyncio.to_thread(self._write)
-
-    async def _end_trace(self) -> None:
-        self._ended.set()
-        self._unsaved.set()
-        await self._tasks[0]
-        self.outbox.put_nowait(Over(await asyncio.to_thread(self._finish_trace)))
-
-    def _begin_trace(self, message: wire.Open) -> tuple[str, TraceWriter | None]:
-        try:
-            return self._shelf.begin({**self.utterance.provenance, "source": message.source})
-        except OSError as error:
-            log.warning("no trace is written: %s", error.strerror)
-            return "", None
-
-    def _write(self) -> None:
-        """Add what came to the trace; a full disk, or an utterance without end, costs the trace, not the speech."""
-        events, self._unwritten = self._unwritten, []
-        if self._writer is None or not events:
-            return
-        try:
-            self._writer.write(*events)
-        except OSError as error:
-            self._give_trace_up(error.strerror or str(error))
-        else:
-            if self._writer.bytes_written > self._settings.max_trace_bytes:
-                self._give_trace_up(f"it is longer than max_trace_bytes = {self._settings.max_trace_bytes}")
-
-    def _give_trace_up(self, why: str) -> None:
-        log.warning("a trace was given up: %s", why)
-        if self._writer is not None:
-            self._shelf.drop(self._writer)
-        self._writer = None
-
-    def _finish_trace(self) -> str | None:
-        """Close the trace, and answer its token."""
-        self._write()
-        if self._writer is None:
-            return None
-        try:
-            self._shelf.finish(self._writer)
-        except OSError as error:
-            log.warning("a trace could not be closed: %s", error.strerror)
-            return None
-        return self._token
+    async def _close(self) -> None:
+        self.outbox.put_nowait(Over(await self._recording.finish()))
 
 
 def _pieces(text: str) -> Sequence[str]:

@@ -14,6 +14,7 @@ from typing import Any
 from studio.core.clips import wav_bytes
 from studio.core.errors import BadFile
 from studio.core.trace import TraceWriter, open_trace
+from studio.core.tracefile import read_audio
 
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{22}")
 _ORPHAN_S = 86_400.0  # a folder that a crash left is kept for a day
@@ -71,20 +72,31 @@ class TraceShelf:
         """The trace of a token. Raises BadFile when there is none (any more)."""
         path = self.folder / f"{token}.trace"
         if not _TOKEN.fullmatch(token) or not path.is_file():
-            raise BadFile("there is no such trace", f"the newest {self.max_traces} are kept")
+            raise self._none()
         return path
+
+    def read(self, token: str) -> bytes:
+        """A trace's bytes. Raises BadFile when there is none (any more)."""
+        try:
+            return self.path(token).read_bytes()
+        except FileNotFoundError as error:  # room was made for a newer one just now
+            raise self._none() from error
 
     def take(self, token: str) -> bytes:
         """A trace's bytes, which are no longer kept here. Raises BadFile when there is none."""
-        path = self.path(token)
-        content = path.read_bytes()
-        path.unlink()
+        content = self.read(token)
+        self.path(token).unlink()
         return content
 
     def wav(self, token: str, *, as_heard: bool) -> bytes:
         """A trace's audio as a WAV file; ``as_heard`` puts the waits back as silence."""
+        if not as_heard:
+            return read_audio(self.path(token))
         trace = open_trace(self.path(token))
-        return wav_bytes(trace.as_heard() if as_heard else trace.pcm, trace.rate_hz)
+        return wav_bytes(trace.as_heard(), trace.rate_hz)
+
+    def _none(self) -> BadFile:
+        return BadFile("there is no such trace", f"the newest {self.max_traces} are kept")
 
     def _prune(self) -> None:
         with self._lock:

@@ -241,6 +241,13 @@ def mean_losses(fitter: Fitter, batches: Iterator[Any], device: torch.device) ->
     return {k: round(v / max(count, 1), 4) for k, v in sums.items()}
 
 
+def drawn_levels(logits: Tensor, temperature: float) -> Tensor:
+    """Levels drawn from logits [..., 16] by torch's own generator, uint8 [...]: frames that a net feeds itself."""
+    shares = (logits.float() / temperature).softmax(-1)
+    noise = torch.rand(*shares.shape[:-1], 1, device=shares.device)
+    return (shares.cumsum(-1) < noise).sum(-1).clamp(max=shares.shape[-1] - 1).to(torch.uint8)
+
+
 def _begin_from(fitter: Fitter, path: Path) -> None:
     weights = load_file(path)
     misfits = fitter.net.load_state_dict(weights, strict=False)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from studio.engine import dmel
 from studio.train.features import PHONES
-from studio.train.fitting import Fitter
+from studio.train.fitting import Fitter, drawn_levels
 
 
 class NextFrameFitter(Fitter):
@@ -67,9 +67,7 @@ class NextFrameFitter(Fitter):
         what makes a net walk on its own output and costs a third of a step (docs/adr/0006).
         """
         here = self.hidden(batch)[batch.target_at]
-        shares = (self.net.levels_out(here).float().view(-1, dmel.CHANNELS, dmel.LEVELS) / temperature).softmax(-1)
-        noise = torch.rand(*shares.shape[:2], 1, device=shares.device)
-        drawn = (shares.cumsum(-1) < noise).sum(-1).clamp(max=dmel.LEVELS - 1).to(torch.uint8)
+        drawn = drawn_levels(self.net.levels_out(here).view(-1, dmel.CHANNELS, dmel.LEVELS), temperature)
         row = torch.full((batch.symbols.numel() + 1,), -1, device=drawn.device)
         row[batch.frame_at] = torch.arange(len(batch.frame_at), device=drawn.device)
         fed = row[batch.target_at + 1]  # a frame is fed at the position after the one that predicts it

@@ -106,4 +106,5 @@ def _card(
         parameters=parameters,
         sha256=sha256,
         notes=info.notes,
+        default_speaker=recipe.default_speaker,
     )

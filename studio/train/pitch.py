@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from studio.core.errors import NeedsPackage
+from studio.measure.pitch import pitch_hz
 
 
 def hop_pitch(
@@ -27,14 +27,8 @@ def hop_pitch(
     Raises:
         NeedsPackage: pyworld is not installed.
     """
-    try:
-        import pyworld.pyworld as world
-    except ImportError as error:
-        raise NeedsPackage("pitch targets are made with pyworld", "pip install pyworld 'setuptools<80'") from error
-    sound = pcm.astype(np.float64)
     period_ms = 1000 * hop_samples / sample_rate_hz
-    rough, times = world.dio(sound, sample_rate_hz, f0_floor=low_hz, f0_ceil=high_hz, frame_period=period_ms)
-    fine = world.stonemask(sound, rough, times, sample_rate_hz)
+    fine = pitch_hz(pcm, sample_rate_hz, period_ms, low_hz, high_hz)
     at = np.arange(1, hops + 1) - round(phase / hop_samples)
     inside = (at >= 0) & (at < len(fine))
     return np.where(inside, fine[at.clip(0, len(fine) - 1)], 0.0).astype(np.float32)

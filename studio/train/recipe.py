@@ -156,7 +156,39 @@ class DsmFit(FitRecipe):
             raise BadOption("[fit] extract_frames are no two lengths", "write [fewest, most], such as [60, 200]")
 
 
-FITS: dict[str, type[FitRecipe]] = {one.family: one for one in (SpeakStreamFit, S5Fit, IstFit, DsmFit)}
+@dataclass(frozen=True, kw_only=True)
+class TacotronFit(FitRecipe):
+    """Incremental Tacotron 2's training (paper 004).
+
+    Attributes:
+        clause_words: the most words of a clause, drawn for each text; 0 is all of it at once.
+        stop_weight, guide_weight: of the stop token's loss and of the guided attention's.
+        last_weight: of a clause's last frame in the stop token's loss, where each other frame counts 1: there are few.
+        guide_symbols: how far from the diagonal attention is free, g of Tachibana et al. in symbols.
+        alignment: "corpus" for a diagonal through the corpus' word ends, "straight" for one through the whole clause.
+    """
+
+    family: ClassVar[str] = "tacotron"
+    clause_words: list[int]
+    stop_weight: float
+    last_weight: float
+    guide_weight: float
+    guide_symbols: float
+    alignment: str = "corpus"
+
+    def __post_init__(self) -> None:
+        if self.alignment not in ("corpus", "straight"):
+            raise BadOption(f"[fit] alignment cannot be {self.alignment!r}", "it is corpus or straight")
+        if not self.clause_words or not all(type(n) is int and 0 <= n <= 20 for n in self.clause_words):
+            raise BadOption(
+                f"[fit] clause_words cannot be {self.clause_words!r}",
+                "it lists numbers from 1 to 20, or 0 for all",
+            )
+        if self.guide_symbols <= 0:
+            raise BadOption("[fit] guide_symbols is not above 0", "write how far attention may stray, such as 3.0")
+
+
+FITS: dict[str, type[FitRecipe]] = {one.family: one for one in (SpeakStreamFit, S5Fit, IstFit, DsmFit, TacotronFit)}
 
 
 @dataclass(frozen=True)
@@ -170,6 +202,7 @@ class Recipe:
     corpus: CorpusRecipe
     fit: FitRecipe | None = None
     vocoders: dict[str, dict[str, Any]] = field(default_factory=dict)
+    default_speaker: str = ""
 
 
 def read_recipe(path: Path) -> Recipe:

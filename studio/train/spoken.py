@@ -114,3 +114,20 @@ def prompts(text: SpokenText, fewest: int, most: int) -> dict[str, Sentence]:
             raise BadFile(f"no sentence of {speaker} has {fewest} to {most} frames", "change prompt_frames")
         found[speaker] = sentence
     return found
+
+
+def words_of_frames(sentence: Sentence) -> np.ndarray:
+    """The word of each frame, int64 [F]: a pause belongs to the mark before it, else to the word after it.
+
+    What comes after the last word, where that has no mark, is of a word after all.
+    """
+    total = len(sentence.levels)
+    out = np.full(total, len(sentence.words), np.int64)
+    begin = 0
+    for i, (word, end) in enumerate(zip(sentence.words, sentence.word_ends, strict=True)):
+        if not word[-1].isalpha():
+            while end < total and sentence.phones[end] == 0:
+                end += 1
+        out[begin:end] = i
+        begin = end
+    return out

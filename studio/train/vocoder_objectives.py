@@ -9,6 +9,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from studio.engine.vocoders.base import Vocoder
+from studio.engine.vocoders.hifigan import HifiGan
+from studio.engine.vocoders.overlapped import OverlappedVocoder
 from studio.engine.vocoders.sourcefilter import SourceFilter
 from studio.engine.vocoders.sourcevocos import SourceVocos
 from studio.engine.vocoders.vocstream import VocStream
@@ -72,7 +74,16 @@ def vocstream_objective(model: VocStream, batch: Batch, mels: Tensor, warm: int)
     return Made(pcm, wanted, {"fine": F.l1_loss(fine, fine_mels)}, pairs)
 
 
+def overlapped_objective(model: OverlappedVocoder, batch: Batch, mels: Tensor, warm: int) -> Made:
+    """The samples of a crop at once, without the ends at which the net lacks what it looks at."""
+    edge = warm * model.config.frame_samples
+    inner = slice(edge, batch.pcm.shape[1] - edge)
+    pcm, wanted = model.generate(mels)[:, inner], batch.pcm[:, inner]
+    return Made(pcm, wanted, {}, {"pcm": (wanted[:, None], pcm[:, None])})
+
+
 OBJECTIVES: dict[str, Objective] = {
+    HifiGan.name: overlapped_objective,
     SourceFilter.name: source_filter_objective,
     SourceVocos.name: source_filter_objective,
     VocStream.name: vocstream_objective,
@@ -84,6 +95,6 @@ def judges(model: Vocoder[Any]) -> dict[str, nn.Module]:
     """Fresh discriminators that a vocoder meets, by the names of ``Made.pairs``."""
     if isinstance(model, VocStream):
         return {"pcm": Discriminator(1), "fine": Discriminator(model.config.fine_channels)}
-    if isinstance(model, SourceVocos):
+    if isinstance(model, SourceVocos | HifiGan):
         return {"pcm": SampleDiscriminators()}
     return {"pcm": Discriminator(1)}

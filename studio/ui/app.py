@@ -5,6 +5,7 @@ import os
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from html import escape
 from typing import Any
 
@@ -26,8 +27,9 @@ from studio.ui.gradio_calls import Calls
 from studio.ui.gradio_routes import OpenRoutes, open_routes
 from studio.ui.gradio_sessions import Sessions, bound
 from studio.ui.owner import Owner
+from studio.ui.page_head import described
 from studio.ui.page_policy import PagePolicy
-from studio.ui.pages import campaigns, engine, live, rate, results
+from studio.ui.pages import campaigns, edit, engine, inspect, library, live, rate, results
 
 TITLE = "Streaming-TTS Studio"
 _FIRST = "Live"
@@ -72,18 +74,24 @@ class Context:
 
 @dataclass(frozen=True)
 class Page:
-    """One entry of the navigation; ``path`` is empty for the first page."""
+    """One entry of the navigation; ``path`` is empty for the first page.
+
+    A page ``within`` another is none: that one leads to it.
+    """
 
     title: str
     path: str
     build: Callable[[], Any]
+    within: str = ""
 
 
 def pages(context: Context) -> list[Page]:
     """The navigation: a new page is one line here and one file in pages/."""
-    found = [Page(_FIRST, "", lambda: live.build(live.LiveContext()))]
+    found = [Page(_FIRST, "", lambda: live.build(live.LiveContext())), Page("Inspect", "inspect", inspect.build)]
     if (owner := context.owner) is not None:
+        found.append(Page("Library", "library", library.build))
         found.append(Page("Listening tests", "campaigns", lambda: campaigns.build(owner)))
+        found.append(Page("Edit a test", "edit", edit.build, within="campaigns"))
         found.append(Page("Results", "results", lambda: results.build(owner)))
     if isinstance(told := context.engine, TellsLoad):
         found.append(Page("Engine", "engine", lambda: engine.build(told)))
@@ -92,9 +100,11 @@ def pages(context: Context) -> list[Page]:
 
 def _masthead(current: Page, among: list[Page]) -> gr.HTML:
     """Name, navigation and the light-dark switch."""
+    here = current.within or current.path
     links = "".join(
-        f'<a href="./{page.path}"{" aria-current=page" if page is current else ""}>{escape(page.title)}</a>'
+        f'<a href="./{page.path}"{" aria-current=page" if page.path == here else ""}>{escape(page.title)}</a>'
         for page in among
+        if not page.within
     )
     switch = f'<button type="button" class="theme" aria-label="Switch between light and dark">{_MOON}</button>'
     brand = f'<a class="brand" href="./">{_MARK}{TITLE}</a>'
@@ -156,6 +166,7 @@ def mount(app: FastAPI, engine: Engine, settings: ServeSettings, listening: List
     inner = mounted.app
     blocks.has_launched = True  # Gradio checks which files may be read only once this is set, and mounting does not
     calls = Calls(inner, Sessions(blocks), {number: len(fn.inputs) for number, fn in blocks.fns.items() if fn.fn})
-    mounted.app = OpenRoutes(PagePolicy(calls, [_titles(blocks)]), open_routes([path for path, *_ in blocks.pages]))
+    whole = PagePolicy(calls, [_titles(blocks)], partial(described, title=TITLE))
+    mounted.app = OpenRoutes(whole, open_routes([path for path, *_ in blocks.pages]))
     app.state.closing = [inner.stop_event.set]  # each open page holds a heartbeat that would not end by itself
     return app

@@ -10,31 +10,17 @@ from fastapi.responses import Response
 from studio.ui.page_policy import script_policy
 
 WIDGETS = Path(__file__).parent / "widgets"
-_MEDIA_TYPES = {".js": "text/javascript; charset=utf-8", ".json": "application/json"}
-_STYLES = ("widgets/live/live.css", "widgets/live/stage.css", "widgets/rate/rate.css", "owner.css")
-
-
-# Gradio's own root, so that a prefix (a proxy, a Space) is kept; only its path, so that the port is the page's.
-_LOAD = """
-const root = new URL(window.gradio_config?.root || '/', location.href).pathname.replace(/\\/$/, '');
-const base = location.origin + root + props.assets;
-const failed = () => {
-  const line = element.querySelector('.status') ?? element;
-  line.textContent = 'This page could not be loaded whole: the server has changed or gone. Reload it.';
-  line.dataset.level = 'error';
-};
-import(base + '/SCRIPT').then((script) => START, failed);
-"""
-
-
-def loader(script: str, start: str) -> str:
-    """What runs when Gradio has put a component into the page.
-
-    Args:
-        script: its path below ``WIDGETS``.
-        start: JavaScript that uses it, as ``script``.
-    """
-    return _LOAD.replace("SCRIPT", script).replace("START", start)
+_MEDIA_TYPES = {".js": "text/javascript; charset=utf-8", ".json": "application/json", ".png": "image/png"}
+_STYLES = (
+    "widgets/tokens.css",
+    *(f"widgets/live/{name}.css" for name in ("live", "settings", "race/race", "stage", "talk/talk", "sizes")),
+    "widgets/rate/rate.css",
+    "widgets/inspect/inspect.css",
+    "widgets/owner/fields.css",
+    "widgets/edit/edit.css",
+    "widgets/library/library.css",
+    "owner.css",
+)
 
 
 @lru_cache

@@ -66,8 +66,9 @@ class Calls:
 
     async def _listen(self, scope: Scope, receive: Receive, send: Send) -> None:
         session = scope["query_string"].decode("latin-1").partition("=")[2]
+        is_awaited = await self._sessions.is_awaited(session)
         with self._sessions.listening(session) as is_known:
-            if not is_known:
+            if not (is_known and is_awaited):
                 await answer(send, 404, "nothing was asked here; reload the page")
                 return
             await self._app(scope, receive, send)

@@ -47,7 +47,8 @@ CALL_ROUTES = (
 
 def open_routes(pages: Collection[str]) -> tuple[OpenRoute, ...]:
     """The routes of an app with these pages ("" is the first)."""
-    return (*(OpenRoute(_PAGE, f"/{re.escape(page)}") for page in pages), *STATIC_ROUTES, *CALL_ROUTES)
+    answered = ((page, _GET if page else _PAGE) for page in pages)  # Gradio answers HEAD for its first page alone
+    return (*(OpenRoute(methods, f"/{re.escape(page)}") for page, methods in answered), *STATIC_ROUTES, *CALL_ROUTES)
 
 
 class OpenRoutes:

@@ -26,6 +26,11 @@ STORE_JS = (
     f"(token, ...rest) => {{ {_KEEP} token ? sessionStorage.setItem(kept, token) : sessionStorage.removeItem(kept); "
     "return [token, ...rest]; }"
 )
+# The token goes to a script in this tab, which sends it along with every call; Gradio's queue has no part in it.
+_TELL_JS = """(token) => {
+  token ? sessionStorage.setItem('studio-owner', token) : sessionStorage.removeItem('studio-owner');
+  dispatchEvent(new Event('studio-owner'));
+}"""
 QUIET: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
 
 
@@ -82,3 +87,13 @@ def on_open(js: str, outputs: list[Any]) -> Any:
     """Run a script when the page that is being built is opened; a dependency to hang ``then`` on."""
     assert Building.root_block is not None, "pages are built inside Blocks"
     return Building.root_block.load(None, None, outputs, js=js, **QUIET)
+
+
+def script_page(component: Callable[[], gr.HTML]) -> gr.HTML:
+    """A page that is the owner's token and one component, whose script makes every call."""
+    with gr.Column(elem_classes="owner"):
+        token, show = token_field()
+        found = component()
+    on_open(RECALL_JS, [token])
+    gr.on([show.click, token.submit], None, [token], None, js=_TELL_JS, **QUIET)
+    return found

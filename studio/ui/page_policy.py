@@ -9,12 +9,13 @@ import hashlib
 import re
 import secrets
 from base64 import b64encode
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from studio.serve.door.headers import POLICY
 
+Described = Callable[[bytes, Scope], bytes]
 _HOST = re.compile(r"[A-Za-z0-9._:\[\]-]+", re.ASCII)
 _SCRIPT = re.compile(rb"<script(?=[\s>])(.*?</script>)", re.DOTALL | re.IGNORECASE)
 
@@ -24,10 +25,11 @@ class PagePolicy:
 
     Args:
         scripts: inline scripts that the page makes itself, known by their text.
+        described: gives the HTML of a page its description.
     """
 
-    def __init__(self, app: ASGIApp, scripts: Collection[str]) -> None:
-        self._app = app
+    def __init__(self, app: ASGIApp, scripts: Collection[str], described: Described = lambda html, _: html) -> None:
+        self._app, self._described = app, described
         digests = (b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
         self._hashes = " ".join(f"'sha256-{digest}'" for digest in digests)
 
@@ -50,7 +52,7 @@ class PagePolicy:
 
     async def _send_page(self, scope: Scope, start: Message, html: bytes, send: Send) -> None:
         nonce = secrets.token_urlsafe(16)
-        html = marked(html, nonce)
+        html = marked(self._described(html, scope), nonce)
         own = (b"content-length", POLICY)
         headers = [(name, value) for name, value in start["headers"] if name.lower() not in own]
         headers += [(b"content-length", str(len(html)).encode()), (POLICY, self.policy(scope, nonce).encode())]
@@ -87,8 +89,14 @@ def script_policy(scope: Scope) -> str:
 
 def _connections(scope: Scope) -> str:
     """This server; some browsers do not count a socket of the same host as 'self'."""
+    host = host_of(scope)
+    return f"'self' ws://{host} wss://{host}" if host else "'self'"
+
+
+def host_of(scope: Scope) -> str:
+    """The name that the caller gave this server; empty where it is not plainly one."""
     host = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"host"), "")
-    return f"'self' ws://{host} wss://{host}" if _HOST.fullmatch(host) else "'self'"
+    return host if _HOST.fullmatch(host) else ""
 
 
 def _is_html(message: Message) -> bool:

@@ -7,10 +7,12 @@ import pytest
 import torch
 from needs import needs
 
-from studio.bench.boundaries import teacher_forced, window_obeyed
+from studio.bench.boundaries import BoundarySetting, eval_boundaries, teacher_forced, window_obeyed
 from studio.bench.material import TeacherSpeech
 from studio.core import events as ev
 from studio.core.clips import to_float, to_int16, write_wav
+from studio.core.errors import BadVoice
+from studio.core.shipped import TEXTS, VOICES
 from studio.core.trace import collect
 from studio.engine import dmel
 from studio.engine.families.speakstream.net import Config, SpeakStream
@@ -103,3 +105,9 @@ def test_segments_cut_at_words_obey_and_shifted_ones_do_not(taught):
     assert good["forced"] == pytest.approx(1 / len(words))
     assert window_obeyed([trace(RATE_HZ // 3)], aligned)["obeyed"] <= 0.4
     assert window_obeyed([trace(0)], [None]) == good | {"obeyed": 0.0, "unaligned_texts": 1}
+
+
+def test_a_family_without_p_eos_is_refused_in_words() -> None:
+    asked = BoundarySetting(voices=VOICES, voice="finch", device="cpu", quiet=True, texts=TEXTS / "eval.txt")
+    with pytest.raises(BadVoice, match="finch is of the family s5: it has no p_eos"):
+        eval_boundaries(asked)

@@ -37,6 +37,8 @@ def test_wer_is_compared_with_the_teacher_and_its_dmel(given, capsys):
     out = eval_wer(WerSetting(**given, settings=("m=1", "m=3")))
     figures = out["speakers"]["slt"]
     assert set(figures) == {"n", "teacher", "dmel", "m=1", "m=3"}
+    gain = figures["m=3"]["above_first"]
+    assert gain["first"] == "m=1" and gain["value"] == pytest.approx(figures["m=3"]["value"] - figures["m=1"]["value"])
     assert figures["n"] == 2
     assert figures["teacher"]["value"] < 0.5 < figures["m=1"]["value"]
     assert figures["m=3"]["above_dmel"]["value"] == pytest.approx(figures["m=3"]["value"] - figures["dmel"]["value"])
@@ -70,6 +72,32 @@ def test_long_speech_is_scored_by_halves(given):
     assert one["second_above_first"]["value"] == pytest.approx(one["second"] - one["first"])
     assert 0.0 < one["rtf"] < 20.0
     assert one["audio_s"] > 1.0
+
+
+def test_short_texts_stand_beside_the_teacher(given, capsys):
+    from studio.bench.short import ShortSetting, eval_short
+
+    out = eval_short(ShortSetting(**given | {"cache": None}, settings=("m=2",)))
+    one = out["speakers"]["slt"]
+    assert len(out["texts"]) == one["n"] == 2 and [len(text.split()) for text in out["texts"]] == [1, 2]
+    gain = one["above_teacher"]
+    assert (
+        gain["value"] == one["right"]["voice"] - one["right"]["teacher"]
+        and gain["low"] <= gain["value"] <= gain["high"]
+    )
+    assert one["shortest"] > 0.0 and all(text in out["texts"] for text in one["cut_short"])
+    assert len(one["misheard"]) == round(one["n"] * (1.0 - one["right"]["voice"]))
+    assert "voice right" in capsys.readouterr().out
+
+
+def test_short_texts_are_drawn_by_a_seed_and_cross_no_mark():
+    from studio.bench.short import drawn
+
+    lines = ["The dog, however, slept.", 'She said "go on" twice.']
+    texts = drawn(lines, 12, 0)
+    assert texts == drawn(lines, 12, 0) != drawn(lines, 12, 1) and len(set(texts)) == len(texts)
+    pairs = {text for text in drawn(lines, 100, 0) if " " in text}
+    assert pairs == {"the dog", "she said", "said go", "go on"}
 
 
 def test_vocoders_stand_beside_the_teacher(given, capsys):

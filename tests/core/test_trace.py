@@ -221,14 +221,18 @@ def npz(**arrays) -> bytes:
     return file.getvalue()
 
 
-def npy_that_promises(shape: str) -> bytes:
-    header = f"{{'descr': '|u1', 'fortran_order': False, 'shape': {shape}, }}".ljust(117) + "\n"
-    data = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode()
+def npz_of(header: bytes, version: bytes = b"\x01\x00") -> bytes:
+    """layers.npz whose two arrays have this header, and nothing behind it."""
+    size = len(header).to_bytes(2 if version == b"\x01\x00" else 4, "little")
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as out:
-        out.writestr("frames.npy", data)
-        out.writestr("p_eos.npy", data)
+        for name in ("frames.npy", "p_eos.npy"):
+            out.writestr(name, b"\x93NUMPY" + version + size + header)
     return file.getvalue()
+
+
+def npy_that_promises(shape: str) -> bytes:
+    return npz_of((f"{{'descr': '|u1', 'fortran_order': False, 'shape': {shape}, }}".ljust(117) + "\n").encode())
 
 
 def test_the_good_parts_are_good(tmp_path):
@@ -250,6 +254,8 @@ def test_the_good_parts_are_good(tmp_path):
         ({"events.jsonl": b'{"type": "wait", "reason": "sleep", "sample": 0, "duration_ms": 1}'}, "reason"),
         ({"events.jsonl": b'{"type": "wait", "reason": "text", "sample": 0, "duration_ms": Infinity}'}, "duration_ms"),
         ({"events.jsonl": b"7"}, "line 1"),
+        ({"events.jsonl": b'{"type": "text", "char_start": 0, "text": "\\ud800"}'}, "line 1"),
+        ({"events.jsonl": b'{"type": "text", "char_start": 0, "text": "\xed\xa0\x80"}'}, "line 1"),
         ({"audio.wav": b"RIFF"}, "cannot be read as WAV"),
         ({"layers.npz": b"PK"}, "layers"),
         ({"layers.npz": npz(frames=np.array([{}], object), p_eos=np.zeros(1, np.float32))}, "layers"),
@@ -262,6 +268,57 @@ def test_the_good_parts_are_good(tmp_path):
 def test_hostile_parts_are_refused(tmp_path, change, message):
     with pytest.raises(BadFile, match=message):
         open_trace(archive(tmp_path, (GOOD | change).items()))
+
+
+@pytest.mark.parametrize("version", [b"\x01\x00", b"\x02\x00", b"\x03\x00", b"\xff\xff"])
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"",
+        b"{'descr': ((",
+        b"{'descr': '''",
+        b"(" * 9000,
+        b"-" * 9000 + b"1",
+        b"  {'a':\n 1}\n   x",
+        b"{'descr': [], 'fortran_order': False, 'shape': (0, 0), }",
+        b"{'descr': '|V0', 'fortran_order': False, 'shape': (5, 5), }",
+        b"{'descr': '|u1', 'fortran_order': False, 'shape': (-1, 0), }",
+        b"{'descr': '|u1', 'fortran_order': False, 'shape': (True, 0), }",
+        b"{'descr': '|u1', 'fortran_order': False, 'shape': (99999999999999999999, 0), }",
+        b"{'descr': '|u1', 'fortran_order': False, 'shape': (0, 0, 0), }",
+        b"{'descr': '\xff', 'fortran_order': False, 'shape': (0, 0), }",
+        b"{b'descr': 1, 'x': 2, 3: 4}",
+        b"{1: 1, 'a': 2, 'b': 3}",
+    ],
+)
+def test_a_damaged_header_of_layers_is_told(tmp_path, header, version):
+    layers = {"layers.npz": npz_of(header + b"\n", version)}
+    with pytest.raises(BadFile, match=r"layers\.npz cannot be read"):
+        open_trace(archive(tmp_path, (GOOD | layers).items()))
+
+
+def test_addresses_beyond_the_archive_are_told(tmp_path):
+    """The central directory says where each file's own header is: near the end, or further than any file reaches."""
+    path = archive(tmp_path, GOOD.items())
+    whole = path.read_bytes()
+    first = whole.index(b"PK\x01\x02")
+    for offset in (len(whole) - 5, len(whole) + 5, 0xFFFFFFFE):
+        data = bytearray(whole)
+        data[first + 42 : first + 46] = offset.to_bytes(4, "little")
+        path.write_bytes(data)
+        with pytest.raises(BadFile, match="not a readable trace"):
+            open_trace(path)
+
+
+@pytest.mark.parametrize("packed", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
+def test_files_packed_otherwise_are_refused(tmp_path, packed):
+    """Unpacking LZMA takes as much memory as the file asks for."""
+    path = tmp_path / "packed.trace"
+    with zipfile.ZipFile(path, "w", packed) as out:
+        for name, data in GOOD.items():
+            out.writestr(name, data)
+    with pytest.raises(BadFile, match="packed in a way"):
+        open_trace(path)
 
 
 def test_a_huge_promise_of_samples_costs_no_memory(tmp_path):

@@ -1,9 +1,10 @@
 """Who has a place in the real engine, who waits in vain, who is forgotten, and how it winds up."""
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from tinyvoice import write_tiny_voice
 
 from studio.core import events as ev
-from studio.core.errors import BadOption, Busy, Closed, Closing
+from studio.core.errors import BadOption, Busy, Closed, Closing, Stuck
 from studio.core.ports import SpeakRequest
 from studio.engine.limits import Limits
 from studio.engine.loop import LocalEngine, open_engine
@@ -78,7 +79,8 @@ def _silent(engine: LocalEngine) -> ev.Event:
 def _deaf(engine: LocalEngine) -> ev.Event:
     """Nobody grants more than the first frames."""
     utterance = engine.open(SpeakRequest(credit_samples=2 * FRAME, options={"m": 1}))
-    utterance.push_text("one two three ")
+    with suppress(Closed):  # a slow machine may have ended it already
+        utterance.push_text("one two three ")
     return [*utterance.events()][-1]
 
 
@@ -86,12 +88,26 @@ def _left(engine: LocalEngine) -> ev.Event:
     """Text and credit come, and nobody takes what is said."""
     utterance = engine.open(SpeakRequest())
     while not utterance.done:
-        utterance.grant(10**9)
-        if not utterance._input_over:
+        with suppress(Closed):
+            utterance.grant(10**9)
             utterance.played(0)
             utterance.flush()
         time.sleep(0.002)
     return [*utterance.events()][-1]
+
+
+def hanging(engine: LocalEngine) -> tuple[threading.Event, threading.Event]:
+    """Let the vocoder's runs hang; answers two flags: one run hangs, and (to be set) all of them may go on."""
+    vocode = engine.voice("tiny").vocode
+    run, hung, free = vocode.run, threading.Event(), threading.Event()
+
+    def hang(*args: Any) -> Any:
+        hung.set()
+        free.wait(60.0)
+        return run(*args)
+
+    vocode.run = hang
+    return hung, free
 
 
 @pytest.mark.parametrize("forget", [_silent, _deaf, _left])
@@ -119,6 +135,56 @@ def test_a_run_that_takes_too_long_is_told_and_counted(voices: Path, caplog: pyt
             [*utterance.events()]
         counted = {one.name: one.slow for one in engine.load().modules}
         assert counted["vocode"] >= 1 and "vocode of tiny took" in caplog.text
+
+
+def test_a_run_that_does_not_come_back_is_told_to_all(voices: Path) -> None:
+    with opened(voices, stuck_run_ms=100.0) as engine:
+        hung, free = hanging(engine)
+        speaking, waiting = engine.open(SpeakRequest()), engine.open(SpeakRequest())
+        speaking.push_text("good morning ")
+        speaking.end()
+        assert hung.wait(60.0)
+        for utterance in (speaking, waiting):
+            last = [*utterance.events()][-1]
+            assert isinstance(last, ev.Failed) and last.code == "stuck" and "vocode of tiny" in last.message
+        with pytest.raises(Stuck, match="vocode of tiny does not come back"):
+            engine.open(SpeakRequest())
+        assert engine.stuck() == "vocode of tiny" and engine.load().waiting == 0
+        free.set()
+        while engine.stuck():
+            time.sleep(0.005)
+        again = engine.open(SpeakRequest())
+        again.push_text("good morning ")
+        again.end()
+        assert isinstance([*again.events()][-1], ev.Ended)
+
+
+def test_who_waits_too_long_to_be_let_in_is_told_and_holds_nothing(voices: Path) -> None:
+    with opened(voices, open_ms=1_000.0) as engine:
+        hung, free = hanging(engine)
+        speaking = engine.open(SpeakRequest())
+        speaking.push_text("good morning ")
+        speaking.end()
+        assert hung.wait(60.0)
+        with pytest.raises(Stuck, match="does not come back"):
+            engine.open(SpeakRequest())
+        free.set()
+        assert isinstance([*speaking.events()][-1], ev.Ended)
+        while not engine.places_free():
+            time.sleep(0.005)
+        assert engine.load().waiting == 0
+
+
+def test_an_engine_that_is_stuck_can_be_closed(voices: Path) -> None:
+    engine = open_engine(voices, best(), device="cpu", threads=1, places=1, limits=Limits(stuck_run_ms=50.0))
+    free = threading.Event()
+    engine.voice("tiny").vocode.run = lambda *_: free.wait(60.0)
+    utterance = engine.open(SpeakRequest())
+    utterance.push_text("good morning ")
+    utterance.end()
+    assert isinstance([*utterance.events()][-1], ev.Failed)
+    engine.close()
+    free.set()
 
 
 def test_a_drain_says_what_is_committed_and_refuses_what_is_new(voices: Path) -> None:

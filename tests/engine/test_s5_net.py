@@ -19,7 +19,8 @@ from studio.engine.families.s5.family import CAPACITY_SYMBOLS, S5Family
 from studio.engine.families.s5.modules import S5Step
 from studio.engine.families.s5.net import S5, Config, seen_steps
 from studio.engine.families.s5.row import WordStep
-from studio.engine.families.s5.rule import END, look_ahead_mask, spell, words_of
+from studio.engine.families.s5.rule import look_ahead_mask
+from studio.engine.families.spelling import END, spell, words_of
 from studio.engine.loop import open_engine
 from studio.engine.nets.cross import CrossAttention
 from studio.engine.nets.products import FORMATS

@@ -12,7 +12,7 @@ from studio.core.errors import BadOption
 from studio.core.time import TimeBase
 from studio.engine.families.base import NotFinite
 from studio.engine.families.s5.row import Drawn, Limits, Reference, S5Row, WordStep
-from studio.engine.families.s5.rule import END, spell
+from studio.engine.families.spelling import END, spell
 
 SILENCE = np.full((10, 80), 3, np.uint8)
 LIMITS = Limits(context_frames=40, kept_frames=20, longest_word_frames=6, capacity_tokens=400)

@@ -3,21 +3,8 @@
 import pytest
 
 from studio.core.errors import BadOption
-from studio.engine.families.s5.rule import (
-    IDS,
-    PHONEMES,
-    SPACE,
-    STRESSES,
-    SYMBOLS,
-    LookAheadRule,
-    Options,
-    Plan,
-    counts_through,
-    is_complete,
-    look_ahead_mask,
-    spell,
-    words_of,
-)
+from studio.engine.families.s5.rule import LookAheadRule, Options, Plan, is_complete, look_ahead_mask
+from studio.engine.families.spelling import IDS, PHONEMES, SPACE, STRESSES, SYMBOLS, counts_through, spell, words_of
 
 
 def plans(total: int, k: int) -> list[Plan]:

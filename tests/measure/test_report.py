@@ -6,11 +6,13 @@ from studio.measure.report import cell, git_sha, hardware, plain, print_table, w
 
 
 def test_a_result_says_on_what_and_by_which_command(tmp_path, monkeypatch):
-    monkeypatch.setattr("sys.argv", ["/usr/bin/studio", "bench", "latency", "--texts", "my texts.txt"])
+    monkeypatch.setattr(
+        "sys.argv", ["/usr/bin/studio", "bench", "latency", "--texts", "my texts.txt", "--cache", "/home/me", "--json"]
+    )
     path = write_result("latency", {"rtf": 0.2, "none": float("nan"), "where": tmp_path}, tmp_path / "results")
     data = json.loads(path.read_text())
     assert path.name == f"latency-{data['date'][:10]}.json"
-    assert data["command"] == "studio bench latency --texts 'my texts.txt'"
+    assert data["command"] == "studio bench latency --texts 'my texts.txt' --json"
     assert data["rtf"] == 0.2
     assert data["none"] is None
     assert data["hardware"]["cores"] >= 1

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from studio.measure.loudness import active_level_db, first_audible_sample
-from studio.measure.seams import seam_report
+from studio.measure.seams import seam_jumps, seam_report
 from studio.measure.spectral import stft_distance
 
 RATE_HZ = 24000
@@ -61,3 +61,26 @@ def test_spectral_distance_is_zero_at_home_and_grows_with_difference():
     assert stft_distance(louder, speech) == pytest.approx(0.1 + np.log(1.1), abs=0.01)
     assert stft_distance(noise(1.0, seed=5), speech) > 0.5
     assert stft_distance(speech[:-500], speech) == 0.0
+
+
+def test_a_seam_tells_what_changes_there_and_a_smooth_place_does_not() -> None:
+    """A tone that gets louder by 12 dB, then a click, then another pitch; and the same tone where nothing changes."""
+    at = np.arange(RATE_HZ)
+    tone = 2000.0 * np.sin(2 * np.pi * 220 * at / RATE_HZ)
+    tone[6000:] *= 4.0
+    tone[12_000] += 9000.0
+    tone[18_000:] = 8000.0 * np.sin(2 * np.pi * 1760 * at[18_000:] / RATE_HZ)
+    loud, click, other, smooth = seam_jumps(tone.astype(np.int16), RATE_HZ, [6000, 12_000, 18_000, 9000])
+    assert loud.level_db == pytest.approx(12.04, abs=0.1) and abs(smooth.level_db) < 0.1
+    assert loud.spectrum_db < 4.0 < 8.0 < other.spectrum_db, "louder is not another spectrum"
+    assert smooth.spectrum_db < 1.0
+    assert click.roughness > 5.0 > smooth.roughness
+    report = seam_report(tone.astype(np.int16), [12_000])
+    assert click.roughness == pytest.approx(report.ratio), "both tell the same roughness"
+
+
+def test_seams_without_sound_on_both_sides_are_left_out() -> None:
+    pcm = np.ones(1000, np.int16)
+    assert seam_jumps(pcm, RATE_HZ, [0, 10, 995]) == []
+    assert [one.sample for one in seam_jumps(pcm, RATE_HZ, [500, 520])] == [500, 520]
+    assert seam_jumps(pcm[:0], RATE_HZ, [0]) == []

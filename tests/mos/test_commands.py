@@ -2,17 +2,24 @@
 
 import re
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
+from shutil import copyfile
 
 import numpy as np
 import pytest
+from fakes import FakeEngine
 from mos.rated import write_sounds
 from soundmaking import put
 from sqlmodel import select
+from tones import Script
 
 from studio.cli import main
 from studio.core.clips import write_wav
+from studio.mos.campaign.config import from_json
+from studio.mos.campaign.templates import template
+from studio.mos.making.editing import new_draft, put_system, set_texts
 from studio.mos.rating.campaigns import find, running
 from studio.mos.service import open_listening
 from studio.mos.store.access import Forbidden
@@ -26,12 +33,12 @@ def studio(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], 
     """Runs a command that ends well on a data folder of its own; what it printed, and what it said beside it."""
     monkeypatch.setenv("STUDIO_DATA_FOLDER", str(tmp_path / "data"))
 
-    def run(*arguments: object) -> tuple[str, str]:
+    def run(*arguments: object, status: int = 0) -> tuple[str, str]:
         monkeypatch.setattr(sys, "argv", ["studio", *map(str, arguments)])
         with pytest.raises(SystemExit) as ended:
             main()
         out, err = capsys.readouterr()
-        assert ended.value.code == 0, err
+        assert ended.value.code == status, err
         return out, err
 
     return run
@@ -67,6 +74,14 @@ def test_what_goes_is_asked_for_and_said(studio: Studio, tmp_path: Path) -> None
     assert "no campaign yet" in studio("campaign", "list")[0]
 
 
+def test_a_trap_is_neither_a_system_nor_a_script(studio: Studio, tmp_path: Path) -> None:
+    sounds = write_sounds(tmp_path / "sounds")
+    (sounds / "trap").mkdir()
+    copyfile(sounds / "heron" / "item0.wav", sounds / "trap" / "choose-two=2.wav")
+    out, _ = studio("campaign", "new", "own", "--template", "incremental-mos", "--from", sounds, "--draft")
+    assert "own: 3 systems, 3 scripts, 1 trap, a draft" in out
+
+
 def test_a_test_of_ours_has_traps_at_once(studio: Studio, tmp_path: Path) -> None:
     """Spoken, with the answer in their names, and shown with a text that does not tell it."""
     new = ("campaign", "new", "first", "--from", write_sounds(tmp_path / "sounds"), "--traps", "2", "--template")
@@ -92,3 +107,29 @@ def test_telephone_speech_is_taken_where_the_campaign_says_so(studio: Studio, tm
     for path in (tmp_path / "more").rglob("*.wav"):
         write_wav(path, np.tile(np.arange(-2000, 2000, 100, dtype=np.int16), 200), 8_000)
     assert "2 sounds more" in studio("campaign", "import", "first", "--from", tmp_path / "more")[0]
+
+
+def test_a_draft_is_set_spoken_and_looked_at_by_commands(
+    studio: Studio, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Begun as the Edit page begins one: its settings as a file, other settings, what is lacking, its voice."""
+    monkeypatch.setattr("studio.engine.loop.open_engine", lambda *_: FakeEngine(Script(speed=1000.0)))
+    listening = open_listening("", tmp_path / "data")
+    new_draft(listening, "mine", "incremental-mos")
+    out, _ = studio("campaign", "settings", "mine")
+    assert from_json(tomllib.loads(out)) == template("incremental-mos")
+    (tmp_path / "own.toml").write_text("raters_per_stimulus = 3\n[gates]\nheadphones = 'none'\n", encoding="utf-8")
+    studio("campaign", "settings", "mine", "--config", tmp_path / "own.toml", "-o", tmp_path / "whole.toml")
+    found = from_json(tomllib.loads((tmp_path / "whole.toml").read_text(encoding="utf-8")))
+    assert (found.raters_per_stimulus, found.gates.headphones, found.questions[0].labels["1"]) == (3, "none", "Bad")
+    out, _ = studio("campaign", "ready", "mine", status=1)
+    assert out == "the campaign has nothing to rate; add at least one script with its sounds\n"
+    put_system(listening, "mine", "tone:low?m=2")
+    set_texts(listening, "mine", "Good morning.")
+    assert "1 system without a sound" in studio("campaign", "ready", "mine", status=1)[0]
+    assert studio("campaign", "speak", "mine")[0] == "mine: 1 sound more, a draft\n"
+    assert studio("campaign", "ready", "mine")[0] == "mine is ready to open\n"
+    studio("campaign", "open", "mine")
+    assert studio("campaign", "ready", "mine")[0] == "mine is open\n"
+    studio("campaign", "settings", "mine", "--config", tmp_path / "own.toml", status=2)
+    listening.close()

@@ -83,7 +83,8 @@ def test_nothing_that_a_rater_gets_tells_the_system(world: World, kind: str) -> 
     sounds: list[bytes] = []
     while (shown := anna.next())["stage"] == "trials":
         got.append(shown)
-        sounds += [listening.clip(anna.rater_id, *_parts(s["url"])).read_bytes() for s in shown["trial"]["slots"]]
+        urls = [one["url"] for one in shown["trial"]["slots"]]
+        sounds += [listening.sounds.clip(anna.rater_id, *_parts(url)).read_bytes() for url in urls]
         got.append(anna.answer(shown, VALUES[kind]).model_dump())
     got.append(anna.send("comments", comment=""))
     assert got[-1]["stage"] == "done" and len(sounds) >= 4
@@ -102,6 +103,7 @@ def test_nothing_that_a_rater_gets_tells_the_system(world: World, kind: str) -> 
             "text",
             "slots",
             "break_before",
+            "asked",
         }
 
 
@@ -123,7 +125,7 @@ def test_a_check_looks_like_any_other_screen(world: World) -> None:
     assert Counter(roles[s["trial"]["trial"]] for s in screens) == {"test": 4, "trap": 1, "gold": 1, "repeat": 1}
     for shown in screens:
         kept = {k: v for k, v in shown["trial"].items() if k not in ("trial", "position", "slots")}
-        assert kept == {"of": 7, "practice": False, "text": None, "break_before": False}
+        assert kept == {"of": 7, "practice": False, "text": None, "break_before": False, "asked": []}
         assert len({len(s["url"]) for s in shown["trial"]["slots"]}) == 1
 
 
@@ -139,15 +141,15 @@ def test_a_sound_is_the_one_of_its_slot_and_for_its_rater_alone(world: World) ->
     for there in shown["trial"]["slots"]:
         trial, slot, key = _parts(there["url"])
         for _ in range(2):
-            path = world.listening.clip(anna.rater_id, trial, slot, key)
+            path = world.listening.sounds.clip(anna.rater_id, trial, slot, key)
             assert (path.stem, there["place"]) == slots[trial, slot]
             assert len(read_wav(path)[0]) == 8000
         for wrong in ((bert.rater_id, trial, slot, key), (anna.rater_id, trial, slot + 1, key)):
             with pytest.raises(Forbidden):
-                world.listening.clip(*wrong)
+                world.listening.sounds.clip(*wrong)
     made_up = world.listening.access.clip_key(anna.rater_id, "ab" * 12, 0)
     with pytest.raises(Forbidden):
-        world.listening.clip(anna.rater_id, "ab" * 12, 0, made_up)
+        world.listening.sounds.clip(anna.rater_id, "ab" * 12, 0, made_up)
 
 
 def test_a_link_is_greeted(world: World) -> None:
@@ -242,7 +244,7 @@ def test_a_restart_changes_nothing(world: World, url: str) -> None:
     again = Listening(Store(url), ClipFolder(world.listening.clips.root))
     assert again.access.rater_of(anna.token) == anna.rater_id
     assert again.next(anna.rater_id).result(10) == shown
-    assert again.clip(anna.rater_id, *_parts(shown["trial"]["slots"][0]["url"])).is_file()
+    assert again.sounds.clip(anna.rater_id, *_parts(shown["trial"]["slots"][0]["url"])).is_file()
     assert again.greet("first", world.link())["open"]
     again.close()
 
@@ -254,7 +256,7 @@ def test_nobody_is_a_rater_by_number(world: World) -> None:
         lambda: listening.next(99).result(10),
         lambda: listening.stage(99, "consent", {}).result(10),
         lambda: listening.withdraw(99).result(10),
-        lambda: listening.headphone_sound(99, 0),
+        lambda: listening.sounds.headphone(99, 0),
     ):
         with pytest.raises(Forbidden):
             call()

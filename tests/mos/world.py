@@ -11,9 +11,10 @@ from sqlmodel import select
 from studio.core.clips import to_int16
 from studio.mos.campaign.config import CampaignConfig, Gates, Question, Texts
 from studio.mos.campaign.draft import ItemSpec, SystemSpec
+from studio.mos.rating import environment
 from studio.mos.rating.campaigns import create, set_state
 from studio.mos.rating.headphones import right_answers
-from studio.mos.rating.sittings import headphone_seed, headphone_tries
+from studio.mos.rating.sittings import check_seed, tries
 from studio.mos.service import Listening
 from studio.mos.store.clips import ClipFolder, StoredClip
 from studio.mos.store.database import Store
@@ -118,7 +119,9 @@ class Sitting:
         visitor = self.world.listening.access.visitor_of(self.token)
         if visitor is not None:
             return self.world.listening.door(visitor)
-        return self.world.listening.next(self.rater_id).result(30)
+        shown = self.world.listening.next(self.rater_id).result(30)
+        self.token = shown.pop("token", self.token)  # in the next part of a sitting they are another rater
+        return shown
 
     def send(self, stage: str, **data: Any) -> dict[str, Any]:
         visitor = self.world.listening.access.visitor_of(self.token)
@@ -149,8 +152,16 @@ class Sitting:
         with self.world.store.read() as session:
             rater = session.get(Rater, self.rater_id)
             assert rater is not None
-            right = right_answers(kind, headphone_seed(rater, headphone_tries(session, rater)))
+            right = right_answers(kind, check_seed(rater, tries(session, rater, "headphones")))
         return [(a + 1) % 3 if i < wrong else a for i, a in enumerate(right)]
+
+    def environment(self, wrong: int = 0) -> list[int]:
+        """The same of the environment test."""
+        with self.world.store.read() as session:
+            rater = session.get(Rater, self.rater_id)
+            assert rater is not None
+            right = environment.right_answers(check_seed(rater, tries(session, rater, "environment")))
+        return [2 if i < wrong else a for i, a in enumerate(right)]
 
     def answer(self, shown: dict[str, Any], value: Any = 4, heard_ms: float = CLIP_MS) -> AnswerPublic:
         return self.world.listening.answer(self.rater_id, reply(shown, value, heard_ms)).result(30)

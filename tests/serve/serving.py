@@ -1,7 +1,7 @@
 """A served fake engine, and a client that checks every message against the schema."""
 
+import asyncio
 import json
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -20,6 +20,7 @@ import studio.serve
 from studio.serve.app import create_app
 from studio.serve.protocol import Packet, unpack_packet
 from studio.serve.run import server as make_server
+from studio.serve.run import take_port
 from studio.settings import ServeSettings
 
 SCHEMA = json.loads((Path(studio.serve.__file__).parent / "protocol.schema.json").read_text(encoding="utf-8"))
@@ -48,16 +49,21 @@ class Served:
     """Uvicorn in a thread, as ``studio app`` runs it."""
 
     def __init__(self, folder: Path, script: Script | None = None, **settings: Any) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as probe:
-            self.port = probe.getsockname()[1]
+        taken = take_port(ServeSettings(port=0))
+        self.port = taken.getsockname()[1]
         self.engine = FakeEngine(script or Script(speed=20.0))
         chosen = ServeSettings(port=self.port, traces_folder=folder / "traces", drain_ms=0)
         self.settings = replace(chosen, **settings)
         self.app = create_app(self.engine, self.settings)
         self._server = make_server(self.app, self.settings)
-        self._thread = threading.Thread(target=self._server.run, daemon=True)
+        self._thread = threading.Thread(target=self._server.run, args=([taken],), daemon=True)
         self._thread.start()
         eventually(lambda: self._server.started, "the server")
+
+    @property
+    def connections(self) -> list[asyncio.Transport]:
+        """Those that are open."""
+        return [one.transport for one in self._server.server_state.connections if one.transport is not None]
 
     @property
     def url(self) -> str:

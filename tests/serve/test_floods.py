@@ -210,6 +210,23 @@ def test_an_answer_that_nobody_takes_is_given_up(serving: Serving, quick: None) 
     eventually(lambda: not connected, "its end")
 
 
+def test_a_slow_reader_may_take_its_time(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "STALL_S", 1.0)  # in which a kernel's buffers move several times at this rate
+    served, size = serving(), 30_000_000
+    served.app.get("/large")(lambda: "x" * size)
+    raw = Raw(served)
+    raw.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
+    raw.send(b"GET /large HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+    got, until_s = 0, time.monotonic() + 3.0 * connections.STALL_S
+    while time.monotonic() < until_s:  # what there is to send is longer than anybody may stand still
+        got += len(raw.socket.recv(100_000))
+        time.sleep(connections.STALL_S / 40)
+    while got < size:
+        more = len(raw.socket.recv(1 << 20))
+        assert more, f"cut off after {got} bytes"
+        got += more
+
+
 # --- how many ------------------------------------------------------------------------------------
 
 

@@ -130,3 +130,13 @@ def test_a_port_that_is_taken_is_told_before_anything_else() -> None:
             take_port(ServeSettings(port=port))
     with take_port(ServeSettings(port=port)) as again:
         assert again.getsockname()[1] == port
+
+
+def test_nothing_waits_for_an_acknowledgement_of_what_went_before_it(serving: Serving) -> None:
+    """The body of an answer after its head, or sound after a word, would come 40 ms late."""
+    server = serving()
+    with server.talk() as talk, httpx.Client() as kept:
+        talk.open()
+        assert kept.get(server.url + "/health").status_code == 200
+        sockets = [one.get_extra_info("socket") for one in server.connections]
+        assert len(sockets) == 2 and all(one.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) for one in sockets)

@@ -50,6 +50,7 @@ def test_a_socket_that_speaks_stays(serving: Serving) -> None:
 
 def test_when_all_are_taken_the_one_idle_longest_makes_room(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sockets, "FRESH_S", 0.2)
+    monkeypatch.setattr(sockets, "NEW_S", 0.2)
     server = serving(max_sockets=2)
     with server.talk() as speaking, server.talk() as idle:
         speaking.open()
@@ -67,11 +68,14 @@ def test_when_all_are_taken_the_one_idle_longest_makes_room(serving: Serving, mo
 class Held:
     """A socket as the choice sees it."""
 
-    def __init__(self, address: str, idle_s: float) -> None:
-        self.address, self._idle_s = address, idle_s
+    def __init__(self, address: str, idle_s: float, is_used: bool = True) -> None:
+        self.address, self._idle_s, self._is_used = address, idle_s, is_used
 
     def idle_s(self) -> float:
         return self._idle_s
+
+    def is_fresh(self) -> bool:
+        return sockets.Session.is_fresh(self)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -91,13 +95,21 @@ def test_who_goes_for_whom(there: list[tuple[str, float]], comes: str, goes: int
     assert found is (None if goes is None else held[goes])
 
 
+def test_sockets_that_ask_for_nothing_shut_nobody_out() -> None:
+    held = [Held("a", 5.0), Held("a", 2.0, False), Held("a", 0.5, False)]
+    assert _least_used(held, "a") is held[1]  # type: ignore[type-var]
+    assert _least_used([held[0], held[2]], "a") is None  # type: ignore[type-var]
+
+
 @pytest.mark.parametrize(
     ("host", "network"),
     [
         ("192.0.2.7", "192.0.2.7"),
         ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
         ("::ffff:192.0.2.7", "192.0.2.7"),
-        ("::1", "::1"),
+        ("::1", "127.0.0.1"),
+        ("127.80.1.9", "127.0.0.1"),
+        ("::ffff:127.0.0.9", "127.0.0.1"),
         ("", ""),
         ("testclient", "testclient"),
     ],

@@ -40,6 +40,14 @@ def test_a_server_tells_what_its_engine_does(serving: Serving) -> None:
     assert any(name == "process_resident_memory_bytes" for name, _ in found)
 
 
+def test_health_fails_while_a_run_does_not_come_back(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = serving()
+    assert httpx.get(f"{server.url}/health").json()["status"] == "ok"
+    monkeypatch.setattr(type(server.engine), "stuck", lambda _: "vocode of fake", raising=False)
+    answer = httpx.get(f"{server.url}/health")
+    assert answer.status_code == 503 and answer.json()["status"] == "stuck"
+
+
 def test_batches_are_a_histogram_by_module() -> None:
     class Told:
         def load(self) -> EngineLoad:

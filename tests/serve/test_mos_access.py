@@ -12,7 +12,14 @@ from studio.mos.store.tables.raters import Rater
 from studio.serve.refusals import status_of
 from studio.serve.traces import TraceShelf
 
-RATERS = [("GET", "next"), ("POST", "stage"), ("POST", "answer"), ("POST", "withdraw"), ("GET", "headphones/0")]
+RATERS = [
+    ("GET", "next"),
+    ("POST", "stage"),
+    ("POST", "answer"),
+    ("POST", "withdraw"),
+    ("GET", "headphones/0"),
+    ("GET", "environment/0"),
+]
 OWNERS = [
     ("GET", "owner/campaigns"),
     ("GET", "owner/campaigns/first"),
@@ -20,6 +27,21 @@ OWNERS = [
     ("POST", "owner/campaigns/first/utterances"),
     ("POST", "owner/campaigns/first/remove"),
     ("GET", "owner/drafts"),
+    ("POST", "owner/drafts"),
+    ("GET", "owner/drafts/first"),
+    ("GET", "owner/drafts/first/preview"),
+    ("GET", "owner/drafts/first/settings.toml"),
+    ("GET", "owner/drafts/first/sound"),
+    ("POST", "owner/drafts/first/plan"),
+    ("POST", "owner/drafts/first/settings"),
+    ("POST", "owner/drafts/first/sounds"),
+    ("POST", "owner/drafts/first/speak"),
+    ("POST", "owner/drafts/first/speak/stop"),
+    ("POST", "owner/drafts/first/systems"),
+    ("POST", "owner/drafts/first/systems/drop"),
+    ("POST", "owner/drafts/first/texts"),
+    ("POST", "owner/sounds"),
+    ("GET", "owner/templates"),
     ("GET", "owner/settings"),
 ]
 
@@ -41,13 +63,16 @@ def test_every_route_is_one_of_these(tests_served: ServedTests, tmp_path: Path) 
     from fastapi import FastAPI
 
     from studio.serve.mos import add_listening
+    from studio.serve.mos_drafts import add_drafts
 
     app = FastAPI()
-    add_listening(app, tests_served.world.listening, TraceShelf(tmp_path / "traces", 1, 1))
+    listening = tests_served.world.listening
+    door = add_listening(app, listening, TraceShelf(tmp_path / "traces", 1, 1))
+    add_drafts(app, listening, door, tests_served.engine)
     paths = {path.replace("{name}", "first") for path in app.openapi()["paths"]}
     open_to_all = {"/mos/greet", "/mos/join"}
     known = {f"/mos/{path}" for _, path in [*RATERS, *OWNERS]} | {"/mos/clip/{trial}/{slot}/{key}"}
-    assert {p.replace("headphones/{index}", "headphones/0") for p in paths} == known | open_to_all
+    assert {p.replace("{index}", "0") for p in paths} == known | open_to_all
 
 
 def test_a_stranger_learns_no_campaign(tests_served: ServedTests) -> None:

@@ -1,5 +1,6 @@
 """A rater's way over HTTP: idempotent, strict, and answered only when it is kept."""
 
+import json
 import time
 from pathlib import Path
 
@@ -9,6 +10,8 @@ from serve.mos_serving import Browser, ServedTests, reply
 
 from studio.core.errors import BadOption
 from studio.mos.campaign.config import Gates
+from studio.mos.exchange.foreign_rows import check_campaigns
+from studio.mos.exchange.merge import campaigns_of
 from studio.mos.rating.codes import new_code, read_code
 from studio.mos.store.tables.answers import Answer
 from studio.mos.store.tables.raters import Rater
@@ -77,6 +80,40 @@ def test_bodies_are_bounded(tests_served: ServedTests) -> None:
     assert (chunked.status_code, chunked.json()["code"]) == (413, "too_long")
     for body in (b"", b"{", b"[" * 60_000, b'"x"', b"\xff\xfe"):
         assert tests_served.http.post("answer", content=body, headers=rater.headers).status_code == 422
+
+
+NUMBERS = ("1e999", "NaN", "-Infinity", "9" * 2900, "99999999999999999999")
+
+
+@pytest.mark.parametrize("number", NUMBERS, ids=["1e999", "NaN", "-Infinity", "2900 digits", "beyond 64 bits"])
+def test_numbers_that_no_database_holds_stay_outside(tests_served: ServedTests, number: str) -> None:
+    link = json.dumps(tests_served.link())
+    joined = tests_served.http.post("join", content=f'{link[:-1]}, "device": {{"a": {number}}}}}')
+    assert (joined.status_code, joined.json()["code"]) == (422, "bad_message")
+    rater = tests_served.join()
+    sent = f'{{"stage": "consent", "data": {{"agreed": true, "version": 3, "more": [{number}]}}}}'
+    answer = tests_served.http.post("stage", content=sent, headers=rater.headers)
+    assert (answer.status_code, answer.json()["code"]) == (422, "bad_message")
+    deep = {"stage": "consent", "data": {"agreed": True, "version": 3, "more": json.loads("[" * 60 + "]" * 60)}}
+    assert rater.post("stage", deep).status_code == 422
+    assert tests_served.world.all(Rater) == []
+
+
+def test_what_the_door_lets_in_can_be_merged(tests_served: ServedTests) -> None:
+    """One rater must not make a whole campaign one that another database refuses."""
+    device = {"a" * 40: "\0\u2028\U0001f600=1", "b": 1e308, "c": -(2**63) + 1, "d": None, "e": True}
+    panel = {"PROLIFIC_PID": "\u202e=cmd<script>" * 8, "STUDY_ID": "\x7f", "SESSION_ID": "x" * 120}
+    answer = tests_served.http.post("join", json={**tests_served.link(), "panel": panel, "device": device})
+    rater = Browser(tests_served.http, answer.json()["token"])
+    shown = rater.to_trials()
+    while shown["stage"] == "trials":
+        said = {"comment": "\0\r=1\u2028" * 800, "response_ms": 86_400_000, "plays": [{"slot": 0, "plays": 10_000}]}
+        said["plays"][0]["heard_ms"] = 86_400_000
+        assert rater.post("answer", reply(shown) | said).status_code == 200
+        shown = rater.next()
+    assert rater.post("stage", {"stage": "comments", "data": {"comment": "\0\U0001f600" * 3000}}).status_code == 200
+    with tests_served.world.store.read() as session:
+        check_campaigns(session, campaigns_of(session))
 
 
 def test_stages_in_order(tests_served: ServedTests) -> None:

@@ -45,7 +45,8 @@ def test_credit_paces_the_voice(serving: Serving) -> None:
         talk.say("played", sample=2**40)  # nobody can have heard what was not sent
         heard += talk.quiet(0.4)
         assert last_sample(heard) == 33_600 + 24_000
-        assert {one["reason"] for one in of(heard, "wait")} == {"credit"}
+        reasons = {one["reason"] for one in of(heard, "wait")}
+        assert "credit" in reasons and reasons <= {"credit", "network"}  # a busy machine reads late, and is told so
         assert len(pcm(heard)) == last_sample(heard)
 
 

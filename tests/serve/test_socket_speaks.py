@@ -92,8 +92,7 @@ def test_cancel_tells_which_words_were_heard(serving: Serving) -> None:
     with serving(script=Script(speed=40.0)).talk() as talk:
         talk.open(credit_ms=2000)
         talk.say("text", text=FIVE + " " + FIVE + " ")
-        heard = talk.quiet(0.3)
-        second_end = of(heard, "word_end")[1]["sample"]
+        second_end = [talk.until("word_end")[-1]["sample"] for _ in range(2)][1]
         talk.say("cancel", played_sample=second_end + 600)
         rest = talk.until("trace")
     assert of(rest, "cancelled")[0]["heard"] == [0, 1]

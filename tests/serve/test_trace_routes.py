@@ -2,7 +2,9 @@
 
 import io
 import os
+import socket
 import stat
+import threading
 import time
 import wave
 import zipfile
@@ -14,6 +16,7 @@ from serve.serving import Served, Serving, eventually, of, pcm
 
 from studio.core.errors import BadFile
 from studio.core.trace import open_trace
+from studio.serve.trace_routes import AT_ONCE, WAITING_OF_ONE
 from studio.serve.traces import TraceShelf
 
 
@@ -36,6 +39,40 @@ def wav_frames(data: bytes) -> tuple[int, bytes]:
     with wave.open(io.BytesIO(data)) as file:
         assert (file.getnchannels(), file.getsampwidth(), file.getframerate()) == (1, 2, 24_000)
         return file.getnframes(), file.readframes(file.getnframes())
+
+
+def refused(url: str) -> bool:
+    try:
+        return httpx.get(url, timeout=0.5).status_code == 503
+    except httpx.ReadTimeout:  # it waits in the line
+        return False
+
+
+def test_sounds_that_nobody_waits_for_are_not_made(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever asks for many and leaves holds up neither the next one nor any other route."""
+    server = serving()
+    message, _ = spoken(server)
+    path = "/" + message["wav_url"].lstrip("/")
+    made, go_on = [], threading.Event()
+    make = TraceShelf.wav
+
+    def slowly(shelf: TraceShelf, token: str, *, as_heard: bool) -> bytes:
+        made.append(token)
+        assert go_on.wait(60.0)
+        return make(shelf, token, as_heard=as_heard)
+
+    monkeypatch.setattr(TraceShelf, "wav", slowly)
+    asked = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(WAITING_OF_ONE)]
+    for one in asked:
+        one.sendall(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+    eventually(lambda: len(made) == AT_ONCE, "two that are made")
+    eventually(lambda: refused(server.url + path), "a refusal")
+    assert httpx.get(f"{server.url}/health").status_code == 200
+    for one in asked:
+        one.close()
+    go_on.set()
+    eventually(lambda: httpx.get(server.url + path).status_code == 200, "a sound")
+    assert len(made) == AT_ONCE + 1
 
 
 def test_a_trace_and_its_wav_come_back(serving: Serving, tmp_path: Path) -> None:
@@ -167,7 +204,10 @@ def test_a_damaged_trace_is_told(serving: Serving) -> None:
     message, _ = spoken(server)
     path = server.settings.traces_folder / message["trace_url"].removeprefix("traces/")
     data = bytearray(path.read_bytes())
-    data[200:260] = bytes(60)
+    with zipfile.ZipFile(path) as archive:
+        at = archive.getinfo("audio.wav").header_offset
+    data[at + 60 : at + 120] = bytes(60)
     path.write_bytes(data)
-    answer = httpx.get(f"{server.url}/{message['wav_url']}")
-    assert (answer.status_code, answer.json()["code"]) == (404, "bad_file")
+    for query in ("", "?as_heard=true"):
+        answer = httpx.get(f"{server.url}/{message['wav_url']}{query}")
+        assert (answer.status_code, answer.json()["code"]) == (404, "bad_file")

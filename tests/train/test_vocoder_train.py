@@ -26,6 +26,7 @@ from studio.train.vocoder_fit import VocoderFit, fit
 
 RATE = dmel.TIME_BASE.rate_hz
 CONFIGS = {
+    "hifigan": {"width": 16, "upsampling": (10, 10, 6), "kernels": (3,), "dilations": (1,), "overlap_frames": 4},
     "sourcefilter": {"width": 32, "blocks": 1, "fine_width": 16, "fine_blocks": 1},
     "sourcevocos": {
         "width": 32,

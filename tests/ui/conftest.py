@@ -30,7 +30,7 @@ FLAGS = (
     "--disable-sync",
 )
 ANY_TIME = "--autoplay-policy=no-user-gesture-required"
-START_S = 60.0
+START_S = 180.0
 
 
 class Server:

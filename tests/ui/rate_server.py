@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from studio.mos.campaign.config import CampaignConfig, Completion, Gates, Question, Screen, Texts
+from studio.mos.campaign.config import Arena, CampaignConfig, Completion, Gates, Question, Screen, Texts
 from studio.mos.campaign.templates import labels
 from studio.mos.making import building
 from studio.mos.making.manifest import read_manifest
@@ -26,14 +26,19 @@ RATE_HZ = 24_000
 CLIP_S = 0.6
 
 
+def clip_s(system: str) -> float:
+    """How long each of a system's clips is; every system has another length."""
+    return CLIP_S + 0.02 * SYSTEMS.index(system)
+
+
 def write_clips(folder: Path) -> None:
-    """Tones of about ``CLIP_S``, of another length for each system: <system>/<item>.wav and the texts beside them."""
+    """Tones: <system>/<item>.wav and the texts beside them."""
     for role, items in (("", ITEMS), ("training", ("practice",))):
         for k, system in enumerate(SYSTEMS):
             for n, item in enumerate(items):
                 path = folder / role / system / f"{item}.wav"
                 path.parent.mkdir(parents=True, exist_ok=True)
-                time_s = np.arange(round((CLIP_S + 0.02 * k) * RATE_HZ)) / RATE_HZ
+                time_s = np.arange(round(clip_s(system) * RATE_HZ)) / RATE_HZ
                 pcm = 6000 * np.sin(2 * np.pi * (220 + 70 * k + 20 * n) * time_s)
                 with wave.open(str(path), "wb") as file:
                     file.setparams((1, 2, RATE_HZ, 0, "NONE", ""))
@@ -69,15 +74,22 @@ def build(listening: Listening, clips: Path, back: str) -> dict[str, dict[str, s
         ),
         "mos": base,
         "ab": replace(pair, kind="ab"),
+        "choices": replace(pair, kind="ab", trials_per_sitting=1, gates=replace(gates, training=0)),
+        "scores": replace(base, trials_per_sitting=1, then="choices", completion=Completion(code="B0TH-42")),
         "similarity": replace(pair, kind="similarity", choices=["a", "b"], prompt=""),
         "scale": replace(base, kind="scale", questions=[page], trials_per_sitting=2),
         "ccr": replace(base, kind="ccr", questions=[second], text_after=True),
         "dcr": replace(base, kind="dcr", questions=[worse], texts=replace(texts, language="fr")),
+        "p835": replace(base, kind="p835", questions=[Question(q, "", 1, 5) for q in ("SIG", "BAK", "OVRL")]),
         "abx": replace(pair, kind="abx", choices=["a", "b"], prompt=""),
         "mushra": replace(base, kind="mushra", questions=[Question("quality", "", 0, 100)], trials_per_sitting=2),
+        "environment": replace(base, gates=Gates(level=False, environment=True)),
         "back": replace(base, trials_per_sitting=1, completion=Completion(redirect_url=back)),
         "japanese": replace(base, texts=replace(texts, language="ja")),
         "live": replace(pair, kind="live", trials_per_sitting=2),
+        "arena": replace(
+            pair, kind="arena", texts=replace(texts, title="The arena"), arena=Arena(per_day=2, min_votes=1)
+        ),
         "live-mos": replace(pair, kind="live", questions=[natural], trials_per_sitting=2),
     }
     links: dict[str, dict[str, str]] = {}
@@ -86,7 +98,7 @@ def build(listening: Listening, clips: Path, back: str) -> dict[str, dict[str, s
         if name in ("similarity", "dcr", "mushra"):
             systems = [replace(s, role="reference") if s.name == SYSTEMS[0] else s for s in manifest.systems]
             manifest = replace(manifest, systems=systems)
-        if config.kind == "live":
+        if config.kind in ("live", "arena"):
             systems = [replace(s, voice=VOICES[s.name]) for s in manifest.systems if s.name in VOICES]
             files = {key: path for key, path in manifest.files.items() if key[1] in VOICES}
             manifest = replace(manifest, systems=systems, files=files)
@@ -121,7 +133,7 @@ def main() -> None:
         (folder / "links.json").write_text(json.dumps(build(listening, folder / "sounds", back)), encoding="utf-8")
     kept = folder / "traces"
     settings = ServeSettings(port=args.port, key=args.key, idle_socket_ms=args.idle_socket_ms, traces_folder=kept)
-    engine = FakeEngine()
+    engine = FakeEngine(queue=4)  # of which raters have half
     app = create_app(engine, settings, listening=listening)
     run(mount(app, engine, settings, listening), settings)
 

@@ -6,8 +6,9 @@ import pytest
 
 from studio.mos.kinds.analysis import choice_tables
 from studio.mos.kinds.base import Judged
-from studio.mos.report.charts import Mark, shares
+from studio.mos.report.charts import Mark, shares, spread_out
 from studio.ui.figures.choices import preferences
+from studio.ui.figures.look import wrapped
 from studio.ui.figures.scores import histograms
 
 
@@ -34,9 +35,30 @@ def test_a_preference_shows_its_interval_its_p_and_one_half(choices: dict[str, A
     assert points.x == pytest.approx([100 * pair["share"]["mean"]])
     assert points.x[0] + points.error_x.array[0] == pytest.approx(100 * high)
     assert points.x[0] - points.error_x.arrayminus[0] == pytest.approx(100 * low)
-    assert list(points.y) == ["heron : teal<br>p 0.004"]
+    named, legend = figure.layout.annotations
+    assert named.text == "heron : teal, p 0.004" and "the first" in legend.text and "share of the first" in legend.text
     [half] = figure.layout.shapes
     assert (half.x0, half.x1, half.line.dash) == (50, 50, "dash")
+
+
+def test_the_bars_have_the_whole_width(choices: dict[str, Any]) -> None:
+    """Names beside the bars and plotly's legend took half of 1280 pixels, and all but 60 of a telephone's."""
+    figure = preferences({"tables": {"choices": choices}})
+    assert figure is not None
+    assert figure.layout.yaxis.showticklabels is False and figure.layout.showlegend is False
+    assert figure.layout.xaxis.tickangle == 0
+    bar, points = figure.data[0], figure.data[-1]
+    assert points.y[0] > bar.y[0] + bar.width / 2, "the share stands below its bar, not on its colours"
+
+
+def test_a_prompt_is_wrapped_and_a_lone_point_has_an_axis() -> None:
+    prompt = "How good is the sound quality of each version, compared with the reference that you have heard?"
+    lines = wrapped(prompt).split("<br>")
+    assert " ".join(lines) == prompt and max(map(len, lines)) <= 34
+    assert wrapped("<b>" + "x" * 200).startswith("&lt;b&gt;x") and len(wrapped("word " * 60).split("<br>")) == 3
+    low, high = spread_out([393.1])
+    assert (low, high) == (pytest.approx(343.1), pytest.approx(443.1))  # the axis went from 393 to 393.2
+    assert spread_out([0.0, 10.0])[0] == 0.0
 
 
 def test_the_report_draws_the_same() -> None:

@@ -76,6 +76,19 @@ def test_a_page_that_listens_hears_its_answer(pages: Pages) -> None:
     assert "process_completed" in pages.listen("abc")
 
 
+def test_who_listens_where_nothing_is_to_come_is_told_so(pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gradio would begin an answer, wait in it and break it off with a traceback."""
+    monkeypatch.setattr(gradio_sessions, "_LEAVING_S", 0.1)
+    assert pages.join("abc") == 200
+    assert "process_completed" in pages.listen("abc")
+    del pages.blocks._queue.pending_messages_per_session["abc"]  # as when a listener has left
+    assert pages.client.get("/gradio_api/queue/data?session_hash=abc").status_code == 404
+    assert pages.join("abc") == 200
+    with pages.calls._sessions.listening("abc"):
+        assert pages.client.get("/gradio_api/queue/data?session_hash=abc").status_code == 404
+    assert "process_completed" in pages.listen("abc")
+
+
 def test_answers_that_nobody_fetches_are_forgotten(pages: Pages) -> None:
     for k in range(20):
         assert pages.join(f"s{k}") == 200

@@ -11,12 +11,14 @@ AA = 4.5
 ON_PANEL = ("ink", "muted", "accent", "stall", "warn", "good")
 
 
-@pytest.mark.parametrize("width", [390, 768, 1280])
+@pytest.mark.parametrize("width", [390, 768, 1280, 1920])
 def test_no_width_scrolls_sideways(visit: Callable[..., LivePage], width: int) -> None:
     live = visit(viewport={"width": width, "height": 844})
     live.paste(f"{TEXT}{'w' * 90} end ")
     live.wait_lit(1)
     assert live.page.evaluate("document.documentElement.scrollWidth") <= width
+    used = live.page.locator(".live").bounding_box()["width"]
+    assert used > 0.9 * width, "wide screens are used"
 
 
 def _luminance(colour: str) -> float:
@@ -103,40 +105,56 @@ def test_a_new_size_is_never_shown_empty(live: LivePage) -> None:
 LABELS = """() => {
   const { scope } = document.querySelector('.live').tap.page;
   const { paint } = scope;
-  const found = { spans: [], labels: [] };
-  paint.fillText = (text, x, y) => y < 20 && found.labels.push([text, x, x + paint.measureText(text).width]);
-  paint.roundRect = (x, y, width) => found.spans.push([x, x + width]);
-  const all = [];
-  for (const startS of [0, 0.35, 0.8, 1.25]) {
-    scope.browseS = startS;
-    scope.drawnAt = 0;
-    scope.dirty = true;
-    scope.draw(0, false, performance.now());
-    all.push({ spans: found.spans.splice(0), labels: found.labels.splice(0) });
-  }
+  const found = { labels: [] };
+  const whole = scope.words.map((word) => word.text);
+  const width = scope.width;
+  scope.width = 100 + (scope.words.at(-1).end / scope.rateHz) * scope.perSecond;
+  paint.fillText = (text, x, y) => y < 30 && found.labels.push([text, x, x + paint.measureText(text).width, y]);
+  scope.browseS = 0;
+  scope.drawnAt = 0;
+  scope.dirty = true;
+  scope.draw(0, false, performance.now());
   delete paint.fillText;
-  delete paint.roundRect;
-  return { width: scope.width, views: all };
+  const middles = scope.words.map((word) => ((word.start + word.end) / 2 / scope.rateHz) * scope.perSecond);
+  scope.width = width;
+  return { whole, middles, labels: found.labels };
 }"""
 
 
-def test_labels_of_words_stay_inside_their_spans(visit: Callable[..., LivePage]) -> None:
+def test_every_word_has_its_label_whole_and_near_its_span(visit: Callable[..., LivePage]) -> None:
     live = visit(viewport={"width": 390, "height": 844})
     live.paste("a be internationalisation of words with widths ")
     live.finish()
     live.wait_said()
     found = live.page.evaluate(LABELS)
-    for view in found["views"]:
-        assert view["labels"]
-        edge = 0.0
-        for text, left, right in view["labels"]:
-            assert left >= edge, f"{text} begins over the label before it"
-            assert right <= found["width"]
-            assert any(low <= left and right <= high for low, high in view["spans"]), text
-            edge = right
-    shown = [label[0] for label in found["views"][0]["labels"]]
-    assert any(text.endswith("…") for text in shown), "the one that is too long says so"
-    assert "a" not in shown, "no room, no label"
+    assert [label[0] for label in found["labels"]] == found["whole"]
+    edges: dict[float, float] = {}
+    for (text, left, right, row), middle in zip(found["labels"], found["middles"], strict=True):
+        assert left >= edges.get(row, 0.0), f"{text} begins over the label before it"
+        assert abs((left + right) / 2 - middle) < 40.0, f"{text} is far from its span"
+        edges[row] = right
+    assert len(edges) == 2
+
+
+def test_marks_that_coincide_are_drawn_once(live: LivePage) -> None:
+    live.type("one two three four ", delay_ms=60)
+    live.finish()
+    live.wait_said()
+    script = """async () => {
+      const { page } = document.querySelector('.live').tap;
+      const { marksIn } = await import(page.player.base + '/sound/marks.js');
+      const { scope } = page;
+      const twice = { sample: scope.eos[0].sample, frames: 10 };
+      scope.gaps.push({ ...twice, reason: 'text' }, { ...twice, sample: twice.sample + 3, reason: 'compute' });
+      const { eos, seams, gaps } = marksIn(scope, 0, Infinity);
+      const here = gaps.filter((gap) => Math.abs(gap.sample - twice.sample) < 600);
+      return { eos: eos.map((e) => e.sample), seams, all: scope.seams, gaps: here };
+    }"""
+    found = live.page.evaluate(script)
+    assert len(found["eos"]) == 4
+    assert set(found["seams"]) < set(found["all"]), "where a segment ends, its end says it"
+    assert all(abs(seam - end) > 600 for seam in found["seams"] for end in found["eos"])
+    assert [gap["isStall"] for gap in found["gaps"]] == [True], "a stall says more than a wait for text"
 
 
 def test_without_motion_the_view_turns_pages(visit: Callable[..., LivePage]) -> None:

@@ -27,6 +27,7 @@ def test_who_finds_no_place_sees_the_queue_go_down_and_what_was_typed_is_spoken(
         assert live.lit == []
         end(0)
         live.page.wait_for_function("!document.querySelector('.status').textContent.includes('next')")
+        live.wait_lit(1)  # what is finished before it speaks counts from there
         live.finish()
         live.wait_said()
     assert [word["i"] for word in live.lit] == [*range(7)] and live.page.locator(".words").text_content().count(

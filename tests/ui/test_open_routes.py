@@ -24,7 +24,7 @@ from studio.settings import ServeSettings
 from studio.ui.app import mount
 
 NOTHING = "there is nothing here\n"
-PAGES = {"", "campaigns", "results", "engine", "rate"}
+PAGES = {"", "inspect", "library", "campaigns", "edit", "results", "engine", "rate"}
 # What anyone may fetch, and what wants a token of a rater's or the owner's. A new route fails until it is here.
 FOR_ANYONE = {
     ("GET", "/health"),
@@ -32,7 +32,13 @@ FOR_ANYONE = {
     ("GET", "/metrics"),
     ("GET", "/traces/{token}.trace"),  # the token is the key
     ("GET", "/traces/{token}.wav"),
+    ("GET", "/traces/{token}.view"),
+    ("GET", "/traces/{token}.prosody"),
+    ("POST", "/inspect/open"),  # a file of the caller's own, which is not kept
+    ("POST", "/inspect/prosody"),
     ("GET", "/mos/greet"),  # wants a signed link
+    ("GET", "/arena"),  # totals alone, and only while an arena is open
+    ("HEAD", "/arena"),
     ("POST", "/mos/join"),
     *(("GET", f"/{page}") for page in PAGES),
     ("HEAD", "/"),
@@ -52,6 +58,7 @@ WITH_TOKEN = {
     ("GET", "/mos/clip/{trial}/{slot:small}/{key}"),
     ("HEAD", "/mos/clip/{trial}/{slot:small}/{key}"),
     ("GET", "/mos/headphones/{index:small}"),
+    ("GET", "/mos/environment/{index:small}"),
     ("GET", "/mos/owner/campaigns"),
     ("POST", "/mos/owner/campaigns/{name}/state"),
     ("POST", "/mos/owner/campaigns/{name}/utterances"),
@@ -59,6 +66,29 @@ WITH_TOKEN = {
     ("GET", "/mos/owner/campaigns/{name}"),
     ("GET", "/mos/owner/settings"),
     ("GET", "/mos/owner/drafts"),
+    ("POST", "/mos/owner/drafts"),
+    ("GET", "/mos/owner/drafts/{name}"),
+    ("GET", "/mos/owner/drafts/{name}/preview"),
+    ("GET", "/mos/owner/drafts/{name}/settings.toml"),
+    ("GET", "/mos/owner/drafts/{name}/sound"),
+    ("POST", "/mos/owner/drafts/{name}/plan"),
+    ("POST", "/mos/owner/drafts/{name}/settings"),
+    ("POST", "/mos/owner/drafts/{name}/sounds"),
+    ("POST", "/mos/owner/drafts/{name}/speak"),
+    ("POST", "/mos/owner/drafts/{name}/speak/stop"),
+    ("POST", "/mos/owner/drafts/{name}/systems"),
+    ("POST", "/mos/owner/drafts/{name}/systems/drop"),
+    ("POST", "/mos/owner/drafts/{name}/texts"),
+    ("POST", "/mos/owner/sounds"),
+    ("GET", "/mos/owner/templates"),
+    ("GET", "/library/entries"),
+    ("GET", "/library/view/{name}"),
+    ("GET", "/library/prosody/{name}"),
+    ("GET", "/library/file/{name}"),
+    ("POST", "/library/keep"),
+    ("POST", "/library/files"),
+    ("POST", "/library/note"),
+    ("POST", "/library/remove"),
 }
 SOCKETS = {"/ws/speak", "/mos/live"}
 HOSTILE = (
@@ -76,6 +106,7 @@ KEY = "a-key-that-nobody-guesses"
 # What a studio with a key answers to those who have not shown it: raters bring a signed link, then a token.
 WITHOUT_KEY = {
     "/rate",
+    "/arena",
     "/mos/greet",
     "/mos/join",
     "/mos/next",
@@ -84,6 +115,7 @@ WITHOUT_KEY = {
     "/mos/withdraw",
     "/mos/clip/{trial}/{slot:small}/{key}",
     "/mos/headphones/{index:small}",
+    "/mos/environment/{index:small}",
     "/mos/live",
     "/assets/{path:path}",
     "/static/{path:path}",

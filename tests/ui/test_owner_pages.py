@@ -13,7 +13,7 @@ import pytest
 from ui.owner_server import TITLE
 from ui.owner_site import Site
 
-PAGES = ("", "campaigns", "results", "rate")
+PAGES = ("", "library", "campaigns", "edit", "results", "rate")
 SECRETS = ("heron", "osprey", "merlin", "untouched", "Which one?", "/rate?test", "HYPERLINK", "PID-")
 
 
@@ -185,7 +185,8 @@ def test_downloads_are_whole(enter: Callable[..., Any], tmp_path: Path, button: 
 
 def test_the_navigation_leaves_the_raters_page_out(site: Site, enter: Callable[..., Any]) -> None:
     page = enter("campaigns")
-    assert page.locator(".masthead nav a").all_text_contents() == ["Live", "Listening tests", "Results", "Engine"]
+    pages = ["Live", "Inspect", "Library", "Listening tests", "Results", "Engine"]
+    assert page.locator(".masthead nav a").all_text_contents() == pages
     assert page.locator(".masthead nav a[aria-current]").text_content() == "Listening tests"
     assert not re.search(r'href="[^"]*/rate[?"]', site.get("campaigns"))
 

@@ -21,12 +21,14 @@ def figures(code: str) -> dict[str, Any]:
 def test_bench_takes_the_latency_apart(chromium: Any) -> None:
     out = figures(
         "from studio.bench.page import PageSetting, bench_page\n"
-        f"print(json.dumps(bench_page(PageSetting(command={APP!r}, n=1, wpm=240.0, long_words=0, quiet=True))))"
+        f"setting = PageSetting(command={APP!r}, n=1, wpm=240.0, clicks=1, long_words=0, quiet=True)\n"
+        "print(json.dumps(bench_page(setting)))"
     )
     assert (out["n"], out["m"]) == (1, 3)
     parts = ("t2_t0_ms", "lead_in_ms", "page_ms")
     assert abs(out["t6_key_ms"]["p50"] - sum(out[part]["p50"] for part in parts)) < 1e-6
     assert all(out[part]["p50"] >= 0.0 for part in parts)
+    assert 1_000.0 < out["one_click_ms"]["p50"] < 60_000.0, "three words at 150 a minute come first"
 
 
 def test_what_is_heard_is_captured_whole(chromium: Any, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 from ui.rate_page import RatePage, Ratings
+from ui.rate_server import clip_s
 
 # Two sounds of which one counts up and the other down: what comes out tells which was heard, and at which sample.
 SWITCHED = """async (base) => {
@@ -202,6 +203,40 @@ def test_a_degradation_begins_with_the_reference_in_the_raters_language(
     rating.trial(after=trial)
     assert ratings.scores(trial) == [(1, 1, 4)]
     assert slots(ratings, trial)[1] == "velvet-otter"
+
+
+def test_a_sound_is_heard_anew_for_every_scale(rate: Callable[..., RatePage], ratings: Ratings) -> None:
+    """P.835: one question at a time, in the order of this rater; a reload comes back to the same one."""
+    rating = rate("p835", who="noise")
+    trial = rating.begin()
+    [(asked,)] = ratings.ask("select asked from trial where id = ?", trial)
+    shown = {"SIG": "Not distorted", "BAK": "Not noticeable", "OVRL": "Excellent"}
+    page = rating.page
+    for place, scale in enumerate(asked.split(), start=1):
+        assert page.locator(".answers legend:visible").count() == 1
+        assert page.locator(".options small:visible").all_text_contents()[-1] == shown[scale]
+        assert f"Question {place} of 3" in rating.text(".answers")
+        rating.key(str(place + 1), "Enter")
+        assert ("once more" if place > 1 else "to its end first") in rating.text(".missing")
+        rating.key("Space")
+        rating.heard(1)
+        if place == 2:
+            page.wait_for_function(ENDED)
+            page.reload()
+            rating.trial()
+            assert rating.checked() == ["2", "3"] and f"Question {place} of 3" in rating.text(".answers")
+        assert ratings.scores(trial) == []
+        rating.key("Enter")
+    rating.trial(after=trial)
+    given = dict(
+        ratings.ask("select question, value from score join answer on answer.id = answer_id where trial_id = ?", trial)
+    )
+    assert given == {scale: place + 1 for place, scale in enumerate(asked.split(), start=1)}
+    [(plays, heard_ms)] = ratings.ask(
+        "select plays, heard_ms from play join answer on answer.id = answer_id where trial_id = ?", trial
+    )
+    [system] = slots(ratings, trial).values()
+    assert (plays, heard_ms) == (3, 3 * round(1000 * clip_s(system)))
 
 
 def test_x_is_one_of_the_two(rate: Callable[..., RatePage], ratings: Ratings) -> None:

@@ -15,7 +15,7 @@ FARTHEST = """Math.max(
 WORDS = json.loads((WIDGETS / "rate" / "words.json").read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("campaign", ["mos", "ab", "scale", "ccr", "mushra"])
+@pytest.mark.parametrize("campaign", ["mos", "ab", "scale", "ccr", "mushra", "p835"])
 def test_a_phone_does_not_scroll_sideways(rate: Callable[..., RatePage], campaign: str) -> None:
     rating = rate(campaign, who=f"phone-{campaign}", viewport={"width": 390, "height": 844})
     rating.wait("consent")

@@ -2,6 +2,7 @@
 
 import io
 import json
+import secrets
 import wave
 from collections.abc import Callable
 from contextlib import suppress
@@ -38,6 +39,65 @@ def _check_headphones(rating: RatePage) -> None:
         rating.key("Space", "2")
         rating.heard(1)
         rating.key("Enter")
+
+
+def test_the_environment_test_by_keyboard(rate: Callable[..., RatePage], ratings: Ratings) -> None:
+    """Four pairs, both sounds of each heard out; what was answered is kept with how much of it was right."""
+    rating = rate("environment", who=secrets.token_hex(4))
+    rating.wait("consent")  # a route that is set while a page loads can hold one of its requests for ever
+    rating.page.route(
+        "**/mos/environment/*", lambda route: route.fulfill(body=_short_stereo(), content_type="audio/wav")
+    )
+    rating.press("I agree")
+    rating.wait("instructions")
+    rating.press("Go on")
+    rating.wait("environment")
+    for n, key in enumerate("abta", start=1):
+        rating.wait_text(f"Pair {n} of 4", ".count")
+        rating.page.wait_for_selector(".play >> nth=1")
+        assert rating.page.locator(".sound .name").all_text_contents() == ["A", "B"]
+        for heard in (1, 2):
+            assert rating.page.get_by_role("button", name="Go on", exact=True).is_disabled()
+            rating.key("Space", key)
+            rating.heard(heard)
+        rating.key("Enter")
+    rating.trial()
+    [(verdict, data)] = ratings.ask(
+        "select verdict, data from passage join rater on rater.id = rater_id where passage.stage = 'environment' "
+        "and campaign_id = (select id from campaign where name = 'environment') and passage.data != '{}'"
+    )
+    kept = json.loads(data)
+    assert kept["answers"] == [0, 1, 2, 0]
+    assert verdict == ("ok" if kept["right"] >= 2 else "fail")
+
+
+def test_pairs_follow_scores_in_one_sitting(rate: Callable[..., RatePage], ratings: Ratings) -> None:
+    """Two kinds, one consent, no second headphone check, one code at the end; a reload comes back to the second."""
+    who = secrets.token_hex(4)
+    rating = rate("scores", who=who)
+    rating.wait("consent")
+    assert rating.text(".rate-part") == "Part 1 of 2"
+    first = rating.begin()
+    _answer(rating, "4")
+    rating.wait("instructions")
+    assert rating.text(".rate-part") == "Part 2 of 2"
+    rating.press("Go on")
+    second = rating.trial(after=first)
+    rating.key("Space")
+    rating.heard(1)
+    rating.page.reload()
+    assert rating.trial() == second and rating.text(".rate-part") == "Part 2 of 2"
+    rating.heard(1)
+    rating.key("ArrowRight", "Space")
+    rating.heard(2)
+    rating.key("b", "Enter")
+    rating.wait("comments")
+    rating.press("Finish")
+    rating.wait("done")
+    assert "B0TH-42" in rating.text()
+    assert ratings.outcome(second) == "b" and ratings.scores(first) == [(1, 1, 4)]
+    names = ratings.ask("select pseudonym, part from rater where panel like ? order by part", f"%{who}%")
+    assert len({name for name, _ in names}) == 1 and [part for _, part in names] == [1, 2]
 
 
 def _answer(rating: RatePage, *keys: str) -> str:

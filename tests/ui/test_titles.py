@@ -8,7 +8,16 @@ import pytest
 from ui.conftest import Server
 from ui.rate_page import RatePage
 
-PAGES = {"": "Live", "campaigns": "Listening tests", "results": "Results", "engine": "Engine", "rate": "Listening test"}
+PAGES = {
+    "": "Live",
+    "inspect": "Inspect",
+    "library": "Library",
+    "campaigns": "Listening tests",
+    "edit": "Edit a test",
+    "results": "Results",
+    "engine": "Engine",
+    "rate": "Listening test",
+}
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ import numpy as np
 
 from studio.bench.mos.crowd import Crowd
 from studio.core.errors import BadOption
-from studio.measure.report import console, print_table
+from studio.measure.report import console, no_bar, print_table
 from studio.mos.stats.bradley_terry.error import clustered_spread
 from studio.mos.stats.bradley_terry.fit import centred, fit
 from studio.mos.stats.columns import F8, Ratings, Votes
@@ -102,11 +102,10 @@ def show(out: Mapping[str, Any]) -> None:
         [f"{p['part']}: {p['over']}", p["method"], p["mean"], p["worst"], p["none"], p["zero_width"], p["half_width"]]
         for p in out["parts"]
     ]
-    columns = ("", "interval", "mean", "worst cell", "none", "no width", "half width")
-    note = (
-        "Share of intervals that hold the truth, nominal 0.95; a test that has none counts as a miss. The ordinal "
-        "model has none where all scores are alike."
-    )
+    columns = ("", "interval", "mean", "worst cell", "none, worst cell", "no width, worst cell", "half width")
+    note = "Share of intervals that hold the truth, nominal 0.95; a test that has none counts as a miss."
+    if any(p["method"] == _LABELS["ordinal"] for p in out["parts"]):
+        note += " The ordinal model has none where all scores are alike."
     print_table(f"Coverage, {out['runs']} tests a cell", columns, rows, note)
 
 
@@ -235,6 +234,6 @@ def _parts(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _progress(total: int, quiet: bool) -> Iterator[Step]:
     from rich.progress import Progress
 
-    with Progress(console=console(), transient=True, disable=quiet) as progress:
+    with Progress(console=console(), transient=True, disable=no_bar(quiet)) as progress:
         bar = progress.add_task("simulated tests", total=total)
         yield lambda: progress.advance(bar)

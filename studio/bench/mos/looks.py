@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from studio.bench.mos.crowd import Crowd
-from studio.measure.report import console, print_table
+from studio.measure.report import console, no_bar, print_table
 from studio.mos.analysis.stopping_rule import ALPHA, met
 from studio.mos.campaign.config import StopRule
 from studio.mos.stats import compare, preference
@@ -50,7 +50,7 @@ def bench_mos_looks(setting: LooksSetting) -> dict[str, Any]:
     rows: list[dict[str, Any]] = []
     for number, cell in enumerate(setting.cells):
         rng = np.random.default_rng([setting.seed, number])
-        runs = track(range(setting.runs), "tests", console=console(), transient=True, disable=setting.quiet)
+        runs = track(range(setting.runs), "tests", console=console(), transient=True, disable=no_bar(setting.quiet))
         stopped = np.array([_stops(cell, rng) for _ in runs])
         rows.append(asdict(cell) | dict(zip(_WAYS, stopped.mean(axis=0).tolist(), strict=True)))
     held = [row["stopped"] for row in rows]

@@ -5,7 +5,7 @@ another population of the same variances. A large pilot shows the planner's own 
 show what their variances are worth.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 
 from studio.bench.mos.crowd import Crowd
-from studio.measure.report import console, print_table
+from studio.measure.report import console, no_bar, print_table
 from studio.mos.stats.bradley_terry.error import clustered_spread
 from studio.mos.stats.bradley_terry.fit import fit
 from studio.mos.stats.bradley_terry.strength import points
 from studio.mos.stats.columns import Ratings, Votes
 from studio.mos.stats.means import by_system
+from studio.mos.stats.planning.cautious import cautious_listeners, cautious_voters
 from studio.mos.stats.planning.pilot import listeners_of, voters_of
 from studio.mos.stats.planning.planner import MOST_RATERS, NotReached, Plan, Test, raters_for_elo, raters_for_means
 
@@ -71,9 +72,11 @@ def bench_mos_plan(setting: PlanSetting) -> dict[str, Any]:
 
     rows: list[dict[str, Any]] = []
     asked = tests(setting.tests)
-    for number, wanted in enumerate(track(asked, "plans", console=console(), transient=True, disable=setting.quiet)):
+    for number, wanted in enumerate(
+        track(asked, "plans", console=console(), transient=True, disable=no_bar(setting.quiet))
+    ):
         rng = np.random.default_rng([setting.seed, number])
-        plan = _planned(wanted, rng, setting.pilot, setting)
+        plan = _planned(wanted, wanted.draw(rng, *setting.pilot), setting)
         met = _met(wanted, plan.raters, rng, setting.runs)
         row = {"test": wanted.test, "half_width": wanted.half_width, "scripts": wanted.scripts}
         rows.append(row | {"raters": plan.raters, "met": met} | _small(wanted, rng, setting))
@@ -87,21 +90,33 @@ def bench_mos_plan(setting: PlanSetting) -> dict[str, Any]:
 def _small(wanted: Wanted, rng: np.random.Generator, setting: PlanSetting) -> dict[str, Any]:
     """What small pilots lead to: the 10%, 50% and 90% of their numbers, and how often the width is met.
 
+    Planned as the command does it, with variances at their upper bounds (``planning.cautious``); and as they came out.
+
     A pilot whose scripts scatter so much that no number will do ("use more scripts") names none, and keeps nothing.
     """
-    if not setting.small_pilots:
-        return {"small_pilot_raters": None, "small_pilot_none": None, "small_pilot_met": None}
+    pilots = [wanted.draw(rng, *setting.small) for _ in range(setting.small_pilots)]
+    found: dict[str, Any] = {}
+    for key, cautious in (("small_pilot", True), ("small_pilot_as_shown", False)):
+        found |= {f"{key}_{what}": value for what, value in _of_pilots(wanted, pilots, cautious, rng, setting).items()}
+    return found
+
+
+def _of_pilots(
+    wanted: Wanted, pilots: Sequence[Ratings | Votes], cautious: bool, rng: np.random.Generator, setting: PlanSetting
+) -> dict[str, Any]:
+    if not pilots:
+        return {"raters": None, "none": None, "met": None}
     found: list[int] = []
-    for _ in range(setting.small_pilots):
+    for pilot in pilots:
         with suppress(NotReached):
-            found.append(_planned(wanted, rng, setting.small, setting).raters)
-    kept = [_met(wanted, raters, rng, max(1, setting.runs // setting.small_pilots)) for raters in found]
-    none = setting.small_pilots - len(found)
+            found.append(_planned(wanted, pilot, setting, cautious).raters)
+    kept = [_met(wanted, raters, rng, max(1, setting.runs // len(pilots))) for raters in found]
+    none = len(pilots) - len(found)
     ranked = [*sorted(found), *[MOST_RATERS + 1] * none]
     return {
-        "small_pilot_raters": [int(q) for q in np.percentile(ranked, (10, 50, 90), method="nearest")],
-        "small_pilot_none": none / setting.small_pilots,
-        "small_pilot_met": float(np.mean(kept)) if kept else None,
+        "raters": [int(q) for q in np.percentile(ranked, (10, 50, 90), method="nearest")],
+        "none": none / len(pilots),
+        "met": float(np.mean(kept)) if kept else None,
     }
 
 
@@ -116,15 +131,17 @@ def show(out: Mapping[str, Any]) -> None:
             "{} ({} to {})".format(*(_raters(s[k]) for k in (1, 0, 2))) if (s := r["small_pilot_raters"]) else None,
             r["small_pilot_none"],
             r["small_pilot_met"],
+            r.get("small_pilot_as_shown_met"),  # results of before have none
         ]
         for r in out["tests"]
     ]
     pilot, small = (f"{n[0]} x {n[1]}" for n in (out["pilot"], out["small"]))
-    columns = ("", "half width", "raters", "met", f"raters, pilots of {small}", "none", "met")
+    columns = ("", "half width", "raters", "met", f"raters, pilots of {small}", "none", "met", "met, as shown")
     note = (
-        f"Met: share of {out['runs']} tests in which no interval was wider. Pilot of {pilot} raters and scripts; "
-        "beside it the median of small pilots (10% and 90%), the share of them after which no number of raters was "
-        "enough on so many scripts, and the share of tests with the others' numbers in which no interval was wider."
+        f"Met: share of {out['runs']} tests in which no interval was wider. Pilot of {pilot} raters and scripts, as it "
+        "shows them; beside it the median of small pilots (10% and 90%), the share of them after which no number of "
+        "raters was enough on so many scripts, and the share of tests with the others' numbers in which no interval "
+        "was wider: planned with variances at their upper 80% bounds, and as the pilot shows them."
     )
     print_table("The planner's number of raters, tried on another population", columns, rows, note)
 
@@ -133,12 +150,15 @@ def _raters(number: int) -> str:
     return f"> {MOST_RATERS}" if number > MOST_RATERS else str(number)
 
 
-def _planned(wanted: Wanted, rng: np.random.Generator, size: tuple[int, int], setting: PlanSetting) -> Plan:
-    pilot = wanted.draw(rng, *size)
+def _planned(wanted: Wanted, pilot: Ratings | Votes, setting: PlanSetting, cautious: bool = False) -> Plan:
     runs, seed = setting.plan_runs, setting.seed
     if isinstance(pilot, Votes):
-        return raters_for_elo(wanted.half_width, voters_of(pilot), _ELO_PAIRS, wanted.scripts, runs, seed)
-    return raters_for_means(wanted.half_width, listeners_of(pilot), wanted.scripts, runs=runs, seed=seed)
+        voters = voters_of(pilot)
+        voters = cautious_voters(voters, pilot) if cautious else voters
+        return raters_for_elo(wanted.half_width, voters, _ELO_PAIRS, wanted.scripts, runs, seed)
+    listeners = listeners_of(pilot)
+    listeners = cautious_listeners(listeners, pilot) if cautious else listeners
+    return raters_for_means(wanted.half_width, listeners, wanted.scripts, runs=runs, seed=seed)
 
 
 def _met(wanted: Wanted, raters: int, rng: np.random.Generator, runs: int) -> float:

@@ -121,26 +121,32 @@ class Rater:
         link = {"campaign": self._plan.campaign, "key": self._plan.key, "panel": panel, "device": {"bench": True}}
         joined = await self._timed("join", "POST", "join", link)
         self._wire.token = joined["token"]
+        shown = joined.get("shown") or await self._next()
         while True:
-            shown = await self._timed("next", "GET", "next")
             match shown.get("stage"):
                 case "trials":
                     await self._trial(shown["trial"])
+                    shown = await self._next()
                 case "consent":
-                    await self._pass("consent", {"agreed": True, "version": shown["version"]})
+                    shown = await self._pass("consent", {"agreed": True, "version": shown["version"]})
                 case "instructions" | "level" as stage:
-                    await self._pass(stage, {})
+                    shown = await self._pass(stage, {})
                 case "comments":
-                    await self._pass("comments", {"comment": "none"})
+                    shown = await self._pass("comments", {"comment": "none"})
                 case "done":
                     return
                 case _:
                     self._problem(f"rater {self._number} was shown {shown}")
                     return
 
-    async def _pass(self, stage: str, data: dict[str, Any]) -> None:
+    async def _next(self) -> Any:
+        return await self._timed("next", "GET", "next")
+
+    async def _pass(self, stage: str, data: dict[str, Any]) -> Any:
+        """What a step answers is what comes next, as on the page; a step that was sent twice asks."""
         got = await self._timed("stage", "POST", "stage", {"stage": stage, "data": data}, sent_twice=409)
         self._wire.token = got.get("token", self._wire.token)  # whoever agrees is a rater from then on
+        return got if "stage" in got else await self._next()
 
     async def _trial(self, trial: dict[str, Any]) -> None:
         name = trial["trial"]
@@ -175,6 +181,7 @@ class Rater:
         data = first[1] + ((await self._range(url, f"{FIRST_BYTES}-"))[1] if size > FIRST_BYTES else b"")
         if len(data) != size or not data.startswith(b"RIFF"):
             self._problem(f"a clip came with {len(data)} bytes of {size}")
+            return 0.0
         return 1000.0 * (size - 44) / 2 / int.from_bytes(data[24:28], "little")
 
     async def _range(self, url: str, wanted: str) -> tuple[str, bytes]:

@@ -12,23 +12,26 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from hypothesis.errors import Unsatisfiable
-from websockets.exceptions import WebSocketException
+from websockets.exceptions import InvalidStatus, WebSocketException
 from websockets.sync.client import ClientConnection, connect
 
+from studio.bench.browser import PageFailed
 from studio.bench.mos.site import CAMPAIGN
 from studio.bench.robustness.hostile import changed, noise, numbers, raw_json, texts, values
 from studio.bench.robustness.target import HELD_S, Line, Target, filled
 
 MESSAGES = 20  # to one socket
 LAST_WORDS_S = 0.1  # for the answers to the last of them
+AGAIN_S, TRIES = 0.2, 300
 _MAY_BE = {501, 503}  # of the answers from 500 on: what is not there, and what has no room just now
 _UNHEALTHY = (HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large)
 _KEPT = 5  # of what went wrong, as examples
+T = TypeVar("T")
 
 
 @dataclass
@@ -263,17 +266,44 @@ def _messages(target: Target, path: str, known: Mapping[str, Mapping[str, Any]],
 
 
 @contextmanager
-def _socket(port: int, path: str, out: Outcome) -> Iterator[Any]:
-    """A socket for a while; how the server ends it is counted."""
+def _socket(port: int, path: str, out: Outcome) -> Iterator[ClientConnection]:
+    """A socket for a while, as soon as the server lets one in; how it ends it is counted."""
+    ws = _let_in(port, path, out)
     try:
-        with connect(f"ws://127.0.0.1:{port}{path}", proxy=None, max_size=None, open_timeout=HELD_S) as ws:
+        with ws:
             yield ws
     except (WebSocketException, OSError, EOFError) as error:
         code = getattr(getattr(error, "rcvd", None), "code", None)
-        status = getattr(getattr(error, "response", None), "status_code", None)
-        out.answers[f"closed {code or status or type(error).__name__}"] += 1
-        if code in (1011, 1006) or (status or 0) == 500:
-            out.note(f"{path} was closed with {code or status}")
+        out.answers[f"closed {code or type(error).__name__}"] += 1
+        if code in (1011, 1006):
+            out.note(f"{path} was closed with {code}")
+
+
+def _let_in(port: int, path: str, out: Outcome) -> ClientConnection:
+    """A socket, once the server lets one in. Raises PageFailed."""
+
+    def come() -> ClientConnection | None:
+        try:
+            return connect(f"ws://127.0.0.1:{port}{path}", proxy=None, max_size=None, open_timeout=HELD_S)
+        except InvalidStatus as refused:
+            status = refused.response.status_code
+            out.answers[f"refused {status}"] += 1
+            if status not in _MAY_BE:
+                out.note(f"{path} was refused with {status}")
+        except (WebSocketException, OSError, EOFError) as error:
+            out.answers[f"refused {type(error).__name__}"] += 1
+        return None
+
+    return _again(come, path)
+
+
+def _again(come: Callable[[], T | None], path: str) -> T:
+    """Sockets of one address are let in at a limited pace: who comes too soon tries again. Raises PageFailed."""
+    for _ in range(TRIES):
+        if (found := come()) is not None:
+            return found
+        time.sleep(AGAIN_S)
+    raise PageFailed(f"{path} let nobody in for {TRIES * AGAIN_S:g} s", "does the server still run?")
 
 
 def _listen(ws: ClientConnection, out: Outcome, wait_s: float = 0.0) -> None:
@@ -300,20 +330,34 @@ def raw_frames(target: Target, count: int, number: int) -> Outcome:
         st.tuples(st.sampled_from([0x81, 0x82, 0x88, 0x89, 0x8A, 0x01, 0x80]), st.binary(max_size=100)).map(_frame),
     )
 
+    def come() -> socket.socket | None:
+        with suppress(OSError):
+            raw = socket.create_connection(("127.0.0.1", target.port), timeout=1.0)
+            with suppress(OSError):
+                raw.sendall(_upgrade())
+                status = raw.recv(4096)[9:12].decode("ascii", "replace")
+                out.answers[status] += 1
+                if status == "101":
+                    return raw
+            raw.close()
+        return None
+
     def send(pieces: list[bytes]) -> None:
-        with suppress(OSError), socket.create_connection(("127.0.0.1", target.port), timeout=1.0) as raw:
-            key = base64.b64encode(os.urandom(16)).decode()
-            raw.sendall(
-                "GET /ws/speak HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-                f"Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n\r\n".encode()
-            )
-            out.answers[raw.recv(4096)[9:12].decode("ascii", "replace")] += 1
+        with _again(come, "/ws/speak") as raw, suppress(OSError):
             for one in pieces:
                 raw.sendall(one)
                 out.sent += 1
 
     tried(max(1, count // 8), number, st.lists(piece, min_size=1, max_size=15), send)
     return out
+
+
+def _upgrade() -> bytes:
+    key = base64.b64encode(os.urandom(16)).decode()
+    return (
+        "GET /ws/speak HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        f"Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n\r\n"
+    ).encode()
 
 
 def _frame(drawn: tuple[int, bytes]) -> bytes:

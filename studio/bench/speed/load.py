@@ -24,7 +24,7 @@ from studio.core.ports import SpeakRequest
 from studio.engine.loop import LocalEngine
 from studio.engine.utterances.local import LocalUtterance
 from studio.measure.latency import percentiles
-from studio.measure.report import print_table
+from studio.measure.report import no_bar, print_table
 
 CHUNK_MS = 372.0  # paper 004's first chunk: 32 frames of its mels
 _OPENERS = 32
@@ -78,7 +78,7 @@ def bench_queries(setting: LoadSetting) -> dict[str, Any]:
         if unknown := [one for one in given if one not in known]:
             raise BadOption(f"there is no {unknown[0]!r}", f"choose {', '.join(known)}")
     rows: list[dict[str, Any]] = []
-    with Progress(disable=setting.quiet, transient=True) as progress:
+    with Progress(disable=no_bar(setting.quiet), transient=True) as progress:
         runs = [(k, a, r) for k in setting.kinds for a in setting.arrivals for r in setting.rates]
         bar = progress.add_task("queries", total=len(runs))
         for kind, arrivals, rate in runs:

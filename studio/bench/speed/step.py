@@ -23,7 +23,7 @@ from studio.engine.nets.products import Product
 from studio.engine.slots import KeyValueSlots
 from studio.engine.voices import Voice
 from studio.measure.latency import percentiles
-from studio.measure.report import print_table
+from studio.measure.report import no_bar, print_table
 
 _COPIED_BYTES = 256 * 2**20  # far more than a cache holds
 _COPIES = 7
@@ -57,7 +57,7 @@ def bench_step(setting: StepSetting) -> dict[str, Any]:
         BadOption: the voice is not of SpeakStream, whose prefill makes a context.
     """
     torch.set_num_threads(setting.subject.threads)
-    with Progress(disable=setting.quiet, transient=True) as progress, torch.inference_mode():
+    with Progress(disable=no_bar(setting.quiet), transient=True) as progress, torch.inference_mode():
         bar = progress.add_task("steps", total=len(setting.contexts) * len(setting.rows) + 1)
         voice = setting.subject.loaded(max(setting.rows))
         bandwidth = copy_bandwidth(voice.device)

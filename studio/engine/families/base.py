@@ -45,11 +45,14 @@ class Turn:
     Attributes:
         frames: [k, ...] of the voice's acoustic alphabet, for the vocoder (k may be 0).
         before, after: events that precede the sound (segment, word_start) and that follow it; t_ms unset.
+        is_request_end: what follows is not joined to these frames, so that a vocoder which looks ahead need not wait
+            for it.
     """
 
     frames: np.ndarray
     before: list[Event] = field(default_factory=list[Event])
     after: list[Event] = field(default_factory=list[Event])
+    is_request_end: bool = False
 
 
 class Mark(Protocol):

@@ -7,7 +7,16 @@ import numpy as np
 
 from studio.engine.families.base import NotFinite
 
-EOS_AT = 0.5  # p_eos that ends a segment
+
+def probability(logit: np.float32) -> float:
+    """Of a logit, on the host, where a row's roundings do not depend on the batch."""
+    return 0.5 * (1.0 + math.tanh(0.5 * float(logit)))
+
+
+def check_finite(is_finite: bool) -> None:
+    """Raises NotFinite unless what a net answered were numbers."""
+    if not is_finite:
+        raise NotFinite("the net answered something that is no number", "the voice's weights may be damaged")
 
 
 @dataclass(frozen=True)
@@ -23,5 +32,4 @@ class Drawn:
 
     def check(self) -> None:
         """Raises NotFinite."""
-        if not (self.is_finite and math.isfinite(self.p_eos)):
-            raise NotFinite("the net answered something that is no number", "the voice's weights may be damaged")
+        check_finite(self.is_finite and math.isfinite(self.p_eos))

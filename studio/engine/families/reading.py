@@ -50,6 +50,11 @@ class ReadingRow(Generic[Chosen]):
         """No more words will come."""
         self._ended = True
 
+    def _reword(self, i: int, words: Sequence[str]) -> None:
+        """Other committed words from ``i`` on; the text goes on, and its end will be read again."""
+        self._words[i - self._words_from :] = words
+        self._flushed, self._ended = min(self._flushed, i), False
+
     def check(self, options: Mapping[str, Any]) -> None:
         """Raises BadOption unless these options, all of the card's, go together."""
         self._read_options(**options)

@@ -56,7 +56,7 @@ class CallersSide:
         self.provenance = provenance
         self.card: Card = voice.card
         self.voice = voice
-        self.done = self.failed = False
+        self.done = self.failed = self.is_guest = False
         self.stalls, self.stalled_ms = 0, 0.0
         self._row, self._ready, self._clock, self._wake = row, ready, clock, wake
         self._boundaries: Boundaries | None = None

@@ -124,11 +124,14 @@ class LocalUtterance(CallersSide):
         self._compute_ms += share_ms
         if not np.isfinite(samples).all():
             raise NotFinite("the vocoder answered something that is no number", "its weights may be damaged")
-        self._send_audio(np.clip(np.rint(samples * 32768.0), -32768, 32767).astype(np.int16))
+        if len(samples):
+            self._send_audio(np.clip(np.rint(samples * 32768.0), -32768, 32767).astype(np.int16))
 
     def turned(self) -> None:
         """The turn is over: tell what follows its sound."""
         turn, self._turn = self._turn, None
+        if turn is not None and turn.is_request_end:
+            self._say_rest()
         for event in [] if turn is None else turn.after:
             self._emit(event)
         if turn is not None:
@@ -139,6 +142,10 @@ class LocalUtterance(CallersSide):
         if not self.done:
             self.failed = True
             self._finish(ev.Failed(code=code, message=message))
+
+    def _say_rest(self) -> None:
+        """What the vocoder held back of the frames that it was given."""
+        self.sounded(self.voice.vocode.finish(self.slots[0]), 0.0)
 
     def _send_audio(self, pcm: np.ndarray) -> None:
         for wait in self._waits.made(len(pcm), self._samples, self._clock.now_ms()):
@@ -222,6 +229,7 @@ class LocalUtterance(CallersSide):
         with self._lock:  # or a revision might come in between
             if not self._row.over or self._reading.waits or self._revision is not None:
                 return False
+            self._say_rest()
             self._finish(ev.Ended(samples=self._samples, compute_ms=round(self._compute_ms, 3)))
         return True
 

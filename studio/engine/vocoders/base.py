@@ -2,7 +2,8 @@
 
 A vocoder takes `frames [B, T, channels]`, log10 mel values (those of dMel levels, or unquantised ones), and gives
 `pcm [B, T * frame_samples]` in [-1, 1]. Chunk k of the samples is the span that frame k owns. It is causal: no sample
-depends on a frame after its own, and frames given one at a time make the samples of frames given at once.
+depends on a frame after its own, and frames given one at a time make the samples of frames given at once. The one
+exception is ``overlapped.py``, whose samples come ``look_ahead_frames`` later.
 """
 
 from abc import ABC, abstractmethod
@@ -105,6 +106,15 @@ class Vocoder(nn.Module, ABC, Generic[StateT]):
     def parameter_count(self) -> int:
         """How many numbers training has set."""
         return sum(parameter.numel() for parameter in self.parameters())
+
+    @property
+    def look_ahead_frames(self) -> int:
+        """Frames that must come before the samples of a frame do: none, in a causal vocoder."""
+        return 0
+
+    def held_back(self, state: StateT) -> Tensor:
+        """Samples of the last ``look_ahead_frames``, which ``step`` has not said yet: [B, T]."""
+        return state.position.new_zeros((len(state.position), 0), dtype=torch.float32)
 
     @abstractmethod
     def init_state(self, rows: int, device: torch.device | str = "cpu", seed: int | Tensor = 0) -> StateT:

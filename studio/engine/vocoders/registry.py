@@ -5,11 +5,12 @@ from typing import Any
 
 from studio.core.errors import BadVoice
 from studio.engine.vocoders.base import Vocoder
+from studio.engine.vocoders.hifigan import HifiGan
 from studio.engine.vocoders.sourcefilter import SourceFilter
 from studio.engine.vocoders.sourcevocos import SourceVocos
 from studio.engine.vocoders.vocstream import VocStream
 
-VOCODERS: dict[str, type[Vocoder[Any]]] = {kind.name: kind for kind in (SourceFilter, SourceVocos, VocStream)}
+VOCODERS: dict[str, type[Vocoder[Any]]] = {kind.name: kind for kind in (HifiGan, SourceFilter, SourceVocos, VocStream)}
 
 
 def build_vocoder(name: str, config: Mapping[str, Any]) -> Vocoder[Any]:

@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from sqlmodel import Session, col, func, select
 
 from studio.mos.analysis.judgements import judgements
-from studio.mos.analysis.quality import judge
+from studio.mos.analysis.quality import judge_alone
 from studio.mos.analysis.stopping_rule import met
 from studio.mos.rating.campaigns import running
 from studio.mos.store.database import Store
@@ -68,7 +68,8 @@ def due_look(session: Session, campaign: Campaign) -> Look | None:
     )
     if session.exec(select(func.count()).select_from(finished.subquery())).one() < wanted:
         return None
-    kept = {j.pseudonym for j in judge(session, campaign) if j.use != "fail"}
+    # Who is kept for agreeing with the others is chosen by the answers, and a test of those would not hold its level.
+    kept = {j.pseudonym for j in judge_alone(session, campaign) if j.use != "fail"}
     names = [n for n in session.exec(finished.order_by(col(Rater.finished_at), col(Rater.id))) if n in kept]
     if len(names) < wanted:
         return None

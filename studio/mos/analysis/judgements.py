@@ -9,9 +9,11 @@ from sqlmodel import Session, col, select
 
 from studio.mos.campaign.names import read_tags
 from studio.mos.kinds.base import Judged
-from studio.mos.rating.takes import AGAIN, TYPED, latest
+from studio.mos.kinds.registry import kind_of
+from studio.mos.rating.takes import AGAIN, TYPED, latest, scripts
 from studio.mos.stats.mushra import MID_ANCHOR_HZ
 from studio.mos.store.tables.answers import Answer, Choice, Score
+from studio.mos.store.tables.campaigns import Campaign
 from studio.mos.store.tables.raters import Rater
 from studio.mos.store.tables.stimuli import Item, Stimulus, System
 from studio.mos.store.tables.trials import Slot, Trial
@@ -25,7 +27,7 @@ def judgements(
     Previews never count; raters whom the quality gates exclude (``use`` is fail) only with ``everyone``.
     """
     wanted = (
-        select(Answer.id, Answer.trial_id, Rater.pseudonym, Item)
+        select(Answer.id, Trial, Rater.pseudonym, Item)
         .join(Trial, col(Trial.id) == col(Answer.trial_id))
         .join(Rater, col(Rater.id) == col(Trial.rater_id))
         .join(Item, col(Item.id) == col(Trial.item_id))
@@ -60,6 +62,7 @@ def judgements(
         .where(Trial.campaign_id == campaign_id, Slot.place == "reference")
     ):
         references[trial] = name
+    typed = typed_scripts(session, campaign_id)
     anchor, latencies = _mid_anchor(session, campaign_id), _latencies(session, campaign_id)
     scores: defaultdict[int, dict[tuple[str, int], int]] = defaultdict(dict)
     for score in session.exec(
@@ -80,18 +83,25 @@ def judgements(
     return [
         Judged(
             rater=rater,
-            item=item.name,
-            systems=systems[trial],
+            item=typed.get(trial.id, item.name),
+            systems=systems[trial.id],
             scores=scores[answer],
             outcomes=outcomes[answer],
-            reference=references.get(trial),
+            reference=references.get(trial.id),
             mid_anchor=anchor,
             tags=read_tags(item.tags),
-            latencies_ms=latencies.get(trial, ()),
+            asked=tuple(trial.asked.split()),
+            latencies_ms=latencies.get(trial.id, ()),
         )
         for answer, trial, rater, item in rows
         if answer is not None
     ]
+
+
+def typed_scripts(session: Session, campaign_id: int) -> dict[str, str]:
+    """The script of every screen of a standing test, where it is what the rater typed; of others none."""
+    kind = session.exec(select(Campaign.kind).where(Campaign.id == campaign_id)).one()
+    return scripts(session, campaign_id) if kind_of(kind).standing else {}
 
 
 def _latencies(session: Session, campaign_id: int) -> dict[str, tuple[float | None, ...]]:

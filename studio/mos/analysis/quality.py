@@ -4,25 +4,28 @@ A verdict is ok, fail or unknown; unknown excludes nobody: a gate that did not r
 (ITU-T P.808 practice; what happens otherwise is months of honest answers dropped in silence).
 """
 
-import csv
-import io
 import json
 import statistics
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from sqlmodel import Session, col, func, select
 
+from studio.measure.tables.spreadsheet import csv_text
+from studio.mos.analysis.consensus import consensus_of
 from studio.mos.analysis.consistency import by_rater, twice
-from studio.mos.campaign.config import CampaignConfig
+from studio.mos.analysis.judgements import judgements
+from studio.mos.campaign.config import CampaignConfig, from_json
+from studio.mos.campaign.names import expected_scores
 from studio.mos.kinds.analysis import MATCH
+from studio.mos.kinds.base import Judged
 from studio.mos.kinds.registry import kind_of
 from studio.mos.rating.campaigns import running
+from studio.mos.stats.consensus import Consensus
 from studio.mos.stats.repeats import Twice, consistency
-from studio.mos.store.spreadsheet import safe_cell
 from studio.mos.store.tables.answers import Answer, Choice, Play, Score
 from studio.mos.store.tables.campaigns import Campaign
 from studio.mos.store.tables.raters import Passage, Rater
@@ -30,7 +33,7 @@ from studio.mos.store.tables.stimuli import Item, Stimulus, System
 from studio.mos.store.tables.trials import Slot, Trial
 
 Verdict = Literal["ok", "fail", "unknown"]
-GATES = ("traps", "golds", "variance", "repeats", "pace", "headphones")
+GATES = ("traps", "golds", "variance", "repeats", "pace", "headphones", "environment", "consensus")
 _TOO_SOON = 0.1  # of a rater's answers: a clock that was set, a page that came back, are no fraud
 _PACE_SLACK_MS = 250.0
 
@@ -41,6 +44,7 @@ class Judgement:
 
     Attributes:
         noted: gates that are for information alone: their verdicts are shown, and decide nothing.
+        consensus: how the rater's answers go with the others'; None where they answered nothing that can be compared.
     """
 
     pseudonym: str
@@ -48,6 +52,7 @@ class Judgement:
     verdicts: dict[str, Verdict]
     finished: bool
     noted: frozenset[str] = frozenset()
+    consensus: Consensus | None = None
 
     @property
     def accept(self) -> Verdict:
@@ -59,12 +64,45 @@ class Judgement:
     @property
     def use(self) -> Verdict:
         """Analyse them: no gate failed. With every gate unknown that is unknown, and they are analysed."""
-        deciding = {verdict for gate, verdict in self.verdicts.items() if gate not in self.noted}
+        return self._use(self.noted)
+
+    @property
+    def use_but_for_consensus(self) -> Verdict:
+        """The same by the gates that look at the rater alone, and not at how the answers go with the others'."""
+        return self._use(self.noted | {"consensus"})
+
+    def _use(self, but: frozenset[str]) -> Verdict:
+        deciding = {verdict for gate, verdict in self.verdicts.items() if gate not in but}
         return "fail" if "fail" in deciding else "ok" if "ok" in deciding else "unknown"
 
 
-def judge(session: Session, campaign: Campaign) -> list[Judgement]:
-    """The verdicts of every rater of a campaign who is no preview, in order of coming."""
+def judge(session: Session, campaign: Campaign, given: Sequence[Judged] | None = None) -> list[Judgement]:
+    """The verdicts of every rater of a campaign who is no preview, in order of coming.
+
+    Args:
+        given: everybody's answers, where they were looked up already.
+    """
+    config, found = from_json(json.loads(campaign.config)), judge_alone(session, campaign)
+    pool = {j.pseudonym for j in found if j.use != "fail"}
+    answers = judgements(session, campaign.id or 0, everyone=True) if given is None else given
+    each = consensus_of(config, answers, pool)
+    out: list[Judgement] = []
+    for one in found:
+        mine = each.get(one.pseudonym)
+        verdicts = one.verdicts | {"consensus": _agrees(config, mine, one.finished)}
+        out.append(replace(one, verdicts=verdicts, consensus=mine))
+    return out
+
+
+def left_out(session: Session, campaign: Campaign) -> set[str]:
+    """Whom the gates exclude from the analysis; the answers are not looked up where no gate asks for them."""
+    needs_answers = from_json(json.loads(campaign.config)).gates.consensus_required
+    found = (judge if needs_answers else judge_alone)(session, campaign)
+    return {j.pseudonym for j in found if j.use == "fail"}
+
+
+def judge_alone(session: Session, campaign: Campaign) -> list[Judgement]:
+    """``judge`` without the consensus: the gates that look at each rater alone, not at how the answers go together."""
     config = running(session, campaign).config
     raters = session.exec(
         select(Rater).where(Rater.campaign_id == campaign.id, Rater.role == "panel").order_by(col(Rater.id))
@@ -73,15 +111,17 @@ def judge(session: Session, campaign: Campaign) -> list[Judgement]:
     scores = _scores(session, campaign)
     repeated = by_rater(twice(session, campaign.id or 0)) if config.repeats else {}
     hurried = _hurried(session, campaign) if config.gates.pace else defaultdict[int, list[bool]](list)
-    noted = frozenset[str]() if config.gates.headphones_required else frozenset({"headphones"})
-    heard: dict[int, Verdict] = {}
+    noted = frozenset(
+        gate for gate in ("headphones", "environment", "consensus") if not getattr(config.gates, f"{gate}_required")
+    )
+    heard: dict[tuple[int, str], Verdict] = {}
     for passage in session.exec(
         select(Passage)
         .join(Rater, col(Rater.id) == col(Passage.rater_id))
-        .where(Rater.campaign_id == campaign.id, Passage.stage == "headphones")
+        .where(Rater.campaign_id == campaign.id, col(Passage.stage).in_(("headphones", "environment")))
         .order_by(col(Passage.id))
     ):
-        heard[passage.rater_id] = _verdict(passage.verdict)  # the last try stands
+        heard[passage.rater_id, passage.stage] = _verdict(passage.verdict)  # the last try stands
     found: list[Judgement] = []
     for rater in raters:
         assert rater.id is not None, "rows from the database have ids"
@@ -91,7 +131,9 @@ def judge(session: Session, campaign: Campaign) -> list[Judgement]:
             "variance": _varies(config, scores[rater.id], rater.finished_at is not None),
             "repeats": _steady(config, repeated.get(rater.pseudonym, ()), rater.finished_at is not None),
             "pace": _mostly(hurried[rater.id]),
-            "headphones": heard.get(rater.id, "unknown"),
+            "headphones": heard.get((rater.id, "headphones"), "unknown"),
+            "environment": heard.get((rater.id, "environment"), "unknown"),
+            "consensus": "unknown",
         }
         day = time.strftime("%Y-%m-%d", time.gmtime(rater.joined_at))
         found.append(Judgement(rater.pseudonym, day, verdicts, rater.finished_at is not None, noted))
@@ -108,9 +150,8 @@ def settle(session: Session, campaign: Campaign) -> list[Judgement]:
     return found
 
 
-def gates(session: Session, campaign: Campaign) -> dict[str, Any]:
+def gates(found: Sequence[Judgement]) -> dict[str, Any]:
     """How many raters each gate passed, failed or could not judge, in all and by day of joining."""
-    found = judge(session, campaign)
     days: defaultdict[str, dict[str, dict[str, int]]] = defaultdict(dict)
     for day in sorted({j.day for j in found}):
         days[day] = _count([j for j in found if j.day == day])
@@ -120,18 +161,24 @@ def gates(session: Session, campaign: Campaign) -> dict[str, Any]:
 def panel_csv(session: Session, campaign: Campaign) -> str:
     """Accept or reject by the panel's own ids, for its bulk approval; who is still unknown is left out."""
     found = {j.pseudonym: j for j in judge(session, campaign)}
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["PROLIFIC_PID", "STUDY_ID", "SESSION_ID", "decision", "reason"])
+    rows = [["PROLIFIC_PID", "STUDY_ID", "SESSION_ID", "decision", "reason"]]
     raters = select(Rater).where(Rater.campaign_id == campaign.id, Rater.role == "panel").order_by(col(Rater.id))
     for rater in session.exec(raters):
         panel, judged = json.loads(rater.panel), found[rater.pseudonym]
         if judged.accept == "unknown" or "PROLIFIC_PID" not in panel:
             continue
         reason = "" if judged.accept == "ok" else "an attention check was answered wrongly"
-        ids = [safe_cell(panel.get(k, "")) for k in ("PROLIFIC_PID", "STUDY_ID", "SESSION_ID")]
-        writer.writerow([*ids, "accept" if judged.accept == "ok" else "reject", reason])
-    return out.getvalue()
+        ids = [panel.get(k, "") for k in ("PROLIFIC_PID", "STUDY_ID", "SESSION_ID")]
+        rows.append([*ids, "accept" if judged.accept == "ok" else "reject", reason])
+    return csv_text(rows)
+
+
+def _agrees(config: CampaignConfig, found: Consensus | None, finished: bool) -> Verdict:
+    """Somebody whose answers go their own way. Judged only once all of them are there, and enough."""
+    least = config.gates.min_consensus
+    if not least or found is None or found.r is None or not finished or found.n < config.gates.consensus_answers:
+        return "unknown"
+    return "ok" if found.r >= least else "fail"
 
 
 def _count(found: Sequence[Judgement]) -> dict[str, dict[str, int]]:
@@ -152,10 +199,14 @@ def _checks(session: Session, campaign: Campaign) -> defaultdict[tuple[int, str]
     for trial, answer, expected in rows:
         if expected is None:
             continue
-        scores = session.exec(select(Score.value).where(Score.answer_id == answer)).all()
+        given = session.exec(select(Score).where(Score.answer_id == answer)).all()
+        scores, each = [s.value for s in given], expected_scores(expected)
         choice = session.exec(select(Choice).where(Choice.answer_id == answer)).first()
-        if scores and expected.lstrip("-").isdigit():
-            slack = 1 if trial.role == "gold" else 0
+        slack = 1 if trial.role == "gold" else 0
+        if scores and each and each.keys() <= {s.question for s in given}:
+            right = all(abs(s.value - each.get(s.question, s.value)) <= slack for s in given)
+            found[trial.rater_id, trial.role].append(right)
+        elif scores and expected.lstrip("-").isdigit():
             found[trial.rater_id, trial.role].append(all(abs(v - int(expected)) <= slack for v in scores))
         elif scores and relative:  # of two sounds, the one that came out better
             shown = _shown(session, trial.id)

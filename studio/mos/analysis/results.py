@@ -2,23 +2,26 @@
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from sqlmodel import Session, col, func, select
 
 from studio.core.errors import BadFile, BadOption
+from studio.mos.analysis.consensus import rules, with_and_without
 from studio.mos.analysis.consistency import consistency_tables, twice
 from studio.mos.analysis.interim_looks import interim_looks
 from studio.mos.analysis.judgements import judgements
 from studio.mos.analysis.predicted import predicted
-from studio.mos.analysis.quality import gates, judge
+from studio.mos.analysis.quality import Judgement, gates, judge, left_out
 from studio.mos.analysis.second_opinion import second_opinions
 from studio.mos.campaign.config import CampaignConfig, from_json
 from studio.mos.kinds.base import Judged
+from studio.mos.kinds.registry import kind_of
 from studio.mos.rating import takes
 from studio.mos.rating.answers import counted_answers, skipped_screens
-from studio.mos.rating.campaigns import running
+from studio.mos.rating.campaigns import Running, problems, running
 from studio.mos.rating.sittings import stages
 from studio.mos.store.tables.answers import Answer, Play
 from studio.mos.store.tables.campaigns import Campaign
@@ -31,18 +34,20 @@ from studio.mos.store.tables.trials import Trial
 def overview(session: Session, campaign: Campaign) -> dict[str, Any]:
     """Counts of a campaign: raters, those who finished, answers that count, answers wanted, raters forgotten.
 
-    ``answers`` are those to test screens, of which so many are ``wanted``; ``aside`` are those to practice, traps,
-    golds and repeats; ``skipped`` are live screens that raters had to leave out.
+    ``answers`` are those to test screens, of which so many are ``wanted`` (0: there is no end); ``aside`` are those to
+    practice, traps, golds and repeats; ``skipped`` are live screens that raters had to leave out.
     ``stopped`` is the look that closed the campaign, None where none did.
-    ``lacking`` says what a draft that is being filled still needs, empty when it can be opened.
+    ``lacking`` says what a draft that is being filled needs first, empty when it can be opened.
     """
     config, lacking, wanted = from_json(json.loads(campaign.config)), "", 0
     try:
-        wanted = len(running(session, campaign).units) * config.raters_per_stimulus
-    except (BadFile, BadOption) as error:
+        run = running(session, campaign)
+        wanted = 0 if run.kind.standing else len(run.units) * config.raters_per_stimulus
+    except (BadFile, BadOption):
         if campaign.state != "draft":
             raise
-        lacking = error.what
+    if campaign.state == "draft" and (found := problems(session, campaign)):
+        lacking = found[0].what
     raters = session.exec(select(Rater).where(Rater.campaign_id == campaign.id, Rater.role == "panel")).all()
     forgotten = session.exec(select(Removal).where(Removal.campaign_id == campaign.id)).all()
     answers = counted_answers(session, campaign.id or 0)
@@ -100,6 +105,7 @@ def funnel(session: Session, campaign: Campaign) -> list[dict[str, Any]]:
     stood = [r.stage if r.stage in order else "trials" if r.stage == "full" else left_at.get(r.id) for r in raters]
     behind = Counter(stage for s in stood if s in order for stage in order[: order.index(s)])
     behind["done"] = at["done"]
+    order = order[: order.index("trials")] if run.kind.standing else order  # who votes is never past it
     rows = [{"stage": stage, "raters": behind[stage]} for stage in order]
     rows += [{"stage": end, "raters": at[end]} for end in ("screened_out", "withdrawn", "full") if at[end]]
     return rows
@@ -111,15 +117,17 @@ def results(session: Session, campaign: Campaign, *, everyone: bool = False) -> 
     Raters whom the quality gates exclude are left out unless ``everyone``; how many each gate excluded is always said.
     """
     run = running(session, campaign)
-    left_out = set[str]() if everyone else _left_out(session, campaign)
-    answers = [a for a in judgements(session, run.id, everyone=True) if a.rater not in left_out]
+    given = judgements(session, run.id, everyone=True)
+    judged = judge(session, campaign, given)
+    excluded = set[str]() if everyone else {j.pseudonym for j in judged if j.use == "fail"}
+    answers = [a for a in given if a.rater not in excluded]
     systems = session.exec(select(System).where(System.campaign_id == campaign.id).order_by(col(System.id))).all()
     tables = run.kind.analyse(run.config, answers, seed=campaign.seed)
     return {
         **overview(session, campaign),
         "seed": campaign.seed,
         "everyone": everyone,
-        "left_out": len(left_out),
+        "left_out": len(excluded),
         "design": _design(run.config),
         "rule": {"level": 0.95, **asdict(run.config.stop)},
         "looks": [_look(look) for look in interim_looks(session, campaign)],
@@ -127,11 +135,12 @@ def results(session: Session, campaign: Campaign, *, everyone: bool = False) -> 
         "questions": [{"id": q.id, "prompt": q.prompt, "low": q.low, "high": q.high} for q in run.config.questions],
         "prompt": run.config.prompt,
         "funnel": funnel(session, campaign),
-        "gates": gates(session, campaign),
+        "gates": gates(judged),
         "effort": _effort(session, run.id),
         "takes": takes.figures(session, run.id) if run.kind.spoken else [],
         "loudness": _loudness(session, run.id),
-        "consistency": consistency_tables(twice(session, run.id), left_out),
+        "consistency": consistency_tables(twice(session, run.id), excluded),
+        "consensus": _consensus(run, campaign.seed, judged, given),
         "predicted": predicted(session, campaign),
         "tables": tables,
         "second_opinion": second_opinions(run.config.questions, answers, tables),
@@ -140,12 +149,22 @@ def results(session: Session, campaign: Campaign, *, everyone: bool = False) -> 
 
 def analysed(session: Session, campaign: Campaign) -> list[Judged]:
     """The answers that the results are made of: those of raters whom no gate excludes."""
-    left_out = _left_out(session, campaign)
-    return [a for a in judgements(session, campaign.id or 0, everyone=True) if a.rater not in left_out]
+    excluded = left_out(session, campaign)
+    return [a for a in judgements(session, campaign.id or 0, everyone=True) if a.rater not in excluded]
 
 
-def _left_out(session: Session, campaign: Campaign) -> set[str]:
-    return {j.pseudonym for j in judge(session, campaign) if j.use == "fail"}
+def _consensus(run: Running, seed: int, judged: Sequence[Judgement], given: Sequence[Judged]) -> dict[str, Any]:
+    """How each rater's answers go with the others', and what the gate changes: a choice made after the answers."""
+    raters = [
+        {"rater": j.pseudonym, **asdict(j.consensus), "verdict": j.verdicts["consensus"]} for j in judged if j.consensus
+    ]
+    out = {**rules(run.config.gates), "raters": raters, "failed": 0, "estimates": []}
+    whole = {j.pseudonym for j in judged if j.use_but_for_consensus != "fail"}
+    kept = {j.pseudonym for j in judged if j.pseudonym in whole and j.verdicts["consensus"] != "fail"}
+    if whole == kept:
+        return out
+    tables = [run.kind.analyse(run.config, [a for a in given if a.rater in some], seed=seed) for some in (whole, kept)]
+    return out | {"failed": len(whole) - len(kept), "estimates": with_and_without(*tables)}
 
 
 def _look(look: Look) -> dict[str, Any]:
@@ -163,10 +182,13 @@ def _design(config: CampaignConfig) -> dict[str, Any]:
         "repeats",
         "show_text",
         "text_after",
+        "then",
     )
     gates = asdict(config.gates) | {"screening": len(config.gates.screening)}
     texts = {"consent_version": config.texts.consent_version, "language": config.texts.language}
-    return {name: getattr(config, name) for name in kept} | {"gates": gates, "choices": list(config.choices), **texts}
+    arena = asdict(config.arena) if kind_of(config.kind).standing else None
+    found = {name: getattr(config, name) for name in kept}
+    return found | {"gates": gates, "choices": list(config.choices), "arena": arena, **texts}
 
 
 def _effort(session: Session, campaign_id: int) -> dict[str, Any]:

@@ -20,7 +20,7 @@ Tables = Mapping[str, Any]
 
 def widths(tables: Tables) -> list[tuple[str, float | None]]:
     """The half width of the default 95% interval of every system (of every pair where pairs are judged)."""
-    return [(name, _half(interval)) for name, interval in _intervals(tables)]
+    return [(name, _half(interval)) for name, interval in estimates(tables)]
 
 
 def p_values(tables: Tables) -> list[tuple[str, float | None]]:
@@ -32,6 +32,20 @@ def p_values(tables: Tables) -> list[tuple[str, float | None]]:
         found += [(_pair(d, question), d["p_holm"]) for d in table.get("pairs", [])]
     found += [(_pair(d), d["p_holm"]) for d in tables.get("identity", {}).get("pairs", [])]
     return found + [(_pair(d), d["p_holm"]) for d in tables.get("choices", {}).get("pairs", {}).get("two_way", [])]
+
+
+def estimates(tables: Tables) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Every mean, CMOS and share of the tables by its name, with the default interval."""
+    for question, table in tables.get("questions", {}).items():
+        for name, interval in table.get("systems", {}).get("two_way", {}).items():
+            yield f"{name}, {question}", interval
+    for question, table in tables.get("comparisons", {}).items():
+        for pair in table.get("pairs", []):
+            yield _pair(pair, question), pair["cmos"]["two_way"]
+    for pair in tables.get("choices", {}).get("pairs", {}).get("two_way", []):
+        yield _pair(pair), pair["share"]
+    for pair in tables.get("identity", {}).get("pairs", []):
+        yield _pair(pair), pair["share"]["two_way"]
 
 
 def level_at(rule: StopRule, raters: int) -> float:
@@ -59,19 +73,6 @@ def met(rule: StopRule, tables: Tables, raters: int) -> tuple[bool, str]:
         if pairs and not still:
             return True, said[-1]
     return False, "; ".join(said)
-
-
-def _intervals(tables: Tables) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    for question, table in tables.get("questions", {}).items():
-        for name, interval in table.get("systems", {}).get("two_way", {}).items():
-            yield f"{name}, {question}", interval
-    for question, table in tables.get("comparisons", {}).items():
-        for pair in table.get("pairs", []):
-            yield _pair(pair, question), pair["cmos"]["two_way"]
-    for pair in tables.get("choices", {}).get("pairs", {}).get("two_way", []):
-        yield _pair(pair), pair["share"]
-    for pair in tables.get("identity", {}).get("pairs", []):
-        yield _pair(pair), pair["share"]["two_way"]
 
 
 def _half(interval: Mapping[str, Any]) -> float | None:

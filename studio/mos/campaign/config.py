@@ -6,6 +6,8 @@ from types import UnionType
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from studio.core.errors import BadOption
+from studio.core.numbers import is_number
+from studio.mos.campaign.names import check_name
 
 Spending = Literal["obrien_fleming", "pocock"]
 Choice = Literal["a", "b", "tie", "both_bad"]
@@ -38,16 +40,23 @@ class Gates:
     """What stands before and between the trials, and what the analysis may leave out.
 
     Attributes:
+        environment: whether raters do P.808's environment test; ``environment_required`` turns away who fails it twice.
         training: clips for practice, like ``traps`` and ``golds`` so many in each sitting.
         min_variance: of a rater's scores; 0 judges nobody.
         max_repeat_distance: mean distance between the answers to a screen that was shown twice, as a share of the
             scale (another choice is 1); 0 judges nobody.
         pace: raters who cannot have heard what they say they heard, because their answers came sooner after the screen
             than the sounds last, are not analysed.
+        min_consensus: correlation of a rater's answers with the mean of the others'; 0 judges nobody.
+        consensus_required: who is below it is not analysed; else that is told for information alone.
+        consensus_answers: fewest answers of a rater who is judged.
+        consensus_by: whether others' means are of each stimulus (pair and script), or of each system (pair).
     """
 
     headphones: Literal["none", "woods", "huggins"] = "none"
     headphones_required: bool = False
+    environment: bool = False
+    environment_required: bool = False
     level: bool = True
     screening: list[Screen] = field(default_factory=list[Screen])
     training: int = 0
@@ -56,6 +65,10 @@ class Gates:
     min_variance: float = 0.0
     max_repeat_distance: float = 0.0
     pace: bool = False
+    min_consensus: float = 0.0
+    consensus_required: bool = False
+    consensus_answers: int = 10
+    consensus_by: Literal["stimulus", "system"] = "stimulus"
 
     def __post_init__(self) -> None:
         """Raises BadOption on a number outside its range."""
@@ -66,6 +79,14 @@ class Gates:
             raise BadOption(
                 f"gates.max_repeat_distance is {self.max_repeat_distance}", "it is a share of the scale, 0 to 1"
             )
+        if self.environment_required and not self.environment:
+            raise BadOption("gates.environment_required has nothing to require", "set gates.environment, too")
+        if not 0 <= self.min_consensus <= 1:
+            raise BadOption(f"gates.min_consensus is {self.min_consensus}", "it is a correlation, 0 to 1")
+        if self.consensus_required and not self.min_consensus:
+            raise BadOption("gates.consensus_required has nothing to require", "set gates.min_consensus, too")
+        if self.consensus_answers < 3:
+            raise BadOption(f"gates.consensus_answers is {self.consensus_answers}", "a correlation needs 3 or more")
 
 
 @dataclass(frozen=True)
@@ -146,6 +167,41 @@ class StopRule:
 
 
 @dataclass(frozen=True)
+class Arena:
+    """What a standing arena keeps to (the kind ``arena``).
+
+    Attributes:
+        min_votes: on a system before the ladder ranks it.
+        per_day: battles of one rater within 24 hours.
+        per_pair: battles of one rater on one pair of systems, ever.
+        explore: share of battles whose pair is drawn at random and not by what sharpens the ladder most.
+        max_chars: of what a rater types.
+    """
+
+    min_votes: int = 30
+    per_day: int = 20
+    per_pair: int = 5
+    explore: float = 0.2
+    max_chars: int = 300
+
+    def __post_init__(self) -> None:
+        """Raises BadOption on a number outside its range."""
+        for name, low, high in _ARENA_RANGES:
+            value = getattr(self, name)
+            if not low <= value <= high:
+                raise BadOption(f"arena.{name} is {value}", f"it may be {low} to {high}")
+
+
+_ARENA_RANGES: tuple[tuple[str, float, float], ...] = (
+    ("min_votes", 1, 100_000),
+    ("per_day", 1, 1000),
+    ("per_pair", 1, 1000),
+    ("explore", 0.0, 1.0),
+    ("max_chars", 20, 2000),
+)
+
+
+@dataclass(frozen=True)
 class CampaignConfig:
     """One listening test.
 
@@ -163,6 +219,7 @@ class CampaignConfig:
             screen, so that they judge what they heard and not what they read.
         repeats: trials of a sitting that are shown twice, for self-consistency.
         narrowband: sounds of 8 kHz are taken, too: the test is about telephone speech.
+        then: the campaign that a sitting goes on with once this one is done: a test of another kind, say.
     """
 
     kind: str
@@ -179,10 +236,12 @@ class CampaignConfig:
     text_after: bool = False
     repeats: int = 0
     narrowband: bool = False
+    then: str = ""
     gates: Gates = field(default_factory=Gates)
     texts: Texts = field(default_factory=Texts)
     completion: Completion = field(default_factory=Completion)
     stop: StopRule = field(default_factory=StopRule)
+    arena: Arena = field(default_factory=Arena)
 
     def __post_init__(self) -> None:
         """Raises BadOption on a number outside its range."""
@@ -190,6 +249,8 @@ class CampaignConfig:
             value = getattr(self, name)
             if not low <= value <= high:
                 raise BadOption(f"{name} is {value}", f"it may be {low} to {high}")
+        if self.then:
+            check_name(self.then)
         for question in self.questions:
             if not -100 <= question.low < question.high <= 100:
                 raise BadOption(
@@ -256,10 +317,10 @@ def _value(hint: Any, value: Any, where: str) -> Any:
         _checked(isinstance(value, dict), value, where, "a table")
         return {str(k): _value(args[1], v, f"{where}.{k}") for k, v in value.items()}
     if hint is float:
-        _checked(isinstance(value, int | float) and not isinstance(value, bool), value, where, "a number")
+        _checked(is_number(value), value, where, "a number")
         return float(value)
     if hint is int:
-        return _checked(isinstance(value, int) and not isinstance(value, bool), value, where, "a whole number")
+        return _checked(isinstance(value, int) and is_number(value), value, where, "a whole number")
     if hint is bool:
         return _checked(isinstance(value, bool), value, where, "true or false")
     return _checked(isinstance(value, str), value, where, "text")

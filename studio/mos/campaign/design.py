@@ -54,10 +54,13 @@ class Deck:
 
 @dataclass
 class Load:
-    """What raters were already given: screens of each unit, and how often a stimulus came first in its unit."""
+    """What raters were already given: screens of each unit, how often a stimulus came first in its unit, and an order
+    of asking was that of its raters.
+    """
 
     given: Counter[str] = field(default_factory=Counter[str])
     led: Counter[tuple[str, int]] = field(default_factory=Counter[tuple[str, int]])
+    asked: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
 
 
 @dataclass(frozen=True)
@@ -114,6 +117,19 @@ def place(unit: Unit, load: Load, rng: Random, role: str = "test") -> Placed:
     load.given[unit.key] += role == "test"
     load.led[unit.key, order[0]] += role == "test"
     return Placed(unit, tuple(order), role)
+
+
+def order_of_asking(orders: Sequence[str], screens: Sequence[Placed], load: Load, rng: Random) -> str:
+    """Which of the orders a rater has: the one that the raters of these units had least often; "" without any.
+
+    One rater keeps to one, so the orders are balanced among the raters of every unit. ``load`` is brought up to date.
+    """
+    if not orders:
+        return ""
+    so_far = {order: sum(load.asked[s.unit.key, order] for s in screens) for order in rng.sample(orders, len(orders))}
+    mine = min(so_far, key=lambda order: so_far[order])
+    load.asked.update((s.unit.key, mine) for s in screens)
+    return mine
 
 
 def in_turn(screens: Sequence[Placed], rng: Random) -> list[Placed]:

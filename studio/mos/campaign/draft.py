@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from studio.core.errors import BadFile, BadOption
-from studio.mos.campaign.names import check_name, read_tags
+from studio.mos.campaign.names import check_name, expected_scores, read_tags
 from studio.mos.store.sounds import MAX_FILE_BYTES
 
 SOUNDS = (".wav", ".flac")
@@ -32,7 +32,7 @@ class SystemSpec:
 
 @dataclass(frozen=True)
 class ItemSpec:
-    """A script; ``expected`` is the right score, or the right system's name, of a trap or a gold item."""
+    """A script; ``expected`` is the right score (by question, SIG=4;BAK=1) or system's name of a trap or gold item."""
 
     name: str
     text: str = ""
@@ -145,22 +145,16 @@ class Draft:
         if trace is not None:
             self.traces[item, system] = self._trace(where, trace)
 
-    def finish(self) -> Manifest:
-        """The whole manifest. Raises BadFile naming all that is missing."""
+    def finish(self, whole: bool = True) -> Manifest:
+        """The manifest. Raises BadFile naming all that is missing; of a part only what can never be right."""
         tests = [item for item in self.items.values() if item.role == "test"]
         systems = {system for item, system in self.files if self.items[item].role == "test"}
         if not systems:
             raise BadFile(
                 f"{self.root.name} holds nothing to rate", "put sounds into it as SYSTEM/ITEM.wav, or list them"
             )
-        missing = {s: [i.name for i in tests if (i.name, s) not in self.files] for s in self.systems if s in systems}
-        lacking = [f"system {s!r} lacks {', '.join(names)}" for s, names in missing.items() if names]
-        if lacking:
-            raise BadFile("; ".join(lacking), "every system says every item; add the sounds or leave the items out")
-        heard = {item for item, _ in self.files}
-        self._refuse([i.name for i in self.items.values() if i.name not in heard], "no sound")
-        used = {system for _, system in self.files}
-        self._refuse([s for s in self.systems if s not in used], "no sound")
+        if whole:
+            self._refuse_holes(tests, systems)
         checks = [i.name for i in self.items.values() if i.role in ("trap", "gold") and not i.expected]
         self._refuse(checks, "no expected answer")
         odd = [i.name for i in self.items.values() if i.expected and not self._can_be_expected(i.expected)]
@@ -172,8 +166,18 @@ class Draft:
             list(self.systems.values()), list(self.items.values()), dict(self.files), self.warnings, self.traces
         )
 
+    def _refuse_holes(self, tests: list[ItemSpec], systems: set[str]) -> None:
+        missing = {s: [i.name for i in tests if (i.name, s) not in self.files] for s in self.systems if s in systems}
+        lacking = [f"system {s!r} lacks {', '.join(names)}" for s, names in missing.items() if names]
+        if lacking:
+            raise BadFile("; ".join(lacking), "every system says every item; add the sounds or leave the items out")
+        heard = {item for item, _ in self.files}
+        self._refuse([i.name for i in self.items.values() if i.name not in heard], "no sound")
+        used = {system for _, system in self.files}
+        self._refuse([s for s in self.systems if s not in used], "no sound")
+
     def _can_be_expected(self, answer: str) -> bool:
-        return answer in self.systems or _NUMBER.fullmatch(answer) is not None
+        return answer in self.systems or _NUMBER.fullmatch(answer) is not None or bool(expected_scores(answer))
 
     def _refuse(self, names: list[str], what: str) -> None:
         if names:

@@ -1,10 +1,11 @@
-"""Names of campaigns, systems and scripts, and tags of scripts: what they may be made of."""
+"""Names of campaigns, systems and scripts, tags of scripts, expected scores: what they may be made of."""
 
 import re
 
 from studio.core.errors import BadOption
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._,:=+?()\-]*")
+_EACH = re.compile(r"(\w{1,40}=-?\d{1,4})(;\w{1,40}=-?\d{1,4})*", re.ASCII)
 LONGEST = 80
 MAX_TAGS = 20  # of one script
 
@@ -30,3 +31,10 @@ def read_tags(text: str) -> tuple[str, ...]:
     if len(tags) > MAX_TAGS:
         raise BadOption(f"a script has {len(tags)} tags", f"{MAX_TAGS} are allowed")
     return tags
+
+
+def expected_scores(text: str) -> dict[str, int]:
+    """The scores that a trap or gold is to get by question, of ``SIG=4;BAK=1``; empty for anything else."""
+    if not _EACH.fullmatch(text):
+        return {}
+    return {question: int(score) for question, score in (one.split("=") for one in text.split(";"))}

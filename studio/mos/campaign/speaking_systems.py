@@ -1,6 +1,7 @@
 """Systems that speak: what a system's description says of the voice, and whether somebody can type to it."""
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ from studio.mos.store.tables.stimuli import System
 
 TEACHER = "teacher"
 _OWN = ("voice", "speaker", "seed", "temperature")
+_SPEC = re.compile(r"(?:(?P<voice>[^:?]*):)?(?P<speaker>[^:?]*)(?:\?(?P<options>.*))?")
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,39 @@ class SystemVoice:
     seed: int
     temperature: float | None
     options: Mapping[str, Any]
+
+    def described(self) -> dict[str, Any]:
+        """How a system's row and a manifest keep it; ``read_voice`` reads it again."""
+        warmth = {} if self.temperature is None else {"temperature": self.temperature}
+        return {"voice": self.voice, "speaker": self.speaker, "seed": self.seed, **warmth, **self.options}
+
+
+def read_spec(text: str) -> SystemVoice:
+    """A system's voice from its name, ``[voice:]speaker[?option=value,...]``; ``teacher`` is whom voices learned from.
+
+    Raises:
+        BadOption: it is no such name.
+    """
+    match = _SPEC.fullmatch(text)
+    if match is None or not (match["voice"] or match["speaker"]):
+        raise BadOption(f"{text!r:.100} is not a system", "write [voice:]speaker[?m=3,n=1], clara?m=3,n=1 for instance")
+    options: dict[str, Any] = {}
+    for part in filter(None, (match["options"] or "").split(",")):
+        key, mark, value = part.partition("=")
+        if not mark or key in options:
+            raise BadOption(f"{part!r:.60} in {text!r:.100} is not an option of its own", "write name=value, each once")
+        options[key] = _value(value)
+    seed, temperature = options.pop("seed", 0), options.pop("temperature", None)
+    return SystemVoice(match["voice"] or "", match["speaker"] or "", seed, temperature, options)
+
+
+def _value(text: str) -> Any:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    return text
 
 
 def read_voice(system: System) -> SystemVoice:

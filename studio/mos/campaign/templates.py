@@ -45,8 +45,11 @@ def with_settings(name: str, path: Path | None) -> CampaignConfig:
         BadOption: there is no such template, or a setting is not known or out of its range.
     """
     config = template(name)
-    if path is None:
-        return config
+    return config if path is None else replaced(config, path)
+
+
+def replaced(config: CampaignConfig, path: Path) -> CampaignConfig:
+    """Settings with those of a TOML file in their place; tables are merged, lists replaced. Raises as above."""
     try:
         own = tomllib.loads(read_bounded(path, MAX_SETTINGS_BYTES).decode("utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:

@@ -1,23 +1,10 @@
 """The data dictionary: what every column of an export means."""
 
-from dataclasses import dataclass
-from typing import Literal
-
-Type = Literal["text", "integer", "number", "boolean"]
-
-
-@dataclass(frozen=True)
-class Column:
-    """One column: its name, the type of its values (empty where it does not apply), and what it says."""
-
-    name: str
-    type: Type
-    meaning: str
-
+from studio.measure.tables.columns import Column
 
 DICTIONARY: tuple[Column, ...] = (
     Column("campaign", "text", "name of the campaign"),
-    Column("rater", "text", "pseudonym of the rater, drawn at random; another one in every campaign"),
+    Column("rater", "text", "pseudonym of the rater, drawn at random; the same in campaigns of one sitting only"),
     Column("accept", "text", "whether to pay the rater: ok, fail or unknown (still at it)"),
     Column("use", "text", "whether to analyse the rater: ok, fail or unknown (no gate could judge; analysed)"),
     Column(
@@ -25,18 +12,32 @@ DICTIONARY: tuple[Column, ...] = (
         "text",
         "headphone check: ok, fail or unknown (none, or not played); decides only where the campaign requires it",
     ),
+    Column(
+        "environment",
+        "text",
+        "environment test of P.808: ok, fail or unknown (none, not played); decides only where it is required",
+    ),
     Column("repeats_exact", "number", "share of the rater's marks on repeated screens that were the same both times"),
     Column("repeats_apart", "number", "mean distance of those marks, as a share of the scale; another choice is 1"),
+    Column(
+        "consensus_r", "number", "correlation of the rater's answers with the mean of the others'; empty without one"
+    ),
+    Column("consensus_n", "integer", "how many of the rater's answers had others' beside them"),
     Column("trial", "text", "id of the screen"),
     Column("position", "integer", "place of the screen in the rater's sitting, from 0"),
     Column("role", "text", "test, training, trap, gold or repeat; only test enters the tables"),
-    Column("item", "text", "name of the script that was heard"),
+    Column(
+        "item",
+        "text",
+        "name of the script that was heard; in an arena what stands for the words that were typed, whoever typed them",
+    ),
     Column("tags", "text", "tags of the script, divided by semicolons"),
     Column(
         "question",
         "text",
         "id of the question; 'preference' for a choice between two sounds, 'match' in abx",
     ),
+    Column("asked", "integer", "p835: whether the question was asked first (1), second or third; empty in other tests"),
     Column("slot", "integer", "place of the sound on the screen, from 0; in a comparison (ccr) 1; empty for a choice"),
     Column("system", "text", "system that spoke the sound; in a comparison (ccr) the second; empty for a choice"),
     Column("score", "integer", "the score; in a comparison (ccr) the second against the first; empty for a choice"),

@@ -3,46 +3,42 @@
 Who a rater is elsewhere (a panel's id, a device) never enters an export. Previews are no data and stay out.
 """
 
-# pyarrow is optional and comes without types.
-# pyright: reportMissingImports=false, reportMissingTypeStubs=false
-# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
-
-import csv
-import io
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from sqlmodel import Session, col, select
 
-from studio.core.errors import BadFile, BadOption, NeedsPackage
+from studio.core.errors import BadFile
+from studio.measure.tables.write import write_rows
 from studio.mos.analysis.consistency import by_rater, consistency_tables, twice
+from studio.mos.analysis.judgements import typed_scripts
 from studio.mos.analysis.quality import judge
 from studio.mos.campaign.config import to_json
-from studio.mos.exchange.data_dictionary import DICTIONARY, Column
+from studio.mos.exchange.data_dictionary import DICTIONARY
 from studio.mos.kinds.base import Kind
 from studio.mos.kinds.registry import kind_of
 from studio.mos.rating.campaigns import running
 from studio.mos.rating.takes import AGAIN, TYPED, latest
 from studio.mos.stats.repeats import consistency
 from studio.mos.store.clips import ClipFolder
-from studio.mos.store.spreadsheet import safe_cell
 from studio.mos.store.tables.answers import Answer, Choice, Play, Score
 from studio.mos.store.tables.campaigns import Campaign
 from studio.mos.store.tables.raters import Passage, Rater, Removal
 from studio.mos.store.tables.stimuli import Item, Stimulus, System
 from studio.mos.store.tables.trials import Slot, Trial
 
+_ABOUT = "a listening test"
 _AT_ONCE = 500  # answers looked up together
 
 
 def export_rows(session: Session, campaign: Campaign) -> Iterator[dict[str, Any]]:
     """One row for each score and each choice, in the order of coming; the keys are those of ``DICTIONARY``."""
     judged = {j.pseudonym: j for j in judge(session, campaign)}
+    typed = typed_scripts(session, campaign.id or 0)
     steady = {rater: consistency(mine) for rater, mine in by_rater(twice(session, campaign.id or 0)).items()}
     answers = session.exec(
         select(Answer, Trial, Rater.pseudonym, Item)
@@ -64,12 +60,15 @@ def export_rows(session: Session, campaign: Campaign) -> Iterator[dict[str, Any]
                 "accept": judged[rater].accept,
                 "use": judged[rater].use,
                 "headphones": judged[rater].verdicts["headphones"],
+                "environment": judged[rater].verdicts["environment"],
                 "repeats_exact": again.exact if (again := steady.get(rater)) else None,
                 "repeats_apart": again.apart if again else None,
+                "consensus_r": alike.r if (alike := judged[rater].consensus) else None,
+                "consensus_n": alike.n if alike else None,
                 "trial": trial.id,
                 "position": trial.position,
                 "role": trial.role,
-                "item": item.name,
+                "item": typed.get(trial.id, item.name),
                 "tags": item.tags,
                 "attempt": answer.attempt,
                 "counted": bool(answer.counted),
@@ -79,7 +78,9 @@ def export_rows(session: Session, campaign: Campaign) -> Iterator[dict[str, Any]
             }
             if answer.missing:
                 yield row | {"missing": answer.missing}
-            yield from (row | mark for mark in marks.of(answer.id, trial.id))
+            places = {question: place for place, question in enumerate(trial.asked.split(), start=1)}
+            for mark in marks.of(answer.id, trial.id):
+                yield row | mark | {"asked": places.get(mark["question"])}
 
 
 class _Marks:
@@ -163,41 +164,8 @@ def write_export(session: Session, campaign: Campaign, path: Path) -> int:
         NeedsPackage: Parquet without pyarrow.
     """
     rows = list(export_rows(session, campaign))
-    return write_rows(path, DICTIONARY, rows, beside(session, campaign) if path.suffix == ".json" else {})
-
-
-def write_rows(path: Path, columns: Sequence[Column], rows: Sequence[dict[str, Any]], whole: Mapping[str, Any]) -> int:
-    """Write rows of these columns into a .csv, .json or .parquet file; answers how many.
-
-    Args:
-        whole: what stands before the dictionary and the rows in JSON.
-
-    Raises:
-        BadOption, BadFile, NeedsPackage: as ``write_export``.
-    """
-    if path.suffix not in (".csv", ".json", ".parquet"):
-        raise BadOption(f"{path.name} is of no kind that is known", "end it in .csv, .json or .parquet")
-    try:
-        if path.suffix == ".csv":
-            path.write_text(csv_text(rows, columns), encoding="utf-8", newline="")
-        elif path.suffix == ".json":
-            said = {**whole, "dictionary": [asdict(column) for column in columns], "rows": list(rows)}
-            path.write_text(json.dumps(said, ensure_ascii=False, indent=1), encoding="utf-8")
-        else:
-            _write_parquet(rows, columns, path)
-    except OSError as error:
-        raise BadFile(f"{path} cannot be written: {error}", "choose another file") from error
-    return len(rows)
-
-
-def csv_text(rows: Iterable[dict[str, Any]], columns: Sequence[Column] = DICTIONARY) -> str:
-    """Rows as CSV with a header; text that a spreadsheet could run begins with an apostrophe (``plain_text``)."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    names = [column.name for column in columns]
-    writer.writerow(names)
-    writer.writerows([safe_cell(row[name]) for name in names] for row in rows)
-    return out.getvalue()
+    whole = beside(session, campaign) if path.suffix == ".json" else {}
+    return write_rows(path, DICTIONARY, rows, whole, _ABOUT)
 
 
 def beside(session: Session, campaign: Campaign) -> dict[str, Any]:
@@ -270,18 +238,3 @@ def _comments(session: Session, campaign: Campaign) -> list[dict[str, str]]:
     )
     said = [(rater, str(json.loads(data).get("comment", ""))) for rater, data in found]
     return [{"rater": rater, "comment": comment} for rater, comment in said if comment]
-
-
-def _write_parquet(rows: Sequence[dict[str, Any]], columns: Sequence[Column], path: Path) -> None:
-    try:
-        import pyarrow as pa  # pyright: ignore[reportMissingTypeStubs]
-        import pyarrow.parquet as pq  # pyright: ignore[reportMissingTypeStubs]
-    except ImportError as error:
-        raise NeedsPackage("Parquet needs pyarrow", "pip install pyarrow, or export .csv or .json") from error
-    kinds = {"text": pa.string(), "integer": pa.int64(), "number": pa.float64(), "boolean": pa.bool_()}
-    schema = pa.schema(
-        [pa.field(c.name, kinds[c.type], metadata={"meaning": c.meaning}) for c in columns],
-        metadata={"about": "a listening test"},
-    )
-    table: Any = pa.Table.from_pylist(list(rows), schema=schema)
-    pq.write_table(table, path)

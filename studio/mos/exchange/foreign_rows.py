@@ -3,7 +3,6 @@
 SQLite keeps whatever it is given in any column, and somebody may have written the file by hand.
 """
 
-import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -20,9 +19,11 @@ from studio.mos.campaign.names import check_name
 from studio.mos.kinds.registry import kind_of
 from studio.mos.rating.sittings import ENDS, stages
 from studio.mos.rating.takes import MAX_CHARS, MAX_STROKES, Typing
+from studio.mos.store.json_columns import is_object, read_json
 from studio.mos.store.tables.answers import Answer, Choice, Play, Score
 from studio.mos.store.tables.campaigns import Campaign
 from studio.mos.store.tables.looks import Look
+from studio.mos.store.tables.predictions import Prediction
 from studio.mos.store.tables.raters import Passage, Rater, Removal
 from studio.mos.store.tables.stimuli import Clip, Item, Stimulus, System
 from studio.mos.store.tables.takes import Take
@@ -30,7 +31,6 @@ from studio.mos.store.tables.trials import Slot, Trial
 
 Check = Callable[[Any], bool]
 _LATEST_S = 253_402_300_799.0  # the last second of the year 9999
-_MAX_JSON_CHARS = 65_536
 _AT_ONCE = 500
 
 
@@ -59,17 +59,9 @@ def _or_none(check: Check) -> Check:
     return lambda value: value is None or check(value)
 
 
-def _is_object(value: Any) -> bool:
-    """JSON of an object without surprises: bounded, and its numbers finite."""
-    try:
-        return isinstance(value, str) and len(value) <= _MAX_JSON_CHARS and isinstance(_read(value), dict)
-    except ValueError:
-        return False
-
-
 def _is_typing(value: Any) -> bool:
     try:
-        typing = Typing.of_json(value) if isinstance(value, str) and _read(value) else None
+        typing = Typing.of_json(value) if isinstance(value, str) and read_json(value) else None
     except (ValueError, TypeError, KeyError):
         return False
     if typing is None or not _TIME_MS(typing.end_ms) or len(typing.strokes) > MAX_STROKES:
@@ -79,24 +71,6 @@ def _is_typing(value: Any) -> bool:
         _TIME_MS(s.at_ms) and place(s.at) and place(s.remove) and piece(s.insert) and len(s.insert) <= MAX_CHARS
         for s in typing.strokes
     )
-
-
-def _read(text: str) -> Any:
-    """Raises ValueError for what is no JSON, too deep, or holds a number that no double holds."""
-
-    def refuse(constant: str) -> Any:
-        raise ValueError(f"{constant} is no JSON")
-
-    try:
-        return json.loads(text, parse_constant=refuse, parse_int=_bounded_int)
-    except RecursionError as error:
-        raise ValueError("too deep") from error
-
-
-def _bounded_int(text: str) -> int:
-    if len(text) > 20:
-        raise ValueError("too large")
-    return int(text)
 
 
 _SHA, _SCREEN, _TIME_S = _like("[0-9a-f]{64}"), _like("[0-9a-f]{8,64}"), _number(0.0, _LATEST_S)
@@ -113,21 +87,30 @@ _COLUMNS: Mapping[type[SQLModel], Mapping[str, Check]] = {
         **dict.fromkeys(("gain_db", "lufs_before", "lufs_after", "peak_dbfs"), _LEVEL),
         "trace": _or_none(_SHA),
     },
+    Prediction: {
+        "clip_sha": _SHA,
+        "weights": _SHA,
+        "predictor": _like(r"\w[\w .+-]{0,79}"),
+        "version": _like(r"[\w .+!-]{1,80}"),
+        "mos": _number(1.0, 5.0),
+        "at": _TIME_S,
+    },
     Rater: {
         "identity": _text(2000),
         "pseudonym": _PSEUDONYM,
         "role": _one_of("panel", "preview"),
+        "part": _whole(1, 1000),
         "consent_version": _or_none(_whole(-(2**31), 2**31)),
-        "panel": _is_object,
-        "device": _is_object,
+        "panel": is_object,
+        "device": is_object,
         "joined_at": _TIME_S,
         "seen_at": _TIME_S,
         "finished_at": _or_none(_TIME_S),
         "accept": _VERDICT,
         "use": _VERDICT,
     },
-    Passage: {"stage": _text(40), "verdict": _VERDICT, "at": _TIME_S, "data": _is_object},
-    Removal: {"pseudonym": _PSEUDONYM, "answers": _whole(0), "at": _TIME_S},
+    Passage: {"stage": _text(40), "verdict": _VERDICT, "at": _TIME_S, "data": is_object},
+    Removal: {"pseudonym": _PSEUDONYM, "answers": _whole(0), "at": _TIME_S, "person": _like("(?:[0-9a-f]{64})?")},
     Trial: {
         "id": _SCREEN,
         "position": _whole(0, 1_000_000),
@@ -147,6 +130,7 @@ _COLUMNS: Mapping[type[SQLModel], Mapping[str, Check]] = {
         "samples": _whole(0),
         "latency_ms": _or_none(_number(-1e12, 1e12)),
         "late_ms": _TIME_MS,
+        "script": _like("(?:typed-[0-9a-f]{16})?"),
     },
     Answer: {
         "attempt": _whole(1),
@@ -181,7 +165,7 @@ def check_campaigns(theirs: Session, campaigns: Sequence[Campaign]) -> None:
 def _check_campaign(theirs: Session, campaign: Campaign) -> None:
     check_name(campaign.name if isinstance(cast("Any", campaign.name), str) else "")
     try:
-        config = from_json(_read(campaign.config))
+        config = from_json(read_json(campaign.config))
     except (ValueError, TypeError) as error:
         raise _bad(campaign, "config", campaign.config) from error
     kind_of(config.kind).check(config)
@@ -190,6 +174,7 @@ def _check_campaign(theirs: Session, campaign: Campaign) -> None:
     _hold(campaign, "seed", _whole(0)(campaign.seed))
     _hold(campaign, "created_at", _TIME_S(campaign.created_at))
     steps = _one_of(*stages(config), *ENDS)
+    orders = ("", *kind_of(config.kind).orders(config))
 
     def rows(table: Any) -> list[Any]:
         return list(theirs.exec(select(table).where(table.campaign_id == campaign.id)))
@@ -209,10 +194,12 @@ def _check_campaign(theirs: Session, campaign: Campaign) -> None:
         if clip is None:
             raise _bad(stimulus, "clip_sha", stimulus.clip_sha)
         _check(clip)
+    _check_all(theirs, Prediction, col(Prediction.clip_sha), [stimulus.clip_sha for stimulus in stimuli])
     for trial in trials:
         _hold(trial, "rater_id", trial.rater_id in ids[Rater])
         _hold(trial, "lead", trial.lead in ids[Stimulus])
         _hold(trial, "item_id", trial.item_id in ids[Item])
+        _hold(trial, "asked", trial.asked in orders)
     _check_all(theirs, Passage, col(Passage.rater_id), [rater.id for rater in raters])
     screens = [trial.id for trial in trials]
     for slot in _check_all(theirs, Slot, col(Slot.trial_id), screens):
@@ -228,7 +215,7 @@ def _check_named(systems: list[System], items: list[Item]) -> None:
     draft = Draft(Path())
     for system in systems:
         _hold(system, "name", isinstance(cast("Any", system.name), str))
-        _hold(system, "voice", _is_object(system.voice))
+        _hold(system, "voice", is_object(system.voice))
         _hold(system, "role", isinstance(cast("Any", system.role), str))
         draft.add_system("the other database", system.name, system.role, new=True)
     for item in items:

@@ -33,6 +33,9 @@ class Merged:
     Attributes:
         traces: of what its raters typed; they have to come too.
         dropped: the same of those who are forgotten here now.
+        forgotten: how many removals are new here.
+        removals: whoever was forgotten there and had answered here: answers that count, by pseudonym.
+        is_accepted: whether these are forgotten here now, too; else they stay as they are.
     """
 
     name: str
@@ -46,6 +49,8 @@ class Merged:
     trials: int = 0
     answers: int = 0
     forgotten: int = 0
+    removals: dict[str, int] = field(default_factory=dict[str, int])
+    is_accepted: bool = False
     traces: list[str] = field(default_factory=list[str])
     dropped: list[str] = field(default_factory=list[str])
 
@@ -54,11 +59,12 @@ class Merged:
         return {name: value for name, value in asdict(self).items() if name not in ("traces", "dropped")}
 
 
-def merge(theirs: Session, ours: Session, only: str | None = None) -> list[Merged]:
+def merge(theirs: Session, ours: Session, only: str | None = None, *, accept_removals: bool = False) -> list[Merged]:
     """Bring the campaigns of another database into this session's transaction; answers what is new of each.
 
     Args:
         only: the one campaign that is wanted.
+        accept_removals: forget here who was forgotten there; nothing else of a merge takes anything away.
 
     Raises:
         BadOption: there is no such campaign.
@@ -66,7 +72,7 @@ def merge(theirs: Session, ours: Session, only: str | None = None) -> list[Merge
     """
     found = campaigns_of(theirs, only)
     known = {content_of(ours, c): c for c in ours.exec(select(Campaign).order_by(col(Campaign.id).desc()))}
-    return [_merge_one(theirs, ours, campaign, known) for campaign in found]
+    return [_merge_one(theirs, ours, campaign, known, accept_removals) for campaign in found]
 
 
 def campaigns_of(theirs: Session, only: str | None = None) -> list[Campaign]:
@@ -122,7 +128,9 @@ def content_of(session: Session, campaign: Campaign) -> str:
     return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
 
 
-def _merge_one(theirs: Session, ours: Session, campaign: Campaign, known: dict[str, Campaign]) -> Merged:
+def _merge_one(
+    theirs: Session, ours: Session, campaign: Campaign, known: dict[str, Campaign], accept_removals: bool
+) -> Merged:
     content = content_of(theirs, campaign)
     here = known.get(content)
     if here is None:
@@ -136,10 +144,10 @@ def _merge_one(theirs: Session, ours: Session, campaign: Campaign, known: dict[s
     if theirs.exec(select(Rater.id).where(Rater.campaign_id == campaign.id).limit(1)).first() is not None:
         raters.units = _units(theirs, ours, campaign, here)
         raters.items = _pair(_rows(theirs, Item, campaign), _rows(ours, Item, here))
-    told.forgotten = raters.forget()
+    told.forgotten, told.is_accepted = raters.forget(accept_removals), accept_removals
     told.raters, told.trials, told.answers = raters.bring()
     told.notes += raters.notes
-    told.traces, told.dropped = raters.traces, raters.dropped
+    told.traces, told.dropped, told.removals = raters.traces, raters.dropped, raters.removals
     return told
 
 

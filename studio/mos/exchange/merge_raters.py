@@ -1,13 +1,14 @@
 """The raters of one campaign brought from another database, with their screens and answers."""
 
 import secrets
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sqlmodel import Session, col, select
+from sqlmodel import Session, col, func, select
 
 from studio.core.errors import BadFile
-from studio.mos.rating.forgetting import delete_rater
+from studio.mos.rating.forgetting import delete_rater, person_of
 from studio.mos.store.tables.answers import Answer, Choice, Play, Score
 from studio.mos.store.tables.campaigns import Campaign
 from studio.mos.store.tables.raters import Passage, Rater, Removal
@@ -35,32 +36,60 @@ class RaterMerge:
         self.notes: list[str] = []
         self.traces: list[str] = []  # of what the raters who came had typed
         self.dropped: list[str] = []  # of what the forgotten had typed here; nothing names them any more
+        self.removals: dict[str, int] = {}  # who was forgotten there and is here: answers that count, by our pseudonym
 
-    def forget(self) -> int:
-        """Forget here who asked there to be forgotten; answers how many removals are new."""
-        new = 0
-        known = {r.pseudonym for r in self._removals(self._ours, self._here)}
+    def forget(self, accept: bool) -> int:
+        """Forget here who was forgotten there; answers how many removals are new here.
+
+        They are known by a digest of their identity, never by a pseudonym: that stands in every export. Whoever has
+        data here stays, and is in ``removals``, unless these are accepted.
+        """
+        new, nameless = 0, 0
+        known = self._removals(self._ours, self._here)
+        present = self._present()
         for removal in self._removals(self._theirs, self._there):
-            if removal.pseudonym in known:
+            if not removal.person:
+                nameless += 1
                 continue
-            new += 1
-            if removal.pseudonym in self._pseudonyms():
-                self.dropped += delete_rater(self._ours, self._here, removal.pseudonym)[1]
-            else:
+            here = {name: n for name, n, joined_at in present.get(removal.person, ()) if joined_at <= removal.at}
+            self.removals |= here
+            if here and accept:
+                del present[removal.person]
+                for pseudonym in here:
+                    self.dropped += delete_rater(self._ours, self._here, pseudonym, removal.at)[1]
+                new += len(here)
+            elif not here and not any(_is_same(removal, one) for one in known):
                 self._ours.add(Removal(**_moved(removal, campaign_id=self._here.id)))
+                new += 1
+        if nameless:
+            self.notes.append(f"{nameless} removals of an older studio name nobody but by a pseudonym, and stay there")
         self._ours.flush()
         return new
 
+    def _present(self) -> dict[str, list[tuple[str, int, float]]]:
+        """Our raters by what a removal would know them by: pseudonym, answers that count, and when they came."""
+        raters = self._ours.exec(
+            select(Rater.pseudonym, Rater.identity, Rater.joined_at, func.count(col(Answer.id)))
+            .outerjoin(Trial, col(Trial.rater_id) == col(Rater.id))
+            .outerjoin(Answer, (col(Answer.trial_id) == col(Trial.id)) & (col(Answer.counted) == 1))
+            .where(Rater.campaign_id == self._here.id, Rater.role == "panel")
+            .group_by(Rater.pseudonym, Rater.identity, col(Rater.joined_at))
+        )
+        found: defaultdict[str, list[tuple[str, int, float]]] = defaultdict(list)
+        for name, identity, joined_at, answers in raters:
+            found[person_of(identity)].append((name, answers, joined_at))
+        return found
+
     def bring(self) -> tuple[int, int, int]:
         """Bring raters, screens and answers that are not here; answers how many of each."""
-        gone = {r.pseudonym for r in self._removals(self._ours, self._here)}
+        gone = self._removals(self._ours, self._here)
         taken = self._pseudonyms()
         raters = trials = answers = 0
         wanted = select(Rater).where(Rater.campaign_id == self._there.id, Rater.role == "panel")
         for rater in self._theirs.exec(wanted.order_by(col(Rater.id))).all():
             screens = self._screens(self._theirs, rater.id)
             identity, here = self._known(rater, screens)
-            if here is None and rater.pseudonym in gone:
+            if here is None and any(_is_of(removal, rater) for removal in gone):
                 self.notes.append(f"{rater.pseudonym} was forgotten here, and does not come back")
                 continue
             if here is None:
@@ -169,6 +198,18 @@ class RaterMerge:
 
     def _pseudonyms(self) -> set[str]:
         return set(self._ours.exec(select(Rater.pseudonym).where(Rater.campaign_id == self._here.id)))
+
+
+def _is_same(one: Removal, other: Removal) -> bool:
+    """Whether two databases tell of one removal: a pseudonym may have been drawn anew where it was taken."""
+    return one.person == other.person and (one.pseudonym == other.pseudonym or one.at == other.at)
+
+
+def _is_of(removal: Removal, rater: Rater) -> bool:
+    """Whether somebody who comes is who was forgotten here; whoever agreed anew since is not."""
+    if not removal.person:  # an older studio's, made here
+        return removal.pseudonym == rater.pseudonym
+    return removal.person == person_of(rater.identity) and rater.joined_at <= removal.at
 
 
 def _moved(row: Any, **ours: Any) -> dict[str, Any]:

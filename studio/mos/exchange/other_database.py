@@ -20,7 +20,13 @@ from studio.mos.store.migrations import MIGRATIONS
 
 
 def merge_from(
-    listening: Listening, other: str, clips: Path | None = None, *, only: str | None = None, dry: bool = False
+    listening: Listening,
+    other: str,
+    clips: Path | None = None,
+    *,
+    only: str | None = None,
+    dry: bool = False,
+    accept_removals: bool = False,
 ) -> list[Merged]:
     """Bring another database's campaigns here, in one transaction; a second time adds nothing.
 
@@ -29,6 +35,7 @@ def merge_from(
         clips: the other studio's folder of clips; beside its file unless given.
         only: the one campaign that is wanted.
         dry: change nothing, and answer what would come.
+        accept_removals: forget here who was forgotten there.
 
     Raises:
         BadFile: the database or a clip cannot be read, or the two contradict each other; nothing was changed.
@@ -39,7 +46,7 @@ def merge_from(
         check_campaigns(theirs, campaigns_of(theirs, only))
 
         def work(ours: Session) -> list[Merged]:
-            found = merge(theirs, ours, only)
+            found = merge(theirs, ours, only, accept_removals=accept_removals)
             if dry:
                 raise _Enough(found)
             copy_traces([trace for one in found for trace in one.traces], folder, listening.clips)
@@ -53,6 +60,8 @@ def merge_from(
             return enough.found
         for trace in (trace for one in brought for trace in one.dropped):
             listening.clips.drop_trace(trace)
+        if accept_removals and any(one.removals for one in brought):
+            listening.store.empty_log()
         return brought
 
 

@@ -12,9 +12,9 @@ from typing import Any
 
 from sqlmodel import Session, col, select
 
+from studio.measure.tables.columns import Column
+from studio.measure.tables.write import write_rows
 from studio.mos.analysis.quality import GATES, judge
-from studio.mos.exchange.data_dictionary import Column
-from studio.mos.exchange.export import write_rows
 from studio.mos.rating.campaigns import running
 from studio.mos.rating.sittings import stages
 from studio.mos.store.tables.answers import Answer
@@ -26,6 +26,7 @@ _ABOUT = (
     Column("campaign", "text", "name of the campaign"),
     Column("rater", "text", "pseudonym of the rater, as in the export of answers"),
     Column("stage", "text", "where the rater is, or how their sitting ended"),
+    Column("part", "integer", "of a sitting through several campaigns, where a rater has one name: 1 is the first"),
     Column("consent_version", "integer", "version of the consent that was agreed to"),
     Column("joined_at", "text", "when the rater agreed, UTC, ISO 8601"),
     Column("finished_at", "text", "when every screen was answered, UTC, ISO 8601; empty where they are not"),
@@ -46,7 +47,15 @@ def rater_columns(session: Session, campaign: Campaign) -> list[Column]:
     return [
         *_ABOUT,
         *(Column(f"gate_{gate}", "text", f"verdict of the gate {gate}: ok, fail or unknown") for gate in GATES),
+        Column("consensus_r", "number", "correlation of the answers with the mean of the others'; empty without one"),
+        Column("consensus_n", "integer", "how many of the answers had others' beside them"),
         Column("headphone_tries", "integer", "how often the headphone check was done"),
+        Column(
+            "environment_right",
+            "integer",
+            "pairs of the environment test that were answered right at the last try, of 4",
+        ),
+        Column("environment_tries", "integer", "how often the environment test was done"),
         *(Column(f"screening_{s.id}", "text", f"answer to: {s.prompt}") for s in screening),
         *(Column(f"device_{name}", "text", f"what the browser told of {name}") for name in sorted(told)),
         _COMMENT,
@@ -70,6 +79,7 @@ def rater_rows(session: Session, campaign: Campaign) -> Iterable[dict[str, Any]]
         row = {column.name: None for column in columns} | {
             "campaign": campaign.name,
             "rater": rater.pseudonym,
+            "part": rater.part,
             "stage": rater.stage,
             "consent_version": rater.consent_version,
             "joined_at": _when(rater.joined_at),
@@ -78,7 +88,11 @@ def rater_rows(session: Session, campaign: Campaign) -> Iterable[dict[str, Any]]
             "skipped": sum(bool(why) for why in missing),
             "accept": one.accept,
             "use": one.use,
+            "consensus_r": one.consensus.r if one.consensus else None,
+            "consensus_n": one.consensus.n if one.consensus else None,
             "headphone_tries": sum(p.stage == "headphones" for p in passed),
+            "environment_right": said.get("environment", {}).get("right"),
+            "environment_tries": sum(p.stage == "environment" for p in passed),
             "comment": said.get("comments", {}).get("comment", ""),
         }
         row |= {f"gate_{gate}": verdict for gate, verdict in one.verdicts.items()}
@@ -89,7 +103,8 @@ def rater_rows(session: Session, campaign: Campaign) -> Iterable[dict[str, Any]]
 def write_raters(session: Session, campaign: Campaign, path: Path) -> int:
     """Write every rater into a .csv, .json or .parquet file; answers how many. Raises as ``export.write_export``."""
     columns, rows = rater_columns(session, campaign), list(rater_rows(session, campaign))
-    return write_rows(path, columns, rows, {"campaign": {"name": campaign.name, "kind": campaign.kind}})
+    whole = {"campaign": {"name": campaign.name, "kind": campaign.kind}}
+    return write_rows(path, columns, rows, whole, "the raters of a listening test")
 
 
 def _raters(session: Session, campaign: Campaign) -> list[Rater]:

@@ -17,6 +17,7 @@ class Ab(Kind):
 
     name = "ab"
     title = "Pair preference (AB)"
+    about = "Raters hear two versions and choose the one that they prefer; gives shares and an Elo ladder."
 
     def check(self, config: CampaignConfig) -> None:
         """Raises BadOption without the two choices or with a scale."""

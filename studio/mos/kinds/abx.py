@@ -17,6 +17,7 @@ class Abx(Kind):
 
     name = "abx"
     title = "Can a difference be heard (ABX)"
+    about = "Raters hear A, B and X, which is one of the two, and say which: can a difference be heard at all?"
     same_sound_twice = True
 
     def check(self, config: CampaignConfig) -> None:

@@ -17,6 +17,7 @@ class Acr(Kind):
 
     name = "acr"
     title = "Absolute category rating (MOS)"
+    about = "Raters hear one sound at a time and score it, 1 to 5 for instance; the mean is the MOS."
 
     def check(self, config: CampaignConfig) -> None:
         """Raises BadOption without a question."""

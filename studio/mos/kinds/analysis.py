@@ -73,6 +73,17 @@ def score_tables(answers: Sequence[Judged], question: str, low: int, high: int) 
     }
 
 
+def asking_tables(answers: Sequence[Judged], question: str, low: int, high: int) -> list[dict[str, Any]]:
+    """The mean of a question by the order in which the screen's questions were asked; [{order, mean, n, ...}]."""
+    orders = sorted({a.asked for a in answers if a.asked}, reverse=True)
+    found: list[dict[str, Any]] = []
+    for order in orders:
+        rows = ratings_of([a for a in answers if a.asked == order], question, Scale(low, high))
+        if len(rows):
+            found.append({"order": list(order), **asdict(means.mean_of(rows))})
+    return found
+
+
 def choice_tables(answers: Sequence[Judged], seed: int) -> dict[str, Any]:
     """Preference of every pair with four intervals, Elo by every method, who is better than whom, sides."""
     votes = votes_of(answers)

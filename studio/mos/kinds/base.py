@@ -55,6 +55,7 @@ class Judged:
         reference: the system whose sound stood beside them as the reference, or as X; None without one.
         mid_anchor: the campaign's mid anchor (MUSHRA); None without one.
         tags: of the script.
+        asked: the questions in the order in which they were asked one after another; empty where all stood at once.
         latencies_ms: of each slot's voice in a live test, from the words it needed to its first sound; empty in others.
     """
 
@@ -66,6 +67,7 @@ class Judged:
     reference: str | None = None
     mid_anchor: str | None = None
     tags: tuple[str, ...] = ()
+    asked: tuple[str, ...] = ()
     latencies_ms: tuple[float | None, ...] = ()
 
 
@@ -74,10 +76,13 @@ class Kind(ABC):
 
     name: ClassVar[str]
     title: ClassVar[str]
+    about: ClassVar[str] = ""  # one sentence for whoever chooses a kind
     relative: ClassVar[bool] = False  # a score says how the second sound compares with the first
     same_sound_twice: ClassVar[bool] = False  # a sound is on the screen twice, and nothing but hearing may tell which
     anchored: ClassVar[bool] = False  # low-pass anchors are made of the reference
+    hearings: ClassVar[int] = 1  # how often a sound is to be heard for an answer
     spoken: ClassVar[bool] = False  # what is heard is spoken while the rater types; the clips only say how loud it is
+    standing: ClassVar[bool] = False  # it has no end: one screen is given at a time, and its scripts are what was typed
 
     @abstractmethod
     def check(self, config: CampaignConfig) -> None:
@@ -86,6 +91,13 @@ class Kind(ABC):
     @abstractmethod
     def assign(self, stock: Stock, config: CampaignConfig) -> list[Unit]:
         """Every unit that is to be rated. Raises BadFile naming what is missing."""
+
+    def orders(self, config: CampaignConfig) -> list[str]:
+        """The orders in which questions may be asked one after another, ids with blanks between; none of all at once.
+
+        A rater has one of them in a whole sitting; each is given to as many raters of a unit as another.
+        """
+        return []
 
     @abstractmethod
     def validate(self, config: CampaignConfig, slots: int, answer: AnswerCreate) -> list[Mark]:

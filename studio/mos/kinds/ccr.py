@@ -17,6 +17,7 @@ class Ccr(Kind):
 
     name = "ccr"
     title = "Comparison category rating (CMOS)"
+    about = "Raters hear two versions in turn and say how the second compares with the first, -3 to +3."
     relative = True
 
     def check(self, config: CampaignConfig) -> None:

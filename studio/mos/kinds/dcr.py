@@ -17,6 +17,7 @@ class Dcr(Kind):
 
     name = "dcr"
     title = "Degradation category rating (DMOS)"
+    about = "Raters hear a reference, then another version, and say how much worse that one is, 1 to 5."
     same_sound_twice = True  # the null pairs
 
     def check(self, config: CampaignConfig) -> None:

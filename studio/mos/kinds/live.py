@@ -17,6 +17,7 @@ class Live(Ab):
 
     name = "live"
     title = "Live typing (pair preference)"
+    about = "Raters type to two voices that speak while they type, and choose the one that they would rather type to."
     spoken = True
 
     def check(self, config: CampaignConfig) -> None:

@@ -17,6 +17,7 @@ class Mushra(Kind):
 
     name = "mushra"
     title = "MUSHRA with hidden reference and anchors"
+    about = "Raters score all versions of a script beside an open reference, 0 to 100; hidden reference, two anchors."
     same_sound_twice = True
     anchored = True
 

@@ -17,6 +17,7 @@ class Scale(Kind):
 
     name = "scale"
     title = "All systems on one page (MUSHRA-style)"
+    about = "Raters score every version of a script on one page, each by a slider of 1 to 100."
 
     def check(self, config: CampaignConfig) -> None:
         """Raises BadOption unless there is exactly one question."""

@@ -17,6 +17,7 @@ class Similarity(Kind):
 
     name = "similarity"
     title = "Similarity to a reference (forced choice)"
+    about = "Raters hear a reference and two others, and choose the one that is more like it; no tie."
 
     def check(self, config: CampaignConfig) -> None:
         """Raises BadOption when anything but a and b may be chosen."""

@@ -74,8 +74,9 @@ def extend(
 ) -> tuple[int, list[str]]:
     """Add the sounds of a folder or manifest to a draft; answers how many, and what the experimenter should know.
 
-    What is there and what comes are checked as one manifest; the new sounds are brought to the level of the others,
-    and cut as those were where the campaign rates excerpts of its scripts.
+    What is there and what comes are checked as one manifest: a draft that is whole stays so, while one whose systems
+    have texts still to be spoken takes any part. The new sounds are brought to the level of the others, and cut as
+    those were where the campaign rates excerpts of its scripts.
 
     Raises:
         BadFile: a sound cannot be taken, or the two do not make a whole; nothing was added.
@@ -86,10 +87,12 @@ def extend(
         config = from_json(json.loads(row.config))
         there, level = contents(session, row, listening.clips)
     given, excerpt_s = _without_made_anchors(there), excerpt_length_s(there)
-    manifest, cuts, excerpts = read_manifest(source, given if excerpt_s is None else of_whole_scripts(given)), {}, {}
+    is_whole = _is_heard(there)
+    manifest = read_manifest(source, given if excerpt_s is None else of_whole_scripts(given), is_whole)
+    cuts, excerpts = {}, {}
     if excerpt_s is not None:
         manifest, excerpts = with_excerpts(manifest, excerpt_s)
-    if given != there:
+    if kind_of(config.kind).anchored:
         manifest, cuts = with_anchors(manifest)
     files = {key: file for key, file in manifest.files.items() if key not in there.files}
     if not files:
@@ -104,10 +107,17 @@ def extend(
         if contents(session, campaign, listening.clips)[0] != there:
             raise BadOption(f"{name!r} was changed by somebody else meanwhile", "import again")
         add_stimuli(session, campaign.id, manifest.systems, manifest.items, clips)
-        running(session, campaign)
+        if is_whole:
+            running(session, campaign)
 
     listening.store.write_now(add)
     return len(clips), [*manifest.warnings, *told]
+
+
+def _is_heard(there: Manifest) -> bool:
+    """Whether every system and every script has a sound: nothing waits to be spoken, or brought."""
+    items, systems = {item for item, _ in there.files}, {system for _, system in there.files}
+    return bool(there.files) and {i.name for i in there.items} == items and {s.name for s in there.systems} == systems
 
 
 def draft_of(session: Session, name: str) -> Campaign:

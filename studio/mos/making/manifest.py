@@ -12,6 +12,7 @@ from studio.core.errors import BadFile, BadOption
 from studio.core.files import read_bounded
 from studio.mos.campaign.draft import SOUNDS, Draft, Manifest
 from studio.mos.campaign.names import read_tags
+from studio.mos.store.json_columns import write_json
 
 MAX_MANIFEST_BYTES = 16 * 2**20
 CONTROL = "control"  # the system that says training, trap and gold clips of no system
@@ -26,11 +27,12 @@ _JSON_KEYS = {
 _EXPECTED_IN_NAME = re.compile(r"(.+)=([^=]+)")
 
 
-def read_manifest(path: Path, there: Manifest | None = None) -> Manifest:
+def read_manifest(path: Path, there: Manifest | None = None, whole: bool = True) -> Manifest:
     """A manifest from a folder ``<system>/<item>.wav``, a ``.csv`` or a ``.json`` file; files lie beside or below it.
 
     Args:
         there: what a campaign holds already; it is part of what is answered.
+        whole: every system says every script; else it is a part of what is to come.
 
     Raises:
         BadFile: something is absent, doubled, misnamed, too large, outside the folder, or not understood; the error
@@ -38,17 +40,19 @@ def read_manifest(path: Path, there: Manifest | None = None) -> Manifest:
     """
     draft = Draft.onto(path if path.is_dir() else path.parent, there or Manifest([], [], {}, []))
     if path.is_dir():
-        return _read_folder(draft)
-    if not path.is_file():
+        _read_folder(draft)
+    elif not path.is_file():
         raise BadFile(f"there is no folder or file {path}", "check the path")
-    if path.suffix.lower() == ".csv":
-        return _read_csv(draft, path)
-    if path.suffix.lower() == ".json":
-        return _read_json(draft, path)
-    raise BadFile(f"{path.name} is not a manifest", "give a folder, a .csv or a .json file")
+    elif path.suffix.lower() == ".csv":
+        _read_csv(draft, path)
+    elif path.suffix.lower() == ".json":
+        _read_json(draft, path)
+    else:
+        raise BadFile(f"{path.name} is not a manifest", "give a folder, a .csv or a .json file")
+    return draft.finish(whole)
 
 
-def _read_folder(draft: Draft) -> Manifest:
+def _read_folder(draft: Draft) -> None:
     """``<system>/<item>.wav``; ``training``, ``trap`` and ``gold`` hold the same, or clips of no system.
 
     In those three a file may say what answer is expected: ``trap/please-choose-two=2.wav``.
@@ -66,7 +70,6 @@ def _read_folder(draft: Draft) -> Manifest:
     _read_texts(draft, root)
     if others:
         draft.warnings.append(f"{len(others)} files are not sounds of a system, left out: {', '.join(others[:10])}")
-    return draft.finish()
 
 
 def with_traps(manifest: Manifest, folder: Path) -> Manifest:
@@ -123,14 +126,13 @@ def _read_texts(draft: Draft, root: Path) -> None:
                 draft.describe(where, item.strip(), text.strip())
 
 
-def _read_csv(draft: Draft, path: Path) -> Manifest:
+def _read_csv(draft: Draft, path: Path) -> None:
     """Columns system, item, file, if wanted text, role, expected, tags; files are relative to the CSV's folder."""
     for where, row in _rows(path, _COLUMNS, _MORE_COLUMNS):
         draft.add_system(where, row["system"])
         role = row.get("role") or "test"
         draft.add_item(where, row["item"], row.get("text", ""), role, row.get("expected"), row.get("tags"))
         draft.add_file(where, row["item"], row["system"], row["file"])
-    return draft.finish()
 
 
 def _rows(path: Path, needed: tuple[str, ...], more: tuple[str, ...]) -> Iterator[tuple[str, dict[str, str]]]:
@@ -166,7 +168,7 @@ def read_tag_file(path: Path) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def _read_json(draft: Draft, path: Path) -> Manifest:
+def _read_json(draft: Draft, path: Path) -> None:
     """An object of three lists; a file names a system and an item that are listed.
 
     ``systems`` have name, role, voice; ``items`` have name, text, role, expected, tags (``a;b``); ``files`` have
@@ -188,7 +190,6 @@ def _read_json(draft: Draft, path: Path) -> Manifest:
         if entry["system"] not in draft.systems or entry["item"] not in draft.items:
             raise BadFile(f"{where} names a system or an item that is not listed", "add it to systems or items")
         draft.add_file(where, entry["item"], entry["system"], entry["file"], entry.get("trace"))
-    return draft.finish()
 
 
 def _entries(lists: dict[str, Any], key: str, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -206,7 +207,16 @@ def _entries(lists: dict[str, Any], key: str, name: str) -> Iterator[tuple[str, 
         for field, value in entry.items():
             if not isinstance(value, dict if field == "voice" else str):
                 raise BadFile(f"{where} has a {field} that is {value!r:.40}", "write text (voice: an object)")
+            if field == "voice":
+                _check_voice(where, cast("dict[str, Any]", value))
         yield where, entry
+
+
+def _check_voice(where: str, voice: dict[str, Any]) -> None:
+    try:
+        write_json(voice)
+    except ValueError as error:
+        raise BadFile(f"{where} has a voice that cannot be kept: {error}", "write a short, shallow object") from error
 
 
 def _text_of(path: Path) -> str:

@@ -18,7 +18,10 @@ from studio.mos.store.tables.trials import Deal
 
 @dataclass(frozen=True)
 class Removed:
-    """What went: how many sounds and answers, and how many sounds are left; with the last of them goes the campaign."""
+    """What went: how many sounds and answers, and how many sounds are left.
+
+    With the last of them goes the campaign, unless it has systems or texts that are still to be spoken.
+    """
 
     sounds: int
     left: int
@@ -26,9 +29,10 @@ class Removed:
 
 
 def remove_sounds(listening: Listening, name: str, item: str | None = None, system: str | None = None) -> Removed:
-    """Take a script's sounds out of a draft, or a system's, or the one sound of both; what has no sound left goes, too.
+    """Take a script's sounds out of a draft, or a system's, or the one sound of both.
 
-    Who only looked at the draft is forgotten, for they were shown what is no more.
+    A script or system that has no sound left by that goes, too. Who only looked at the draft is forgotten, for they
+    were shown what is no more.
 
     Raises:
         BadOption: it is no draft, or holds no such sound.
@@ -46,20 +50,24 @@ def remove_sounds(listening: Listening, name: str, item: str | None = None, syst
         gone = session.exec(wanted).all()
         if not gone:
             raise BadOption(f"{system!r} does not say {item!r} in {name!r}", "name a sound that is there")
-        dropped = _forget_raters(session, campaign)[1]
+        dropped = forget_raters(session, campaign)[1]
         for row in gone:
             session.delete(row)
         session.flush()
-        for table, column in ((Item, Stimulus.item_id), (System, Stimulus.system_id)):
+        for table, column, ids in (
+            (Item, Stimulus.item_id, {row.item_id for row in gone}),
+            (System, Stimulus.system_id, {row.system_id for row in gone}),
+        ):
             silent = ~col(table.id).in_(select(column).where(Stimulus.campaign_id == campaign.id))
-            session.exec(delete(table).where(col(table.campaign_id) == campaign.id, silent))
+            session.exec(delete(table).where(col(table.id).in_(ids), silent))
         left = len(session.exec(select(Stimulus.id).where(Stimulus.campaign_id == campaign.id)).all())
-        if not left:
+        planned = [session.exec(select(t.id).where(t.campaign_id == campaign.id)).first() for t in (Item, System)]
+        if not left and planned == [None, None]:
             _delete_rows(session, campaign)
         dropped += [row.trace for row in gone if row.trace]
-        return Removed(len(gone), left), _unnamed(session, dropped)
+        return Removed(len(gone), left), unnamed(session, dropped)
 
-    return _done(listening, *listening.store.write_now(work))
+    return swept(listening, *listening.store.write_now(work))
 
 
 def delete_campaign(listening: Listening, name: str, *, only_draft: bool = False) -> Removed:
@@ -73,16 +81,16 @@ def delete_campaign(listening: Listening, name: str, *, only_draft: bool = False
         campaign = draft_of(session, name) if only_draft else find(session, name)
         if campaign.state == "open":
             raise BadOption(f"{name!r} is open, and raters are at it", "`studio campaign close` it first")
-        answers, dropped = _forget_raters(session, campaign)
+        answers, dropped = forget_raters(session, campaign)
         rows = session.exec(select(Stimulus).where(Stimulus.campaign_id == campaign.id)).all()
         _delete_rows(session, campaign)
         dropped += [row.trace for row in rows if row.trace]
-        return Removed(len(rows), 0, answers), _unnamed(session, dropped)
+        return Removed(len(rows), 0, answers), unnamed(session, dropped)
 
-    return _done(listening, *listening.store.write_now(work))
+    return swept(listening, *listening.store.write_now(work))
 
 
-def _done(listening: Listening, removed: Removed, traces: list[str]) -> Removed:
+def swept(listening: Listening, removed: Removed, traces: list[str]) -> Removed:
     for trace in traces:
         listening.clips.drop_trace(trace)
     sweep_takes(listening.clips)
@@ -99,7 +107,7 @@ def _named(session: Session, campaign: Campaign, table: type[Item] | type[System
     return known[name]
 
 
-def _forget_raters(session: Session, campaign: Campaign) -> tuple[int, list[str]]:
+def forget_raters(session: Session, campaign: Campaign) -> tuple[int, list[str]]:
     """How many counted answers went with all raters of a campaign, and the traces of what they typed."""
     answers, dropped = 0, list[str]()
     for pseudonym in session.exec(select(Rater.pseudonym).where(Rater.campaign_id == campaign.id)).all():
@@ -115,7 +123,7 @@ def _delete_rows(session: Session, campaign: Campaign) -> None:
     session.exec(delete(Campaign).where(col(Campaign.id) == campaign.id))
 
 
-def _unnamed(session: Session, traces: list[str]) -> list[str]:
+def unnamed(session: Session, traces: list[str]) -> list[str]:
     """Those of the traces that no stimulus names any more."""
     session.flush()
     named = set(session.exec(select(Stimulus.trace).where(col(Stimulus.trace).in_(traces))))

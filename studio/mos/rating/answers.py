@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from sqlmodel import Session, col, func, select
 
 from studio.mos.kinds.base import BadAnswer
-from studio.mos.rating import takes
+from studio.mos.rating import battles, takes
 from studio.mos.rating.campaigns import Running
-from studio.mos.rating.sittings import NotThisStage, open_screens
+from studio.mos.rating.sittings import NotThisStage, after, open_screens
 from studio.mos.store.access import Forbidden
 from studio.mos.store.tables.answers import Answer, AnswerCreate, AnswerPublic, Choice, Play, Score
 from studio.mos.store.tables.raters import Rater
@@ -37,7 +37,7 @@ def take_answer(session: Session, run: Running, rater: Rater, answer: AnswerCrea
     before = session.exec(select(Answer).where(Answer.trial_id == trial.id).order_by(col(Answer.attempt))).all()
     for known in before:
         if known.digest == digest:
-            return AnswerPublic(trial=trial.id, attempt=known.attempt, counted=bool(known.counted), repeated=True)
+            return _told(session, run, known, repeated=True)
     if rater.stage == "withdrawn":
         raise NotThisStage("you have left this test", "nothing more is kept of you")
     if len(before) >= MAX_ATTEMPTS:
@@ -83,11 +83,21 @@ def take_answer(session: Session, run: Running, rater: Rater, answer: AnswerCrea
     trial.released = int(answer.skipped)  # somebody else gets it; whoever came back in time is not replaced
     session.add(trial)
     rater.seen_at = row.received_at
-    if not before and not open_screens(session, rater)[0]:
-        rater.stage = "comments"
+    if run.kind.standing:
+        rater.finished_at = rater.finished_at if missing else row.received_at  # nobody owes a battle more
+    elif not before and not open_screens(session, rater)[0]:
+        rater.stage = after(run.config, "trials", rater.part)
         rater.finished_at = row.received_at  # whether or not they say anything more
     session.add(rater)
-    return AnswerPublic(trial=trial.id, attempt=row.attempt, counted=bool(row.counted))
+    return _told(session, run, row)
+
+
+def _told(session: Session, run: Running, row: Answer, repeated: bool = False) -> AnswerPublic:
+    """The acknowledgement of an answer: a vote of an arena that counts tells who spoke."""
+    is_vote = run.kind.standing and row.counted and not row.missing
+    voices = battles.names_of(session, row.trial_id) if is_vote else None
+    counted = bool(row.counted)
+    return AnswerPublic(trial=row.trial_id, attempt=row.attempt, counted=counted, repeated=repeated, voices=voices)
 
 
 def counted_answers(session: Session, campaign_id: int) -> dict[str, int]:
@@ -131,8 +141,9 @@ def _check_heard(session: Session, run: Running, slots: list[Slot], answer: Answ
         return
     heard = {p.slot: p.heard_ms for p in answer.plays}
     for slot, whole_ms in (lasting_ms or _lasting_ms(session, run, slots[0].trial_id)).items():
-        if heard.get(slot, 0.0) < run.config.must_listen * whole_ms - _SLACK_MS:
-            raise BadAnswer(f"sound {slot + 1} was not heard to its end", "listen to every sound, then answer")
+        if heard.get(slot, 0.0) < run.config.must_listen * run.kind.hearings * whole_ms - _SLACK_MS:
+            often = f" {run.kind.hearings} times" if run.kind.hearings > 1 else ""
+            raise BadAnswer(f"sound {slot + 1} was not heard to its end{often}", "listen to every sound, then answer")
 
 
 def _lasting_ms(session: Session, run: Running, trial_id: str) -> Mapping[int, float]:

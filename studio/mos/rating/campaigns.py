@@ -3,7 +3,7 @@
 import json
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sqlmodel import Session, col, select
@@ -17,7 +17,10 @@ from studio.mos.campaign.speaking_systems import check_voices
 from studio.mos.campaign.templates import check_language
 from studio.mos.kinds.base import Kind, Stock
 from studio.mos.kinds.registry import kind_of
+from studio.mos.rating.pairing import Tally
+from studio.mos.rating.parts import check_parts
 from studio.mos.store.clips import StoredClip
+from studio.mos.store.json_columns import write_json
 from studio.mos.store.tables.campaigns import Campaign
 from studio.mos.store.tables.stimuli import Clip, Item, Stimulus, System
 
@@ -35,6 +38,8 @@ class Desk:
     deck: Deck
     load: Load = field(default_factory=Load)
     mark: str | None = None
+    tally: Tally | None = None  # of an arena; counted anew when its time is up
+    tally_until_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -86,7 +91,7 @@ def create(
         name=name,
         kind=config.kind,
         seed=secrets.randbelow(2**31) if seed is None else seed,
-        config=json.dumps(to_json(config)),
+        config=json.dumps(to_json(config), allow_nan=False),
         created_at=time.time(),
     )
     session.add(campaign)
@@ -127,7 +132,7 @@ def add_stimuli(
     for new in systems:
         check_name(new.name)
         if new.name not in system_ids:
-            row = System(campaign_id=campaign_id, name=new.name, role=new.role, voice=json.dumps(new.voice or {}))
+            row = System(campaign_id=campaign_id, name=new.name, role=new.role, voice=write_json(new.voice or {}))
             session.add(row)
             session.flush()
             system_ids[new.name] = row.id
@@ -189,13 +194,49 @@ def set_state(session: Session, name: str, state: str) -> Campaign:
         raise BadOption(f"a campaign cannot be made {state!r}", "it may be open or closed")
     campaign = find(session, name)
     if state == "open":
-        run = running(session, campaign)
-        if campaign.state == "draft":
-            check_gates(run)
-            check_language(run.config)
+        running(session, campaign)
+        if campaign.state == "draft" and (lacking := problems(session, campaign)):
+            raise lacking[0]
+        check_parts(session, campaign, from_json(json.loads(campaign.config)))  # what comes then may be another now
     campaign.state = state
     session.add(campaign)
     return campaign
+
+
+def problems(session: Session, campaign: Campaign) -> list[StudioError]:
+    """All that keeps a draft from being opened, in the order in which one would see to it; empty when it can be."""
+    found: list[StudioError] = []
+
+    def note(check: Callable[[], object]) -> None:
+        try:
+            check()
+        except (BadFile, BadOption) as error:
+            found.append(error)
+
+    config = from_json(json.loads(campaign.config))
+    note(lambda: kind_of(config.kind).check(config))
+    note(lambda: check_language(config))
+    note(lambda: _check_heard(session, campaign))
+    note(lambda: check_gates(running(session, campaign)))
+    note(lambda: check_parts(session, campaign, config))
+    return found
+
+
+def _check_heard(session: Session, campaign: Campaign) -> None:
+    """Raises BadFile where a system or a script has no sound at all: it was planned, and nobody has spoken it yet."""
+    for table, column, what in ((System, Stimulus.system_id, "system"), (Item, Stimulus.item_id, "script")):
+        heard = select(column).where(Stimulus.campaign_id == campaign.id)
+        silent = session.exec(
+            select(table.name)
+            .where(table.campaign_id == campaign.id, ~col(table.id).in_(heard))
+            .order_by(col(table.id))
+        ).all()
+        if silent:
+            shown = ", ".join(silent[:5]) + (f" and {len(silent) - 5} more" if len(silent) > 5 else "")
+            raise BadFile(
+                f"{len(silent)} {what}{'' if len(silent) == 1 else 's'} without a sound: {shown}",
+                "have the texts spoken, add sounds, or take out what is not to be heard",
+            )
 
 
 def check_gates(run: Running) -> None:

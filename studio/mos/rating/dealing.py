@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlmodel import Session, col, exists, func, insert, select, update
 
-from studio.mos.campaign.design import Load, Placed, Unit, deal, place, sitting
+from studio.mos.campaign.design import Load, Placed, Unit, deal, order_of_asking, place, sitting
 from studio.mos.rating.campaigns import Running
 from studio.mos.store.tables.answers import Answer
 from studio.mos.store.tables.raters import Rater
@@ -39,7 +39,8 @@ def give_trials(session: Session, run: Running, rater: Rater) -> bool:
     if tests:
         practice = [place(u, load, rng, "training") for u in run.training[: config.gates.training]]
         checks = [place(u, load, rng, role) for role, u in _checks(run, rng)]
-        rows, slots = _rows(run, rater.id, sitting(tests, practice, checks, config.repeats, rng))
+        asked = order_of_asking(run.kind.orders(config), tests, load, rng)
+        rows, slots = rows_of(run, rater.id, sitting(tests, practice, checks, config.repeats, rng), asked=asked)
         session.connection().execute(insert(Trial), rows)
         session.connection().execute(insert(Slot), slots)
     if not preview:
@@ -48,7 +49,12 @@ def give_trials(session: Session, run: Running, rater: Rater) -> bool:
 
 
 def is_full(session: Session, run: Running) -> bool:
-    """Whether nobody new can be given a screen now: every unit has its raters, and none of those has gone away."""
+    """Whether nobody new can be given a screen now: every unit has its raters, and none of those has gone away.
+
+    A standing test has room for everybody.
+    """
+    if run.kind.standing:
+        return False
 
     def has_room(load: Load) -> bool:
         return any(load.given.get(key, 0) < run.config.raters_per_stimulus for key in run.desk.deck.keys)
@@ -68,17 +74,19 @@ def known_load(session: Session, run: Running) -> Load:
 
 
 def load_of(session: Session, campaign_id: int) -> Load:
-    """How often each unit was given to raters who count, and what led it."""
+    """How often each unit was given to raters who count, what led it, and how its questions were asked."""
     counts = session.exec(
-        select(Trial.unit, Trial.lead, func.count())
+        select(Trial.unit, Trial.lead, Trial.asked, func.count())
         .join(Rater, col(Rater.id) == col(Trial.rater_id))
         .where(Trial.campaign_id == campaign_id, Trial.role == "test", Trial.released == 0, Rater.role == "panel")
-        .group_by(Trial.unit, col(Trial.lead))
+        .group_by(Trial.unit, col(Trial.lead), Trial.asked)
     )
     load = Load()
-    for unit, lead, count in counts:
+    for unit, lead, asked, count in counts:
         load.given[unit] += count
         load.led[unit, lead] += count
+        if asked:
+            load.asked[unit, asked] += count
     return load
 
 
@@ -120,10 +128,13 @@ def _checks(run: Running, rng: Random) -> list[tuple[str, Unit]]:
     return [*(("trap", u) for u in traps), *(("gold", u) for u in golds)]
 
 
-def _rows(run: Running, rater_id: int, screens: list[Placed]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def rows_of(
+    run: Running, rater_id: int, screens: list[Placed], start: int = 0, issued_at: float | None = None, asked: str = ""
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Rows of trials and of slots for a rater's next screens, the first of which has the position ``start``."""
     rows: list[dict[str, Any]] = []
     slots: list[dict[str, Any]] = []
-    for position, screen in enumerate(screens):
+    for position, screen in enumerate(screens, start):
         trial = secrets.token_hex(12)
         rows.append(
             {
@@ -135,7 +146,9 @@ def _rows(run: Running, rater_id: int, screens: list[Placed]) -> tuple[list[dict
                 "unit": screen.unit.key,
                 "lead": screen.order[0],
                 "item_id": screen.unit.item_id,
+                "issued_at": issued_at,
                 "released": 0,
+                "asked": asked,
             }
         )
         heard = [(stimulus, "candidate") for stimulus in screen.order]

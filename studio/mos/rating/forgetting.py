@@ -1,5 +1,6 @@
 """Forgetting a rater: everything they answered, did and were known by; what stays is that somebody was forgotten."""
 
+import hashlib
 import json
 import shutil
 import time
@@ -37,21 +38,37 @@ def sweep_takes(clips: ClipFolder) -> None:
             shutil.rmtree(left) if left.is_dir() else left.unlink()
 
 
-def delete_rater(session: Session, campaign: Campaign, pseudonym: str) -> tuple[int, list[str]]:
+def person_of(identity: str) -> str:
+    """What stays of somebody who is forgotten: a digest of their identity, which no export holds.
+
+    Who they were cannot be told from it; whoever has their identity, as another database that they are in has, knows
+    that it is they. Where a copied database made two sittings of one (the second's identity has a +), both are theirs.
+    """
+    return hashlib.sha256(f"forgotten|{identity.partition('+')[0]}".encode()).hexdigest()
+
+
+def delete_rater(
+    session: Session, campaign: Campaign, pseudonym: str, at: float | None = None
+) -> tuple[int, list[str]]:
     """Forget a rater: everything they answered, did and were known by; answers how many counted answers went, and the
     traces of what they typed, which are to be dropped when this is on disk.
 
     Their screens become open to others again. What stays is a ``Removal``, so that counts stay honest.
 
+    Args:
+        at: when they were forgotten, where that was in another database before.
+
     Raises:
         BadOption: nobody has this pseudonym.
     """
     rater = session.exec(
-        select(Rater.id, Rater.role).where(Rater.campaign_id == campaign.id, Rater.pseudonym == pseudonym)
+        select(Rater.id, Rater.role, Rater.identity).where(
+            Rater.campaign_id == campaign.id, Rater.pseudonym == pseudonym
+        )
     ).first()
     if rater is None or campaign.id is None:
         raise BadOption(f"nobody in {campaign.name!r} is called {pseudonym[:80]!r}", "pseudonyms stand in the export")
-    who, role = rater
+    who, role, identity = rater
     trials = select(Trial.id).where(Trial.rater_id == who)
     answers = select(Answer.id).where(col(Answer.trial_id).in_(trials))
     counted = session.exec(
@@ -66,7 +83,8 @@ def delete_rater(session: Session, campaign: Campaign, pseudonym: str) -> tuple[
         session.exec(delete(rows).where(col(rows.rater_id) == who))
     session.exec(delete(Rater).where(col(Rater.id) == who))
     if role == "panel":
-        session.add(Removal(campaign_id=campaign.id, pseudonym=pseudonym, answers=counted, at=time.time()))
+        when, person = time.time() if at is None else at, person_of(identity)
+        session.add(Removal(campaign_id=campaign.id, pseudonym=pseudonym, answers=counted, at=when, person=person))
     return counted, typed
 
 
@@ -91,9 +109,9 @@ def known_as(session: Session, campaign: Campaign, access: Access, who: str) -> 
     given = who.strip()
     found = [r for r in raters if r.pseudonym == given]
     found = found or [r for r in raters if given and json.loads(r.panel).get("PROLIFIC_PID") == given]
-    if not found and campaign.id is not None:
-        identities = _identities(access, campaign.id, given)
-        found = [r for r in raters if r.identity in identities]
+    if not found:
+        identities = _identities(session, access, given)
+        found = [r for r in raters if r.identity.partition("+")[0] in identities]
     if not found:
         raise BadOption(
             f"nobody in {campaign.name!r} is known by {given[:80]!r}",
@@ -102,16 +120,32 @@ def known_as(session: Session, campaign: Campaign, access: Access, who: str) -> 
     return [r.pseudonym for r in found]
 
 
-def _identities(access: Access, campaign_id: int, code: str) -> set[str]:
+def _identities(session: Session, access: Access, code: str) -> set[str]:
+    """What somebody with a code is called, in whichever campaign they came in: later parts of a sitting keep that."""
     try:
         who = f"code|{read_code(code)}"
     except BadOption:
         return set()
-    return {access.identity(campaign_id, role, who) for role in ("panel", "preview")}
+    numbers = [found for found in session.exec(select(Campaign.id)) if found is not None]
+    return {access.identity(number, role, who) for number in numbers for role in ("panel", "preview")}
+
+
+def _everywhere(session: Session, campaign: Campaign, pseudonym: str) -> list[tuple[Campaign, str]]:
+    """A rater's campaigns, and their name in each: all parts of the sitting that one of them was."""
+    identity = session.exec(
+        select(Rater.identity).where(Rater.campaign_id == campaign.id, Rater.pseudonym == pseudonym)
+    ).one()
+    person = identity.partition("+")[0]
+    rows = session.exec(
+        select(Campaign, Rater)
+        .join(Rater, col(Rater.campaign_id) == col(Campaign.id))
+        .where(col(Rater.identity).startswith(person, autoescape=True))
+    ).all()
+    return [(found, rater.pseudonym) for found, rater in rows if rater.identity.partition("+")[0] == person]
 
 
 def forget_rater(store: Store, clips: ClipFolder, access: Access, campaign: str, who: str) -> Forgotten:
-    """``delete_rater`` for good, of everybody who is ``known_as`` what was given.
+    """``delete_rater`` for good, of everybody who is ``known_as`` what was given, in all parts of their sitting.
 
     Raises:
         BadOption: there is no such campaign, or nobody in it is known by it.
@@ -120,8 +154,9 @@ def forget_rater(store: Store, clips: ClipFolder, access: Access, campaign: str,
     def work(session: Session) -> tuple[list[str], int, list[str]]:
         found = find(session, campaign)
         names, gone, typed = known_as(session, found, access, who), 0, list[str]()
-        for name in names:
-            answers, traces = delete_rater(session, found, name)
+        rows = {(part.id, mine): part for name in names for part, mine in _everywhere(session, found, name)}
+        for (_, mine), part in rows.items():
+            answers, traces = delete_rater(session, part, mine)
             gone, typed = gone + answers, typed + traces
         return names, gone, typed
 

@@ -5,8 +5,9 @@ from typing import Any
 
 from sqlmodel import Session, col, select
 
-from studio.mos.rating import sittings
+from studio.mos.rating import battles, parts, sittings
 from studio.mos.rating.campaigns import Running
+from studio.mos.rating.environment import PAIRS
 from studio.mos.rating.headphones import CHECK_SOUNDS
 from studio.mos.store.tables.raters import Rater
 from studio.mos.store.tables.trials import Slot, SlotPublic, Trial, TrialPublic
@@ -21,19 +22,26 @@ def shown(session: Session, run: Running, rater: Rater, key: ClipKey) -> tuple[d
         key: makes the last part of a clip's address, of (trial, slot).
     """
     config, texts = run.config, run.config.texts
-    out, new = _headed(run, rater.stage), None
-    match rater.stage:
+    stage, rest = rater.stage, None
+    if run.kind.standing and stage == "trials" and not sittings.open_screens(session, rater)[0]:
+        stage, rest = "rest", battles.rest_of(session, run, rater)
+    out, new = _headed(session, run, stage, rater), None
+    match stage:
         case "screening":
             out["questions"] = [{"id": s.id, "prompt": s.prompt, "options": s.options} for s in config.gates.screening]
         case "instructions":
             out["text"] = texts.instructions
         case "headphones":
             out |= {"check": config.gates.headphones, "sounds": CHECK_SOUNDS}
+        case "environment":
+            out |= {"check": "environment", "sounds": PAIRS}
         case "trials":
             trial, new = _trial(session, run, rater, key)
             out |= {"screen": run.kind.screen(config), "trial": trial.model_dump()}
             if run.kind.spoken:
                 out["screen"] |= {"rate_hz": run.rate_hz}  # the same for every voice of the test
+        case "rest":
+            out |= {} if rest is None else {"why": rest.why, "wait_s": rest.wait_s}
         case "done":
             out["text"] = texts.thanks
         case _:
@@ -41,19 +49,22 @@ def shown(session: Session, run: Running, rater: Rater, key: ClipKey) -> tuple[d
     return out, new
 
 
-def at_the_door(run: Running, stage: str) -> dict[str, Any]:
+def at_the_door(session: Session, run: Running, stage: str) -> dict[str, Any]:
     """What somebody is shown of whom nothing is kept: the consent, that they refused it, that all places are taken."""
     texts = run.config.texts
     asked = {"text": texts.consent, "version": texts.consent_version} if stage == "consent" else {}
-    return _headed(run, stage) | asked
+    return _headed(session, run, stage) | asked
 
 
-def _headed(run: Running, stage: str) -> dict[str, Any]:
-    texts = run.config.texts
-    steps = sittings.stages(run.config)
+def _headed(session: Session, run: Running, stage: str, rater: Rater | None = None) -> dict[str, Any]:
+    config, number = run.config, 1 if rater is None else rater.part
+    steps = sittings.stages(config, number)
+    texts = config.texts
     out: dict[str, Any] = {"stage": stage, "title": texts.title, "language": texts.language, "stages": steps}
+    if (part := parts.part_of(session, config, run.id, number)) is not None:
+        out["part"] = part
     if stage in sittings.LAST:
-        way = run.config.completion.of(stage)
+        way = (config if rater is None else parts.first_config(session, rater, config)).completion.of(stage)
         out |= {"code": way.code, "redirect": way.redirect_url}
     return out
 
@@ -65,9 +76,10 @@ def _trial(session: Session, run: Running, rater: Rater, key: ClipKey) -> tuple[
     public = TrialPublic(
         trial=at.trial.id,
         position=at.answered,
-        of=at.of,
+        of=0 if run.kind.standing else at.of,
         practice=at.trial.role == "training",
         text=run.texts[at.trial.item_id] if run.config.show_text else None,
+        asked=at.trial.asked.split(),
         slots=_slots(session, run, at.trial, key),
         break_before=bool(every and at.answered and at.answered % every == 0),
     )

@@ -3,7 +3,6 @@
 Where somebody stands is in the database alone; a browser asks for it and draws it.
 """
 
-import json
 import secrets
 import time
 from dataclasses import dataclass
@@ -14,20 +13,22 @@ from sqlmodel import Session, col, func, select, update
 
 from studio.core.errors import BadMessage, StudioError
 from studio.mos.campaign.config import CampaignConfig
-from studio.mos.rating import headphones
+from studio.mos.rating import environment, headphones
+from studio.mos.rating.battles import give_battle
 from studio.mos.rating.campaigns import NotOpen, Running
 from studio.mos.rating.dealing import give_trials, has_trials, release
 from studio.mos.store.access import TooMany, Visitor
+from studio.mos.store.json_columns import write_json
 from studio.mos.store.tables.answers import Answer
 from studio.mos.store.tables.campaigns import Campaign
 from studio.mos.store.tables.raters import Passage, Rater
 from studio.mos.store.tables.trials import Trial
 
-BEFORE_TRIALS = ("screening", "instructions", "level", "headphones")
+BEFORE_TRIALS = ("screening", "instructions", "level", "headphones", "environment")
 ENDS = ("done", "screened_out", "withdrawn", "full")
 LAST = ("done", "refused", "screened_out", "full")  # ends with a code or an address to go back to
 MAX_UNFINISHED = 5000  # raters of one campaign who began within a day: one link makes no more rows than that
-_TRIES = 2  # at the headphone check
+_TRIES = 2  # at the headphone check, and at the environment test
 _DAY_S = 86_400.0
 
 
@@ -46,15 +47,22 @@ class Progress:
     of: int
 
 
-def stages(config: CampaignConfig) -> list[str]:
-    """The stages of a campaign, in order."""
+def stages(config: CampaignConfig, part: int = 1) -> list[str]:
+    """The stages of a campaign, in order. Of a sitting of several parts, what is asked before it is asked in the first.
+
+    A word about it all is asked for in the last.
+    """
+    last = ["trials", "done"] if config.then else ["trials", "comments", "done"]
+    if part > 1:
+        return ["instructions", *last]
     gates = config.gates
     found = ["consent"]
     found += ["screening"] if gates.screening else []
     found += ["instructions"]
     found += ["level"] if gates.level else []  # before the tones, which are to be heard at it
     found += ["headphones"] if gates.headphones != "none" else []
-    return [*found, "trials", "comments", "done"]
+    found += ["environment"] if gates.environment else []  # at the same level, over the same headphones
+    return [*found, *last]
 
 
 def known(session: Session, campaign_id: int, identity: str) -> Rater | None:
@@ -86,10 +94,10 @@ def consent(session: Session, run: Running, visitor: Visitor, stage: str, data: 
         identity=visitor.identity,
         pseudonym=f"r{secrets.token_hex(5)}",
         role=visitor.role,
-        stage=_after(run.config, "consent"),
+        stage=after(run.config, "consent"),
         consent_version=version,
-        panel=json.dumps(visitor.panel),
-        device=json.dumps(visitor.device),
+        panel=write_json(visitor.panel),
+        device=write_json(visitor.device),
         joined_at=now,
         seen_at=now,
     )
@@ -109,31 +117,43 @@ def pass_stage(session: Session, run: Running, rater: Rater, stage: str, data: d
     """
     check_may_begin(session, rater)
     if stage != rater.stage or stage == "trials" or stage in ENDS:
-        raise _out_of_order(run.config, rater.stage, stage)
-    verdict, after = "ok", _after(run.config, stage)
+        raise _out_of_order(run.config, rater.stage, stage, rater.part)
+    verdict, goes_to = "ok", after(run.config, stage, rater.part)
     kept: dict[str, Any] = {}
     if stage == "screening":
         kept = _screening(run.config, data)
         if any(s.accept and kept[s.id] not in s.accept for s in run.config.gates.screening):
-            verdict, after = "fail", "screened_out"
-    elif stage == "headphones":
-        tries = headphone_tries(session, rater)
-        verdict, kept = _headphones(run.config, rater, tries, data)
-        if verdict == "fail" and run.config.gates.headphones_required:
-            after = "headphones" if tries + 1 < _TRIES else "screened_out"
+            verdict, goes_to = "fail", "screened_out"
+    elif stage in ("headphones", "environment"):
+        seen = tries(session, rater, stage)
+        verdict, kept = _check(run.config, rater, stage, seen, data)
+        if verdict == "fail" and getattr(run.config.gates, f"{stage}_required"):
+            goes_to = stage if seen + 1 < _TRIES else "screened_out"
     elif stage == "comments":
         kept = {"comment": str(data.get("comment", ""))[:4000]}
-    session.add(Passage(rater_id=_id(rater), stage=stage, verdict=verdict, at=time.time(), data=json.dumps(kept)))
+    session.add(Passage(rater_id=_id(rater), stage=stage, verdict=verdict, at=time.time(), data=write_json(kept)))
     rater.seen_at = time.time()
-    rater.stage = after
-    if after == "trials" and not has_trials(session, rater) and not give_trials(session, run, rater):
-        rater.stage = "full"
+    rater.stage = goes_to
+    give = give_battle if run.kind.standing else give_trials
+    if goes_to == "trials" and not has_trials(session, rater) and not give(session, run, rater):
+        rater.stage = "full" if rater.part == 1 else "done"  # of whoever did the parts before nothing more is wanted
     session.add(rater)
+
+
+def go_on(session: Session, run: Running, rater: Rater) -> None:
+    """Give a rater of a standing test the next battle, where none is open and no cap stands before it.
+
+    Raises:
+        NotOpen: the test was closed; what is open may still be answered.
+    """
+    if run.kind.standing and rater.stage == "trials" and not open_screens(session, rater)[0]:
+        check_open(session, run.id, rater.role)
+        give_battle(session, run, rater)
 
 
 def check_may_begin(session: Session, rater: Rater) -> None:
     """Raises NotOpen while a campaign is closed and the rater was given nothing yet; whoever has begun may finish."""
-    if rater.stage in BEFORE_TRIALS:
+    if rater.stage in BEFORE_TRIALS and rater.part == 1:
         check_open(session, rater.campaign_id, rater.role)
 
 
@@ -165,15 +185,15 @@ def withdraw(session: Session, rater: Rater) -> None:
     release(session, [_id(rater)])
 
 
-def headphone_seed(rater: Rater, tries: int) -> int:
-    """The seed of a rater's headphone check; another at the second try."""
+def check_seed(rater: Rater, tries: int) -> int:
+    """The seed of a rater's headphone check or environment test; another at the second try."""
     return Random(f"{rater.identity}|{tries}").getrandbits(31)
 
 
-def headphone_tries(session: Session, rater: Rater) -> int:
-    """How often a rater was at the headphone check already."""
+def tries(session: Session, rater: Rater, stage: str) -> int:
+    """How often a rater was at the headphone check, or the environment test, already."""
     found = session.exec(
-        select(func.count()).select_from(Passage).where(Passage.rater_id == rater.id, Passage.stage == "headphones")
+        select(func.count()).select_from(Passage).where(Passage.rater_id == rater.id, Passage.stage == stage)
     )
     return int(found.one())
 
@@ -204,9 +224,9 @@ def note_seen(session: Session, rater_id: int, issued: str | None) -> None:
         session.connection().execute(first.values(issued_at=now))
 
 
-def _out_of_order(config: CampaignConfig, at: str, sent: str) -> NotThisStage:
+def _out_of_order(config: CampaignConfig, at: str, sent: str, part: int = 1) -> NotThisStage:
     """What to tell somebody whose step came twice, too early, or not from a page of ours."""
-    order = stages(config)
+    order = stages(config, part)
     if at in ENDS:
         return NotThisStage("this sitting has come to its end", "reload the page to see how it ended")
     if sent not in order:
@@ -217,8 +237,9 @@ def _out_of_order(config: CampaignConfig, at: str, sent: str) -> NotThisStage:
     return NotThisStage(f"the step {sent!r} {where}: you are at {at!r}", "reload the page to go on from there")
 
 
-def _after(config: CampaignConfig, stage: str) -> str:
-    order = stages(config)
+def after(config: CampaignConfig, stage: str, part: int = 1) -> str:
+    """The stage that follows one."""
+    order = stages(config, part)
     return order[order.index(stage) + 1]
 
 
@@ -235,16 +256,28 @@ def _screening(config: CampaignConfig, data: dict[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def _headphones(config: CampaignConfig, rater: Rater, tries: int, data: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+def _check(
+    config: CampaignConfig, rater: Rater, stage: str, seen: int, data: dict[str, Any]
+) -> tuple[str, dict[str, Any]]:
     """A verdict of three: a check that could not be played is *unknown*, and unknown excludes nobody."""
     if data.get("error"):
         return "unknown", {"error": str(data["error"])[:500]}
     sent = data.get("answers")
     answers = [a for a in cast("list[Any]", sent) if isinstance(a, int)] if isinstance(sent, list) else []
-    if len(answers) != headphones.CHECK_SOUNDS:
-        raise BadMessage("the headphone check is not finished", "answer each of its sounds with a number")
-    right = headphones.passed(config.gates.headphones, headphone_seed(rater, tries), answers)
-    return "ok" if right else "fail", {"answers": answers}
+    asked, what = _CHECKS[stage]
+    if len(answers) != asked:
+        raise BadMessage(f"the {what} is not finished", "answer each of its sounds with a number")
+    seed = check_seed(rater, seen)
+    if stage == "environment":
+        right = environment.right(seed, answers)
+        return "ok" if right >= environment.NEEDED else "fail", {"answers": answers, "right": right}
+    return "ok" if headphones.passed(config.gates.headphones, seed, answers) else "fail", {"answers": answers}
+
+
+_CHECKS = {
+    "headphones": (headphones.CHECK_SOUNDS, "headphone check"),
+    "environment": (environment.PAIRS, "environment test"),
+}
 
 
 def _id(rater: Rater) -> int:

@@ -21,6 +21,7 @@ from studio.core.errors import BadMessage
 from studio.mos.campaign.speaking_systems import SystemVoice, read_voice
 from studio.mos.rating.sittings import NotThisStage
 from studio.mos.store.access import Forbidden
+from studio.mos.store.json_columns import write_json
 from studio.mos.store.tables.answers import Answer
 from studio.mos.store.tables.raters import Passage, Rater
 from studio.mos.store.tables.stimuli import Stimulus, System
@@ -55,7 +56,7 @@ class Typing:
 
     def to_json(self) -> str:
         """Kept so: two takes are of one typing where this is the same."""
-        return json.dumps(asdict(self), ensure_ascii=False)
+        return json.dumps(asdict(self), ensure_ascii=False, allow_nan=False)
 
     @staticmethod
     def of_json(text: str) -> "Typing":
@@ -79,12 +80,14 @@ class Part:
         gain_db: brings the voice to the level of all.
         typing: what is to be typed to it again; None for the slot that the rater types to.
         trace: the address of the first voice's trace, beside ``typing``.
+        max_chars: of what the rater types.
     """
 
     said_by: SystemVoice
     gain_db: float
     typing: Typing | None = None
     trace: str = ""
+    max_chars: int = MAX_CHARS
 
 
 @dataclass(frozen=True)
@@ -130,8 +133,12 @@ def part(session: Session, rater: Rater, trial_id: str, slot: int) -> Part:
     return replace(new, typing=Typing.of_json(first.typed), trace=first.trace)
 
 
-def keep_take(session: Session, rater: Rater, made: Made, trace: str) -> None:
-    """Keep what was said. Raises Forbidden, NotThisStage; BadMessage where it is empty, or a key came too late."""
+def keep_take(session: Session, rater: Rater, made: Made, trace: str, script: str = "") -> None:
+    """Keep what was said. Raises Forbidden, NotThisStage; BadMessage where it is empty, or a key came too late.
+
+    Args:
+        script: what stands for the text where raters' own texts are the scripts.
+    """
     trial = _open_screen(session, rater, made.trial)
     if made.late_ms > MAX_LATE_MS or not made.samples:
         raise BadMessage("the voice was not given what was typed", "listen to it again")
@@ -148,6 +155,7 @@ def keep_take(session: Session, rater: Rater, made: Made, trace: str) -> None:
             samples=made.samples,
             latency_ms=made.latency_ms,
             late_ms=made.late_ms,
+            script=script,
         )
     )
 
@@ -164,7 +172,7 @@ def note_miss(session: Session, rater: Rater, trial_id: str, slot: int, why: Mis
         assert rater.id is not None, "rows from the database have ids"
         known = late_ms if late_ms is None or math.isfinite(late_ms) else None
         data = {"trial": trial.id, "slot": slot, "why": why, "late_ms": known}
-        session.add(Passage(rater_id=rater.id, stage=_MISSED, verdict="unknown", at=time.time(), data=json.dumps(data)))
+        session.add(Passage(rater_id=rater.id, stage=_MISSED, verdict="unknown", at=time.time(), data=write_json(data)))
     return len(before) + 1 >= MISSES_TO_SKIP
 
 
@@ -185,6 +193,17 @@ def latest(session: Session, trials: Sequence[str] | SelectOfScalar[str]) -> dic
     found = {(take.trial_id, take.slot): take for take in rows}
     first = {trial: take.typed for (trial, slot), take in found.items() if slot == TYPED}
     return {key: take for key, take in found.items() if first.get(key[0]) == take.typed}
+
+
+def scripts(session: Session, campaign_id: int) -> dict[str, str]:
+    """What stands for the text that was typed on each screen, where it stands for the script."""
+    wanted = (
+        select(Take.trial_id, Take.script)
+        .join(Trial, col(Trial.id) == col(Take.trial_id))
+        .where(Trial.campaign_id == campaign_id, Take.slot == TYPED, Take.script != "")
+        .order_by(col(Take.number))
+    )
+    return dict(session.exec(wanted).all())
 
 
 def lasting_ms(session: Session, trial_id: str) -> Mapping[int, float]:

@@ -63,9 +63,21 @@ def between(low: float | None, high: float | None, digits: int) -> str:
     return NONE if low is None or high is None else f"[{number(low, digits)}, {number(high, digits)}]"
 
 
+def answers_said(counts: Mapping[str, Any]) -> str:
+    """How many answers there are, of how many that are wanted: ``12 of 40``; an arena wants no number."""
+    return f"{counts['answers']} of {counts['wanted']}" if counts["wanted"] else str(counts["answers"])
+
+
 def percent(share: float | None) -> str:
     """A share in percent, or a dash."""
     return NONE if share is None else f"{100 * share:.1f}%"
+
+
+def confidence(share: float | None) -> str:
+    """A probability in whole percent, which is never certain: not 0% or 100% by rounding."""
+    if share is None:
+        return NONE
+    return "< 1%" if share < 0.01 else "> 99%" if share > 0.99 else f"{100 * share:.0f}%"
 
 
 def between_percent(share: Mapping[str, Any]) -> str:

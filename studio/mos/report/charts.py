@@ -113,10 +113,20 @@ def intervals(marks: Sequence[Mark], low: float | None = None, high: float | Non
     return draw(_BROAD) + draw(_NARROW)
 
 
+_LEAST_MS = 100.0
+
+
+def spread_out(values: Sequence[float]) -> tuple[float, float]:
+    """What an axis of these milliseconds shows: all of them, a little more, and never less than a tenth of a second."""
+    low, high = min(values), max(values)
+    more = max(0.06 * (high - low), (_LEAST_MS - (high - low)) / 2)
+    return max(0.0, low - more), high + more
+
+
 def scatter(spots: Sequence[Spot], x_title: str, title: str = "", even: float | None = None) -> str:
     """Points with upright whiskers against what ``x_title`` says; ``even`` draws a dashed line at that height."""
     heights = [v for s in spots for v in (s.y, s.low, s.high) if v is not None] + ([] if even is None else [even])
-    across, up = _ticks(min(s.x for s in spots), max(s.x for s in spots)), _ticks(min(heights), max(heights))
+    across, up = _ticks(*spread_out([s.x for s in spots])), _ticks(min(heights), max(heights))
     tall = 220
 
     def draw(form: _Form) -> str:
@@ -228,7 +238,7 @@ def histogram(counts: Sequence[int], low: int, title: str) -> str:
             f'<rect class="bar" x="{k * step + 1:.1f}" y="{22 + height - tall:.1f}" width="{step - 2:.1f}" '
             f'height="{tall:.1f}"><title>{escape(name)}: {count}</title></rect>'
         )
-        if len(bins) <= 11:
+        if len(bins) <= 10 or (len(bins) <= 11 and not k % 2):  # tens, of which 90 and 100 would run together
             parts.append(_text((k + 0.5) * step, height + 37, name.split("-")[0], "tick", "middle"))
     parts.append(f'<line class="axis" x1="0" x2="240" y1="{22 + height}" y2="{22 + height}"/>')
     return _svg(height + 42, parts, f"scores of {title}", width=240)

@@ -38,6 +38,13 @@ def elo_interval(row: Mapping[str, Any]) -> str:
     return _STATES.get(row["state"]) or between(row["lo"], row["hi"], 0)
 
 
+def elo_difference(row: Mapping[str, Any]) -> tuple[str, str]:
+    """A difference and its interval; a dash and the bound where an undefeated or a winless system has no difference."""
+    one_sided = row["lo"] is not None and row["hi"] is None
+    interval = f"above {number(row['lo'], 0)}" if one_sided else between(row["lo"], row["hi"], 0)
+    return NONE if interval == NONE or one_sided else number(row["difference"], 0), interval
+
+
 _STATES = {"between": "place known, distance not", "apart": "never compared"}
 
 
@@ -98,10 +105,7 @@ def _differences(choices: Mapping[str, Any]) -> Table:
     gamma = choices["elo"]["gamma"]
     rows: list[list[str]] = []
     for d in gamma["differences"]:
-        one_sided = d["lo"] is not None and d["hi"] is None
-        interval = f"above {number(d['lo'], 0)}" if one_sided else between(d["lo"], d["hi"], 0)
-        shown = NONE if interval == NONE or one_sided else number(d["difference"], 0)
-        rows.append([f"{d['a']} {MINUS} {d['b']}", shown, interval, p_value(d["p"]), p_value(d["p_holm"])])
+        rows.append([f"{d['a']} {MINUS} {d['b']}", *elo_difference(d), p_value(d["p"]), p_value(d["p_holm"])])
     note = "What a rater or a script does to both systems cancels; p corrected for all pairs (Holm 1979)."
     return Table("Elo: differences", ["Pair", "difference", "95% interval", "p", "p, Holm"], rows, [note])
 

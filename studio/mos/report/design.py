@@ -11,7 +11,14 @@ def design_rows(results: Mapping[str, Any]) -> list[list[str]]:
     """What a reader has to know about how the test was run and analysed: (setting, value)."""
     design, level = results["design"], f"{100 * results['rule']['level']:g}%"
     asked = f"{design['raters_per_stimulus']} raters for each unit, {design['trials_per_sitting']} screens a sitting"
-    gates = ", ".join(f"{name} {value}" for name, value in design["gates"].items() if value not in (0, False, "none"))
+    if arena := design.get("arena"):
+        asked = (
+            f"none, it has no end; of each rater {arena['per_day']} battles a day and {arena['per_pair']} on a pair; "
+            f"{arena['explore']:.0%} of the pairs drawn at random, the others by what sharpens the ladder most"
+        )
+    set_to = {k: v for k, v in design["gates"].items() if design["gates"].get("min_consensus") or "consensus" not in k}
+    on = {name: value for name, value in set_to.items() if value not in (0, False, "none")}
+    gates = ", ".join(name if value is True else f"{name} {value}" for name, value in on.items())
     loud = results["loudness"]
     rows = [
         ["Kind of test", results["kind"]],
@@ -23,6 +30,7 @@ def design_rows(results: Mapping[str, Any]) -> list[list[str]]:
         ["Gates", gates or "none"],
         ["Consent", f"version {design['consent_version']}, language {design['language']}"],
     ]
+    rows += [["Goes on with", f"{design['then']}, in the same sitting"]] if design["then"] else []
     if {"choices", "comparisons", "identity"} & set(results["tables"]):
         against = f" {design['baseline']}" if design["pairs"] == "baseline" else ""
         rows.append(["Pairs", f"{design['pairs']}{against}"])

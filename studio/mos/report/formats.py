@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from studio.mos.report.cells import Table
+from studio.mos.report.cells import Table, answers_said
 from studio.mos.report.page import html as html
 from studio.mos.report.predicted import predicted_tables
 from studio.mos.report.second_opinion import second_opinion_tables
@@ -41,8 +41,8 @@ def latex(results: Mapping[str, Any]) -> str:
 def markdown(results: Mapping[str, Any]) -> str:
     """The papers' tables, second opinions, those beside them, and what was predicted, as Markdown."""
     where = (
-        f"{results['raters']} raters, {results['finished']} finished; {results['answers']} answers of "
-        f"{results['wanted']}; {results['left_out']} raters left out by the gates."
+        f"{results['raters']} raters, {results['finished']} finished; answers {answers_said(results)}; "
+        f"{results['left_out']} raters left out by the gates."
     )
     parts = [f"# {markdown_text(results['title'])}", where]
     parts += [markdown_text(rule)] if (rule := stop_rule(results)) else []

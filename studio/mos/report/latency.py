@@ -146,11 +146,19 @@ def _share(mean: Mapping[str, Any]) -> list[str]:
 def _worth(table: Mapping[str, Any], unit: str, per_ms: float, digits: int) -> str:
     said: list[str] = []
     for key, what in (("slope", "over all answers"), ("slope_same_voices", "among the same voices")):
-        slope = table[key]
-        if slope is None:
-            said.append(f"{what} not known")
-        else:
-            ends = between(slope["low"], slope["high"], digits)
-            said.append(f"{what} {number(slope['value'], digits)} {unit} {ends}, p {p_value(slope['p'])}")
+        said.append(f"{what} {_slope(table[key], unit, digits)}")
     sooner = "sooner" if unit == "Elo" else "of latency"
     return f"Per {per_ms:g} ms {sooner}: {'; '.join(said)}."
+
+
+def _slope(slope: Mapping[str, Any] | None, unit: str, digits: int) -> str:
+    if slope is None:
+        return "not known"
+    if slope["always"] is None:
+        ends = between(slope["low"], slope["high"], digits)
+        return f"{number(slope['value'], digits)} {unit} {ends}, p {p_value(slope['p'])}"
+    end, bound = ("above", slope["low"]) if slope["always"] == "sooner" else ("below", slope["high"])
+    if bound is None:
+        return "no finite slope, for voice and latency together account for every vote"
+    won = f"no finite slope, for the {slope['always']} voice won every vote"
+    return f"{won}: {end} {number(bound, digits)} {unit}, p {p_value(slope['p'])}"

@@ -12,6 +12,7 @@ from studio.mos.report.cells import (
     NONE,
     Table,
     between_percent,
+    confidence,
     digits_of,
     number,
     p_value,
@@ -35,6 +36,7 @@ STAGES = {
     "screening": "passed the screening",
     "instructions": "read the instructions",
     "headphones": "past the headphone check",
+    "environment": "past the environment test",
     "level": "set the level",
     "trials": "answered every screen",
     "comments": "past the comments",
@@ -50,6 +52,8 @@ GATES = {
     "repeats": "repeated screens answered alike",
     "pace": "time enough to hear the sounds",
     "headphones": "headphone check",
+    "environment": "environment test (P.808)",
+    "consensus": "answers go with the others'",
     "accept": "accept: pay them",
     "use": "use: analyse them",
 }
@@ -94,6 +98,10 @@ def gate_table(caption: str, gates: Mapping[str, Mapping[str, int]], design: Map
     notes = ["Unknown excludes nobody: the gate did not run for them, or not yet."]
     if design["gates"]["headphones"] != "none" and not design["gates"]["headphones_required"]:
         notes.append("The headphone check is told for information: this campaign leaves nobody out for it.")
+    if design["gates"]["environment"] and not design["gates"]["environment_required"]:
+        notes.append("The environment test is told for information: this campaign leaves nobody out for it.")
+    if design["gates"]["min_consensus"] and not design["gates"]["consensus_required"]:
+        notes.append("Agreement with the others is told for information: this campaign leaves nobody out for it.")
     return Table(caption, ["Gate", "ok", "fail", "unknown"], rows, notes)
 
 
@@ -103,7 +111,7 @@ def _head(results: Mapping[str, Any]) -> str:
         ("raters", str(results["raters"])),
         ("finished", str(results["finished"])),
         ("answers", str(results["answers"])),
-        ("answers wanted", str(results["wanted"])),
+        *([("answers wanted", str(results["wanted"]))] if results["wanted"] else []),
         *([("to traps, golds, practice, repeats", str(results["aside"]))] if results["aside"] else []),
         ("raters left out", str(results["left_out"])),
     ]
@@ -247,7 +255,7 @@ def _matrix(
 ) -> str:
     size = range(len(names))
     shown = {
-        (i, j): NONE if cells[i][j] is None else f"{100 * cells[i][j]:.0f}%" if percent else f"{cells[i][j]:g}"
+        (i, j): NONE if cells[i][j] is None else confidence(cells[i][j]) if percent else f"{cells[i][j]:g}"
         for i in size
         for j in size
     }
@@ -282,7 +290,8 @@ def _raters(results: Mapping[str, Any]) -> str:
 
 
 def _design(results: Mapping[str, Any]) -> str:
-    systems = [[s["name"], s["role"], json.dumps(s["voice"], ensure_ascii=False)] for s in results["systems"]]
+    voices = [json.dumps(s["voice"], ensure_ascii=False) if s["voice"] else NONE for s in results["systems"]]
+    systems = [[s["name"], s["role"], voice] for s, voice in zip(results["systems"], voices, strict=True)]
     return _section(
         "Design and methods",
         _table(Table("", ["Setting", "value"], design_rows(results)), "words"),

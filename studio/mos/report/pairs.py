@@ -37,7 +37,10 @@ def pair_intervals(question: str, table: Mapping[str, Any]) -> Table:
         for p in table["pairs"]
     ]
     columns = ["Pair", "by rater and script", "by rater", "plain", *(number(s, 0) for s in scores)]
-    note = "Plain takes every answer as independent. Then how often each score was given, signs corrected."
+    note = (
+        "Plain, as papers print it, takes every answer as independent and may leave the scale. Then how often each "
+        "score was given, signs corrected."
+    )
     return Table(f"{question}: intervals side by side", columns, rows, [note])
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from studio.mos.report.cells import Table, number, percent
+from studio.mos.report.cells import NONE, Table, number, percent, with_interval
 
 
 def take_table(found: Sequence[Mapping[str, Any]]) -> Table:
@@ -35,3 +35,35 @@ def consistency_tables(found: Mapping[str, Any]) -> list[Table]:
         Table("Self-consistency of raters", ["Question", *columns], questions, [note]),
         Table("Self-consistency of each rater", ["Rater", *columns], raters, [note]),
     ]
+
+
+def consensus_table(found: Mapping[str, Any]) -> Table:
+    """How each rater's answers go with the others'."""
+    rows = [[r["rater"], number(r["r"], 3), str(r["n"]), number(r["others"], 1), r["verdict"]] for r in found["raters"]]
+    of = "stimulus" if found["by"] == "stimulus" else "system"
+    note = (
+        f"Pearson's correlation of a rater's answers with the mean of the others' for the same {of} (leave-one-out), "
+        "about each question's mean; of answers that say which of two is better, about no difference. The others are "
+        "all whom no other gate excludes."
+    )
+    columns = ["Rater", "r", "answers", "others beside each", "verdict"]
+    return Table("Agreement of each rater with the others", columns, rows, [note])
+
+
+def post_hoc_tables(found: Mapping[str, Any]) -> list[Table]:
+    """What leaving out the raters below the minimum changes; nothing where none is below it."""
+    if not found["failed"]:
+        return []
+    shown = "The other tables are without them" if found["required"] else "The other tables are with them"
+    rows: list[list[str]] = []
+    for estimate in found["estimates"]:
+        left = estimate["kept"]
+        without = [NONE, "0"] if left is None else [with_interval(left, 3), str(left["n"])]
+        rows.append([estimate["name"], with_interval(estimate["everybody"], 3), *without])
+    note = (
+        f"Raters whose answers correlate less than {found['minimum']:g} with the mean of the others', of "
+        f"{found['answers']} answers or more: {found['failed']}. This is a post-hoc exclusion: it looks at the very "
+        f"answers that are analysed, and may widen differences and narrow intervals. {shown}."
+    )
+    columns = ["Estimate", "with them", "without them", "answers without"]
+    return [Table("With and without raters who do not go with the others", columns, rows, [note])]

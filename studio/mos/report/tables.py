@@ -23,7 +23,7 @@ from studio.mos.report.cells import (
 from studio.mos.report.choices import choice_tables, more_choice_tables
 from studio.mos.report.latency import latency_tables
 from studio.mos.report.pairs import comparison_tables, identity_tables, pair_intervals, screened_table
-from studio.mos.report.raters import consistency_tables, take_table
+from studio.mos.report.raters import consensus_table, consistency_tables, post_hoc_tables, take_table
 from studio.mos.report.tags import tag_tables
 
 UNEQUAL_SCRIPTS = (
@@ -47,7 +47,7 @@ def paper_tables(results: Mapping[str, Any]) -> list[Table]:
     choices = tables.get("choices", {"n": 0})
     if choices["n"]:
         found += choice_tables(choices)
-    return found
+    return found + post_hoc_tables(results["consensus"])
 
 
 def asked(results: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
@@ -64,12 +64,13 @@ def detail_tables(results: Mapping[str, Any]) -> list[Table]:
             digits = digits_of(question)
             found += [_intervals(question["id"], table, digits), _differences(question["id"], table, digits)]
             found += [_agreement(question["id"], table), _stimuli(question["id"], table, digits)]
+    found.append(_asking(results["tables"].get("asking", {})))
     found += [pair_intervals(name, t) for name, t in results["tables"].get("comparisons", {}).items() if t["n"]]
     choices = results["tables"].get("choices", {"n": 0})
     if choices["n"]:
         found += more_choice_tables(choices)
     found += [*tag_tables(results), *latency_tables(results), take_table(results["takes"])]
-    found += consistency_tables(results["consistency"])
+    found += [*consistency_tables(results["consistency"]), consensus_table(results["consensus"])]
     return [table for table in found if table.rows]
 
 
@@ -202,6 +203,17 @@ def _agreement(question: str, table: Mapping[str, Any]) -> Table:
     if icc is not None:
         rows += [["ICC(2,1)", number(icc["single"], 3)], ["ICC(2,k)", number(icc["average"], 3)]]
     return Table(f"{question}: agreement between raters", ["Measure", "value"], rows)
+
+
+def _asking(found: Mapping[str, Any]) -> Table:
+    """Means by the order in which a screen's questions were asked."""
+    rows = [
+        [question, ", ".join(row["order"]), with_interval(row, 2), str(row["raters"]), str(row["n"])]
+        for question, orders in found.items()
+        for row in orders
+    ]
+    note = "A rater has one order in the whole sitting; as many raters of a sound have one as the other."
+    return Table("Order of asking", ["Scale", "asked in the order", "mean", "raters", "ratings"], rows, [note])
 
 
 def _stimuli(question: str, table: Mapping[str, Any], digits: int) -> Table:

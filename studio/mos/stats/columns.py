@@ -30,6 +30,11 @@ class Scale:
         return max(1.0, (self.high - self.low) / 20)
 
     @property
+    def of_shares(self) -> bool:
+        """Whether answers are one way or the other, so that a mean is a share."""
+        return self.high - self.low <= self.step
+
+    @property
     def of_differences(self) -> "Scale":
         """The scale of differences between two answers."""
         return Scale(self.low - self.high, self.high - self.low)

@@ -68,12 +68,16 @@ def elo_report(
         "undecided": {name: float((votes.outcome == code).mean()) if len(votes) else 0.0 for name, code in _UNDECIDED},
         "wins": fitted.wins.tolist(),
         "p_better": [[finite(p) for p in row] for row in _better(votes, elo, spread, unbounded)],
-        "p_better_is": spread.better_is,
+        "p_better_is": spread.better_is + (_BY_LUCK if unbounded else ""),
         "reason": spread.reason if fitted.reason is None else fitted.reason,
         "notes": _notes(votes, fitted, alone, unbounded),
     }
 
 
+_BY_LUCK = (
+    "; of an undefeated or a winless system, which has no standard error, one less the chance of so many wins in a row "
+    "were the two level"
+)
 _UNDECIDED = (("tie", TIE), ("both_bad", BOTH_BAD))
 
 

@@ -85,9 +85,7 @@ def ends(
 
     As a rule t standard errors to either side. Where that comes within its own half width of the scale's end, Wilson's
     form (Wilson 1927): the means that t standard errors reach, were the variance in proportion to (m - low)(high - m),
-    as that of a share is. Where all answers are alike nothing is known of their error: exact as though each rater (or
-    script, if they are fewer) had one vote (Clopper & Pearson 1934), and those who were not asked differed by a step,
-    or lay as far on the other side of ``null``.
+    as that of a share is. Where all answers are alike nothing is known of their error: ``_step_away``.
 
     Args:
         mean: what the interval is of.
@@ -106,8 +104,7 @@ def ends(
     if scale is None:
         return mean - reach, mean + reach
     if alike(se):
-        far = scale.step if null is None else max(scale.step, 2 * abs(mean - null))
-        reach = far * (1 - tails(level)[0] ** (1 / (df + 1)))
+        reach = _step_away(df, level, scale, null is not None)
         return max(mean - reach, scale.low), min(mean + reach, scale.high)
     return _wilson(mean, reach, scale) if _near(mean, reach, scale) else (mean - reach, mean + reach)
 
@@ -115,17 +112,26 @@ def ends(
 def p_against(interval: Interval, null: float, scale: Scale | None) -> float | None:
     """Two-sided p value of a clustered mean against ``null``, by the rule of ``ends``; None where the data cannot say.
 
-    Where all answers are alike it is the sign test's, one vote a rater (or script, if they are fewer).
+    Where all answers are alike, that of ``_step_away``; of shares the sign test's, one vote a rater (or script, if they
+    are fewer).
     """
     if not interval.df:
         return None
     gap = abs(interval.mean - null)
     if interval.se is None:
-        return min(1.0, 2 * 0.5 ** (interval.df + 1)) if gap else 1.0
+        if scale is None or scale.of_shares:
+            return sign_test(int(interval.df) + 1) if gap else 1.0
+        reach = _step_away(int(interval.df), interval.level, scale, tested=True)
+        return float(2 * t_cdf(interval.df, -gap * t_quantile(interval.df, interval.level) / reach))
     se = interval.se
     if scale and _near(interval.mean, t_quantile(interval.df, interval.level) * se, scale):
         se *= (_room(null, scale) / _room(interval.mean, scale)) ** 0.5
     return float(2 * t_cdf(interval.df, -gap / se))
+
+
+def sign_test(votes: int) -> float:
+    """Two-sided p value of so many votes, all of one mind, against one half."""
+    return min(1.0, 2 * 0.5**votes)
 
 
 def few(raters: int | None, items: int | None) -> str | None:
@@ -187,6 +193,20 @@ def _between(influence: F8, codes: I8) -> tuple[float, int]:
         return float("nan"), groups
     sums = np.bincount(codes, influence)
     return float(sums @ sums) * groups / (groups - 1), groups
+
+
+def _step_away(df: int, level: float, scale: Scale, tested: bool) -> float:
+    """How far the mean of answers that are all alike may be off.
+
+    Exact as though each rater (or script, if they are fewer) had one vote and whoever was not asked differed by a step
+    (Clopper & Pearson 1934). Where the mean is ``tested`` on a scale of more than two answers, at the least what t says
+    had one rater (or script) differed by a step: of two or three raters, who may lean one way by luck, the first would
+    be sure of too much.
+    """
+    exact = 1 - tails(level)[0] ** (1 / (df + 1))
+    if tested and not scale.of_shares:
+        exact = max(exact, t_quantile(df, level) / (df + 1))
+    return scale.step * exact
 
 
 def _near(mean: float, reach: float, scale: Scale) -> bool:

@@ -99,7 +99,7 @@ class Access:
 
     def visitor_token(self, visitor: Visitor) -> str:
         """What a browser sends until its rater has agreed; what it says is signed, and kept nowhere."""
-        said = urlsafe_b64encode(json.dumps(asdict(visitor)).encode()).decode()
+        said = urlsafe_b64encode(json.dumps(asdict(visitor), allow_nan=False).encode()).decode()
         return f"{_VISITOR}.{said}.{self._mac(_VISITOR, said)}"
 
     def visitor_of(self, token: str) -> Visitor | None:
@@ -119,6 +119,11 @@ class Access:
     def clip_seed(self, trial: str, slot: int) -> int:
         """What a sound's own noise is drawn from: the same whenever it is fetched, and known to nobody."""
         return int.from_bytes(hmac.digest(self._key, _bytes(f"noise|{trial}|{slot}"), "sha256")[:8])
+
+    def script_of(self, campaign_id: int, text: str) -> str:
+        """What stands for a text that was typed: the same for the same words, and nobody can guess them from it."""
+        words = " ".join(text.casefold().split())
+        return "typed-" + hmac.digest(self._key, _bytes(f"script|{campaign_id}|{words}"), "sha256").hex()[:16]
 
     def check_clip(self, rater_id: int, trial: str, slot: int, key: str) -> None:
         """Raises Forbidden unless the address was made for this rater."""

@@ -3,7 +3,6 @@
 import hashlib
 import os
 import re
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ import numpy as np
 
 from studio.core.clips import clip_id, read_wav, to_int16, wav_bytes
 from studio.core.errors import BadFile
+from studio.core.files import write_whole
 from studio.mos.store.sounds import TARGET_LUFS, Sound, campaign_rate_hz, highest_level, normalise, resample
 
 Key = tuple[str, str]  # item and system
@@ -94,15 +94,7 @@ class ClipFolder:
         if path.is_file():  # it was renamed into place, so it is whole
             return
         path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f"{path.name}.{secrets.token_hex(8)}.part")
-        try:
-            with part.open("xb") as file:
-                file.write(content())
-                file.flush()
-                os.fsync(file.fileno())
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
+        write_whole(path, content())
         for folder in (path.parent, self.root):
             _sync_folder(folder)
 

@@ -189,6 +189,26 @@ def m009_all_answers_are_a_finish(connection: Connection) -> None:
     )
 
 
+def m010_persons_of_removals(connection: Connection) -> None:
+    """By what a merge knows who was forgotten: a pseudonym stands in every export, so anybody could name it."""
+    connection.exec_driver_sql("ALTER TABLE removal ADD COLUMN person TEXT NOT NULL DEFAULT ''")
+
+
+def m011_orders_of_asking(connection: Connection) -> None:
+    """In which order a screen's questions were asked, where it is one after another (P.835)."""
+    connection.exec_driver_sql("ALTER TABLE trial ADD COLUMN asked TEXT NOT NULL DEFAULT ''")
+
+
+def m012_scripts_of_takes(connection: Connection) -> None:
+    """What stands for the text that was typed in an arena, so that equal texts are one script."""
+    connection.exec_driver_sql("ALTER TABLE take ADD COLUMN script TEXT NOT NULL DEFAULT ''")
+
+
+def m013_parts_of_sittings(connection: Connection) -> None:
+    """Which part of a sitting a rater's campaign is, where one goes on with another."""
+    connection.exec_driver_sql("ALTER TABLE rater ADD COLUMN part INTEGER NOT NULL DEFAULT 1")
+
+
 MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
     m001_tables,
     m002_answers_are_append_only,
@@ -199,6 +219,10 @@ MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
     m007_nothing_without_consent,
     m008_missing_answers,
     m009_all_answers_are_a_finish,
+    m010_persons_of_removals,
+    m011_orders_of_asking,
+    m012_scripts_of_takes,
+    m013_parts_of_sittings,
 )
 
 

@@ -11,13 +11,15 @@ def address_of(connection: HTTPConnection) -> str:
 
 
 def network_of(host: str) -> str:
-    """An IPv4 address as it is, the /64 of an IPv6 one, and anything else unchanged."""
+    """An IPv4 address as it is, the /64 of an IPv6 one, this machine (which has 16 million) as one; else unchanged."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
         return host
-    if isinstance(address, ipaddress.IPv6Address) and not address.is_loopback:
-        if address.ipv4_mapped:
-            return str(address.ipv4_mapped)
+    if isinstance(address, ipaddress.IPv6Address):
+        address = address.ipv4_mapped or address
+    if address.is_loopback:
+        return "127.0.0.1"
+    if isinstance(address, ipaddress.IPv6Address):
         return str(ipaddress.ip_network((address, 64), strict=False))
-    return host
+    return str(address)

@@ -61,7 +61,7 @@ class Http(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._head = _Alarm(self.loop, HEAD_S, self._too_slow)
-        self._stall = _Alarm(self.loop, STALL_S, transport.abort)
+        self._stall, self._unsent_bytes = _Alarm(self.loop, STALL_S, self._stalled), 0
         self._is_socket = False
         self.network = network_of(self.client[0]) if self.client else ""
         if self._is_one_too_many():
@@ -98,6 +98,17 @@ class Http(H11Protocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
+        self._unsent_bytes = self.transport.get_write_buffer_size()
+        self._stall.start()
+
+    def _stalled(self) -> None:
+        """A slow reader may take its time; one that took nothing since the last look is given up."""
+        unsent_bytes = self.transport.get_write_buffer_size()
+        if unsent_bytes >= self._unsent_bytes:
+            self.transport.abort()
+            return
+        self._unsent_bytes = unsent_bytes
+        self._stall.stop()
         self._stall.start()
 
     def resume_writing(self) -> None:

@@ -46,4 +46,7 @@ class SafeHeaders:
         kept = [(name, value) for name, value in headers if name.lower() not in ours]
         said = next((value for name, value in kept if name.lower() == POLICY), _NOTHING.encode())
         kept = [(name, value) for name, value in kept if name.lower() != POLICY]
+        is_page = any(value.startswith(b"text/html") for _, value in kept)
+        if is_page and not any(name.lower() == b"cache-control" for name, _ in kept):
+            kept.append((b"cache-control", b"private, no-cache"))
         return [*kept, *self._headers, (POLICY, said + b"; " + self._framers.encode())]

@@ -10,19 +10,19 @@ import ipaddress
 import json
 import re
 import secrets
-from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qsl, quote, urlencode
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from studio.mos.store.access import Limit
 from studio.serve.door.addresses import network_of
+from studio.serve.door.request_headers import COOKIES, own_cookies
 
 HEADER = "x-studio-key"
 WRONG_BURST, WRONG_PER_S = 10, 10 / 60  # of one network address
 # What a rater's browser fetches: it brings a signed link, then a token of its own.
 OF_RATERS = re.compile(
-    r"/rate|/mos/(?!owner/).*|/assets/.*|/static/.*|/theme\.css|/favicon\.ico|/studio-assets/.*", re.ASCII
+    r"/rate|/arena|/mos/(?!owner/).*|/assets/.*|/static/.*|/theme\.css|/favicon\.ico|/studio-assets/.*", re.ASCII
 )
 _ASK = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
@@ -66,7 +66,7 @@ class Keyed:
     def __init__(self, app: ASGIApp, key: str, port: int) -> None:
         self._app = app
         self._key = key.encode()
-        self._cookie = f"studio-key-{port}"
+        self._cookie = f"{COOKIES}key-{port}"
         # Not the key nor made from it: who could guess the key cannot guess this, and tries of it need not be counted.
         self._shown = secrets.token_urlsafe(32)
         self._wrong = Limit(burst=WRONG_BURST, per_second=WRONG_PER_S)
@@ -92,11 +92,8 @@ class Keyed:
     def _may_pass(self, scope: Scope) -> bool:
         if OF_RATERS.fullmatch(scope["path"].removeprefix(scope.get("root_path", ""))):
             return True
-        try:
-            cookie = SimpleCookie(_header(scope, "cookie")).get(self._cookie)
-        except CookieError:
-            return False
-        return cookie is not None and hmac.compare_digest(cookie.value.encode(), self._shown.encode())
+        cookie = own_cookies([_header(scope, "cookie")]).get(self._cookie, "")
+        return hmac.compare_digest(cookie.encode(), self._shown.encode())
 
     def _given(self, scope: Scope) -> str | None:
         """The key in the header or in the address, right or wrong."""

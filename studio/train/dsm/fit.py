@@ -19,7 +19,7 @@ from studio.engine.families.bpe import Bpe
 from studio.engine.families.dsm.net import Config, Dsm
 from studio.train.dsm.batches import Batch, Streams, training_batches, validation_batches
 from studio.train.features import PHONES
-from studio.train.fitting import Fitter, Fitting, mean_losses
+from studio.train.fitting import Fitter, Fitting, drawn_levels, mean_losses
 from studio.train.recipe import DsmFit, Recipe
 from studio.train.spoken import SpokenText, prompts
 
@@ -64,9 +64,7 @@ class DsmFitter(Fitter):
     def own_frames(self, batch: Batch, share: float, temperature: float) -> Batch:
         """The batch with a share of what is fed drawn by the net itself, each draw of the true past and groups."""
         logits, _ = self._frames(batch, self._hidden(batch))
-        chances = (logits / temperature).softmax(-1)
-        noise = torch.rand(*chances.shape[:2], 1, device=chances.device)
-        drawn = (chances.cumsum(-1) < noise).sum(-1).clamp(max=dmel.LEVELS - 1).to(torch.uint8)
+        drawn = drawn_levels(logits, temperature)
         row, step = _drawing(batch).nonzero(as_tuple=True)
         fits = step + 1 < batch.fed.shape[1]
         chosen = fits & (torch.rand(len(step), device=step.device) < share)

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from studio.engine import dmel
-from studio.engine.families.s5.rule import END, SPACE, spell, words_of
+from studio.engine.families.spelling import END, SPACE, spell, words_of
 from studio.text.phonemes import pronounce
 from studio.train.features import Sentence
 from studio.train.recipe import S5Fit
-from studio.train.spoken import BUCKET, SpokenText, cut, grouped, join, noisy
+from studio.train.spoken import BUCKET, SpokenText, cut, grouped, join, noisy, words_of_frames
 
 _BEHIND_WORDS = 8  # that a word's phonemes are asked with
 _NO_WORD = 1 << 20  # the word of what only fills up: later than all
@@ -121,26 +121,12 @@ def sequence(sentence: Sentence, silence: np.ndarray, k: int, skip: int = 0) -> 
         symbols=np.concatenate([np.array(word, np.int64) for word in spelled]),
         words=np.array(words_of(spelled), np.int64),
         levels=np.concatenate([before, sentence.levels[first:]]),
-        spoken=_spoken_words(sentence)[first:] - skip,
+        spoken=words_of_frames(sentence)[first:] - skip,
         prompt=len(before),
         begins=skip == 0,
         k=k,
         speaker=sentence.speaker,
     )
-
-
-def _spoken_words(sentence: Sentence) -> np.ndarray:
-    """The word of each frame, int64 [F]: a pause belongs to the mark before it, else to the word after it."""
-    total = len(sentence.levels)
-    out = np.full(total, len(sentence.words), np.int64)
-    begin = 0
-    for i, (word, end) in enumerate(zip(sentence.words, sentence.word_ends, strict=True)):
-        if not word[-1].isalpha():
-            while end < total and sentence.phones[end] == 0:
-                end += 1
-        out[begin:end] = i
-        begin = end
-    return out
 
 
 def _make(group: Sequence[Sentence], text: SpokenText, recipe: S5Fit, rng: np.random.Generator) -> Sequence5:

@@ -16,9 +16,10 @@ from studio.core.errors import BadFile
 from studio.engine import dmel
 from studio.engine.families.s5.alignment import log_diagonal_prior, monotonic_alignment
 from studio.engine.families.s5.net import S5, Config, seen_steps
-from studio.engine.families.s5.rule import LARGEST_LOOK_AHEAD, spell
+from studio.engine.families.s5.rule import LARGEST_LOOK_AHEAD
+from studio.engine.families.spelling import spell
 from studio.text.phonemes import pronounce
-from studio.train.fitting import Fitter, Fitting, mean_losses
+from studio.train.fitting import Fitter, Fitting, drawn_levels, mean_losses
 from studio.train.recipe import Recipe, S5Fit
 from studio.train.s5.batches import Batch, training_batches, validation_batches
 from studio.train.spoken import SpokenText, prompts
@@ -94,10 +95,8 @@ class S5Fitter(Fitter):
         """The batch with a share of the frames fed back drawn by the net itself, each of the true past."""
         by_path = batch.words.gather(1, self._path(batch, self._auxiliary(batch)))
         hidden, _ = self._run(batch, by_path)
-        chances = (self.net.heads(_at(hidden, batch.step_of))[0].float() / temperature).softmax(-1)
-        noise = torch.rand(*chances.shape[:3], 1, device=chances.device)
-        drawn = (chances.cumsum(-1) < noise).sum(-1).clamp(max=dmel.LEVELS - 1).to(torch.uint8)
-        chosen = batch.predicts & (torch.rand(batch.predicts.shape, device=noise.device) < share)
+        drawn = drawn_levels(self.net.heads(_at(hidden, batch.step_of))[0], temperature)
+        chosen = batch.predicts & (torch.rand(batch.predicts.shape, device=drawn.device) < share)
         row, frame = chosen.nonzero(as_tuple=True)
         fed = batch.fed.clone()
         fed[row, batch.step_of[row, frame] + 1] = drawn[row, frame]  # fed at the step after the one that predicts it

@@ -1,11 +1,11 @@
 """Figures of choices: shares of each pair, the Elo ladder, and who is better than whom."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import plotly.graph_objects as go
 
-from studio.mos.report.cells import p_value
+from studio.mos.report.cells import confidence, p_value
 from studio.mos.report.choices import elo_interval, ranked
 from studio.ui.figures.look import ACCENT, ROW_PX, dressed, plain, towards_the_middle, whiskers
 
@@ -16,6 +16,7 @@ _PARTS = (
     ("wins_b", "the second", "#c2650a"),
 )
 
+_BAR, _BELOW, _PAIR_PX = 0.36, 0.32, 58  # a bar's part of its row, how far below its middle the share stands
 _MOST_PAIRS = 45  # of ten systems; of more, the matrix tells
 
 
@@ -28,31 +29,44 @@ def preferences(results: Mapping[str, Any]) -> go.Figure | None:
     if not choices["n"] or len(choices["pairs"]["two_way"]) > _MOST_PAIRS:
         return None
     pairs = choices["pairs"]["two_way"]
-    names = [f"{plain(p['a'], 16)} : {plain(p['b'], 16)}<br>p {p_value(p['p_holm'])}" for p in pairs]
+    rows = list(range(len(pairs)))
+    names = [f"{plain(p['a'])} : {plain(p['b'])}, p {p_value(p['p_holm'])}" for p in pairs]
+    parts = [part for part in _PARTS if part[0] in ("wins_a", "wins_b") or any(p[part[0]] for p in pairs)]
     bars = [
         go.Bar(
             x=[100 * p[part] / p["share"]["n"] for p in pairs],
-            y=names,
+            y=rows,
+            width=_BAR,
             orientation="h",
             name=what,
             marker={"color": colour},
-            customdata=[p[part] for p in pairs],
-            hovertemplate="%{y}, " + what + ": %{x:.1f}% (%{customdata} votes)<extra></extra>",
+            customdata=[[name, p[part]] for name, p in zip(names, pairs, strict=True)],
+            hovertemplate="%{customdata[0]}, " + what + ": %{x:.1f}% (%{customdata[1]} votes)<extra></extra>",
         )
-        for part, what, colour in _PARTS
-        if part in ("wins_a", "wins_b") or any(p[part] for p in pairs)
+        for part, what, colour in parts
     ]
-    rows = [{"value": 100 * p["share"]["mean"], "low": _percent(p, "low"), "high": _percent(p, "high")} for p in pairs]
-    points = whiskers(names, rows, 1).update(y=names, marker={"size": 9, "color": "#16202b", "symbol": "diamond"})
-    points.update(name="share, 95%", error_x={"color": "#16202b", "thickness": 2, "width": 5}, showlegend=True)
-    height_px = 120 + (ROW_PX + 14) * len(pairs)
-    figure = dressed(go.Figure([*bars, points]), height_px, barmode="stack", bargap=0.35)
-    figure.add_vline(50, line={"color": "#16202b", "width": 1, "dash": "dash"})
-    figure.update_layout(showlegend=True, legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0})
-    figure.update_layout(margin={"t": 64}, legend_traceorder="normal", legend_xref="container")
-    figure.update_xaxes(range=[0, 100], ticksuffix="%", dtick=25)
-    figure.update_yaxes(autorange="reversed")
+    marks = [{"value": 100 * p["share"]["mean"], "low": _percent(p, "low"), "high": _percent(p, "high")} for p in pairs]
+    points = whiskers(names, marks, 1).update(marker={"size": 9, "symbol": "diamond"}, name="share, 95%")
+    points.update(y=[row + _BELOW for row in rows], text=names)
+    points.update(hovertemplate=str(points.hovertemplate).replace("%{y}", "%{text}"))
+    figure = dressed(
+        go.Figure([*bars, points]), 112 + _PAIR_PX * len(pairs), barmode="stack", margin={"l": 14, "t": 60}
+    )
+    beside = {"xref": "paper", "x": 0, "xanchor": "left", "align": "left", "showarrow": False}
+    for row, name in zip(rows, names, strict=True):  # above the bar, which so has the whole width on a telephone too
+        line = {"color": "#76818c", "width": 1, "dash": "dash"}
+        figure.add_shape(type="line", x0=50, x1=50, y0=row - _BAR / 2, y1=row + _BELOW + 0.12, line=line)
+        figure.add_annotation(text=name, y=row - _BAR / 2, yanchor="bottom", borderpad=0, **beside)
+    figure.add_annotation(text=_legend(parts), yref="paper", y=1, yshift=56, yanchor="top", font_size=12, **beside)
+    figure.update_xaxes(range=[0, 100], ticksuffix="%", dtick=25, tickangle=0)
+    figure.update_yaxes(range=[len(pairs) - 0.4, -0.6], showticklabels=False, showgrid=False)
     return figure
+
+
+def _legend(parts: Sequence[tuple[str, str, str]]) -> str:
+    """What the colours are, on two lines, which a telephone has room for; plotly's own takes a third of its width."""
+    bars = "  ".join(f'<span style="color:{colour}">\N{BLACK SQUARE}</span> {what}' for _, what, colour in parts)
+    return f"{bars}<br>\N{BLACK DIAMOND} share of the first, 95%"
 
 
 def _percent(pair: Mapping[str, Any], end: str) -> float | None:
@@ -103,7 +117,7 @@ def better(results: Mapping[str, Any]) -> go.Figure | None:
         showscale=False,
         xgap=2,
         ygap=2,
-        text=[["" if p is None else f"{100 * p:.0f}%" for p in row] for row in cells],
+        text=[["" if p is None else confidence(p) for p in row] for row in cells],
         texttemplate="%{text}" if few else None,
         hovertemplate="%{y} is better than %{x}: %{z:.1%}<extra></extra>",
         hoverongaps=False,

@@ -6,9 +6,9 @@ from typing import Any
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from studio.mos.report.charts import Spot
+from studio.mos.report.charts import Spot, spread_out
 from studio.mos.report.latency import bins_by_latency, elo_by_latency, found_latency, mean_by_latency
-from studio.ui.figures.look import ACCENT, dressed, plain, towards_the_middle
+from studio.ui.figures.look import ACCENT, dressed, plain, towards_the_middle, wrapped
 
 _PANEL_PX = 260
 _LATENCY = "latency, ms"
@@ -43,17 +43,18 @@ def _drawn(panels: Sequence[tuple[str, list[Spot], str, float | None]]) -> go.Fi
     figure = make_subplots(
         rows=len(panels),
         cols=1,
-        subplot_titles=[plain(title, 60) for title, *_ in panels],
+        subplot_titles=[wrapped(title, lines=2) for title, *_ in panels],
         vertical_spacing=min(0.5, 110 / (_PANEL_PX * len(panels))) if len(panels) > 1 else 0,
     )
     for row, (_, spots, under, even) in enumerate(panels, start=1):
         figure.add_trace(_points(spots), row=row, col=1)
+        figure.update_xaxes(range=spread_out([s.x for s in spots]), row=row, col=1)
         figure.update_xaxes(title={"text": under, "standoff": 4, "font": {"size": 13}}, row=row, col=1)
         if even is not None:
             line = {"color": "#76818c", "width": 1}
             figure.add_hline(y=even, line=line, row=row, col=1)  # pyright: ignore[reportArgumentType] (numbers are meant)
     figure.update_annotations(font_size=14)
-    return dressed(figure, _PANEL_PX * len(panels) + 40, margin={"t": 40, "b": 50})
+    return dressed(figure, _PANEL_PX * len(panels) + 40, margin={"t": 52, "b": 50})
 
 
 def _points(spots: Sequence[Spot]) -> go.Scatter:

@@ -1,6 +1,7 @@
 """What all figures share. The page's style recolours lines and letters, so that one figure serves light and dark."""
 
 from collections.abc import Sequence
+from textwrap import wrap
 from typing import Any
 
 import plotly.graph_objects as go
@@ -19,6 +20,13 @@ def plain(text: str, longest: int = _LONGEST) -> str:
     """A user's text as a label: plotly reads a little HTML, and long names would push the figure aside."""
     short = text if len(text) <= longest else f"{text[: longest - 1]}\N{HORIZONTAL ELLIPSIS}"
     return short.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def wrapped(text: str, across: int = 34, lines: int = 3) -> str:
+    """A user's text as a title, on as many lines as a telephone needs."""
+    found = wrap(" ".join(text.split()), across) or [""]
+    cut = [*found[: lines - 1], " ".join(found[lines - 1 :])]
+    return "<br>".join(plain(line, across) for line in cut if line)
 
 
 def dressed(figure: go.Figure, height_px: int, **layout: Any) -> go.Figure:

@@ -8,10 +8,13 @@ from plotly.subplots import make_subplots
 
 from studio.mos.report.charts import binned
 from studio.mos.report.tables import asked as all_asked
-from studio.ui.figures.look import ACCENT, ROW_PX, dressed, plain, whiskers
+from studio.ui.figures.look import ACCENT, ROW_PX, dressed, plain, whiskers, wrapped
 
 _TITLE_PX, _AXIS_PX, _BARS_PX = 34, 36, 150
 _GAP_PX = 58.0  # between two panels: the numbers below the one, the title above the other
+_LINE_PX = 17  # of a title
+_ACROSS = 18  # letters of a title over one of two panels on a telephone
+_MANY_BINS = 8
 _HEAD = 1.12  # of the tallest bar: it ends below its title
 
 
@@ -21,13 +24,15 @@ def intervals(results: Mapping[str, Any]) -> go.Figure | None:
     if not asked:
         return None
     names = [_rated(results, table) for _, table in asked]
-    panel_px = [_AXIS_PX + _TITLE_PX + ROW_PX * len(n) for n in names]
+    titles = [wrapped(q["prompt"] or q["id"]) for q, _ in asked]
+    title_px = _TITLE_PX + _LINE_PX * max(title.count("<br>") for title in titles)
+    panel_px = [_AXIS_PX + title_px + ROW_PX * len(n) for n in names]
     figure = make_subplots(
         rows=len(asked),
         cols=1,
-        subplot_titles=[plain(q["prompt"] or q["id"], 60) for q, _ in asked],
+        subplot_titles=titles,
         row_heights=[ROW_PX * len(n) for n in names],
-        vertical_spacing=min(0.5, (_AXIS_PX + _TITLE_PX) / sum(panel_px)) if len(asked) > 1 else 0,
+        vertical_spacing=min(0.5, (_AXIS_PX + title_px) / sum(panel_px)) if len(asked) > 1 else 0,
     )
     for k, ((question, table), systems) in enumerate(zip(asked, names, strict=True), start=1):
         found = table["systems"]["two_way"]
@@ -37,7 +42,7 @@ def intervals(results: Mapping[str, Any]) -> go.Figure | None:
         figure.update_xaxes(range=[question["low"] - edge, question["high"] + edge], row=k, col=1)
         figure.update_yaxes(autorange="reversed", row=k, col=1)
     figure.update_annotations(font_size=14)
-    return dressed(figure, sum(panel_px) + 16, margin={"t": _TITLE_PX})
+    return dressed(figure, sum(panel_px) + 16, margin={"t": title_px})
 
 
 def histograms(results: Mapping[str, Any]) -> go.Figure | None:
@@ -48,11 +53,14 @@ def histograms(results: Mapping[str, Any]) -> go.Figure | None:
     panels = [(q, t, name) for q, t in asked for name in _rated(results, t)]
     cols = 2 if len(panels) > 2 else 1
     rows = -(-len(panels) // cols)
+    line_px = _LINE_PX * (len(asked) > 1)  # of the question, below the system's name
     figure = make_subplots(
         rows=rows,
         cols=cols,
-        subplot_titles=[plain(f"{name}, {q['id']}" if len(asked) > 1 else name, 30) for q, _, name in panels],
-        vertical_spacing=_GAP_PX / (_BARS_PX * rows - _AXIS_PX) if rows > 1 else 0,
+        subplot_titles=[
+            plain(name, _ACROSS) + (f"<br>{plain(q['id'], _ACROSS)}" if line_px else "") for q, _, name in panels
+        ],
+        vertical_spacing=(_GAP_PX + line_px) / ((_BARS_PX + line_px) * rows - _AXIS_PX) if rows > 1 else 0,
         horizontal_spacing=0.1,
     )
     for k, (question, table, name) in enumerate(panels):
@@ -60,13 +68,18 @@ def histograms(results: Mapping[str, Any]) -> go.Figure | None:
         bins = binned(table["histogram"][name], question["low"])
         bars = go.Bar(x=[b for b, _ in bins], y=[n for _, n in bins], marker={"color": ACCENT})
         figure.add_trace(bars.update(hovertemplate="%{x}: %{y}<extra></extra>"), row=row + 1, col=column + 1)
-    figure.update_xaxes(type="category", showgrid=False)
+        if len(bins) > _MANY_BINS:  # the numbers that every other one begins with, which stand upright on a telephone
+            labels = [label for label, _ in bins[::2]]
+            begins = [label.split("-")[0] for label in labels]
+            figure.update_xaxes(tickvals=labels, ticktext=begins, tickfont_size=11, row=row + 1, col=column + 1)
+    figure.update_xaxes(type="category", showgrid=False, tickangle=0)
     for k, (_, table, name) in enumerate(panels):
         most = max((n for _, n in binned(table["histogram"][name], 0)), default=0) or 1
         figure.update_yaxes(range=[0, _HEAD * most], row=k // cols + 1, col=k % cols + 1)
     figure.update_yaxes(nticks=4)
     figure.update_annotations(font_size=13)
-    return dressed(figure, _BARS_PX * rows + _TITLE_PX, margin={"t": _TITLE_PX}, bargap=0.15)
+    height_px = (_BARS_PX + line_px) * rows + _TITLE_PX
+    return dressed(figure, height_px, margin={"t": _TITLE_PX + line_px}, bargap=0.15)
 
 
 def _asked(results: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:

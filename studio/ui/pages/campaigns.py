@@ -10,14 +10,16 @@ from studio.mos.analysis.results import overview
 from studio.mos.making.demo import demo_link
 from studio.mos.making.removing import delete_campaign
 from studio.mos.rating.campaigns import set_state
+from studio.mos.report.cells import answers_said
 from studio.mos.store.tables.campaigns import Campaign
 from studio.ui.owner import QUIET, RECALL_JS, STORE_JS, Owner, notice, on_open, plain, token_field
 
 _EVERY_S = 10.0
 _NONE = (
-    "There are no listening tests yet. <code>studio campaign new NAME --template speakstream-mos --from FOLDER</code> "
-    "makes one; <code>studio campaign templates</code> lists what it may ask."
+    "There are no listening tests yet: begin one above. <code>studio campaign new NAME --template speakstream-mos "
+    "--from FOLDER</code> makes one, too; <code>studio campaign templates</code> lists what it may ask."
 )
+_NEW = '<a class="button primary" href="./edit">New listening test</a>'
 # Buttons are found by the element, for the list is written anew; addresses follow the page's own, proxies included.
 _ON_LOAD = """
 element.addEventListener('click', async (event) => {
@@ -69,6 +71,7 @@ def build(owner: Owner) -> None:
         gr.HTML("<h1>Listening tests</h1>", apply_default_css=False)
         anybody = gr.HTML("", apply_default_css=False, elem_id="owner-demo")
         token, show = token_field()
+        gr.HTML(_NEW, apply_default_css=False, elem_id="owner-new")
         message = gr.HTML("", apply_default_css=False, elem_id="owner-message")
         listing = gr.HTML("", js_on_load=_ON_LOAD, apply_default_css=False, elem_id="owner-list")
     outputs = [message, listing]
@@ -99,7 +102,7 @@ def _card(row: dict[str, Any]) -> str:
     facts = [
         (row["raters"], "raters"),
         (row["finished"], "finished"),
-        (f"{row['answers']} of {row['wanted']}", "answers"),
+        (answers_said(row), "answers"),
         *([(row["aside"], "to traps, golds, practice, repeats")] if row["aside"] else []),
         *([(row["skipped"], "screens skipped")] if row["skipped"] else []),
         *([(gone, "forgotten")] if gone else []),
@@ -109,29 +112,37 @@ def _card(row: dict[str, Any]) -> str:
     shown = "".join(f"<div><dd>{plain(value)}</dd><dt>{what}</dt></div>" for value, what in facts)
     state = "closed" if opened else "open"
     lacking = f'<p class="muted">Not ready to open: {plain(row["lacking"])}.</p>' if row["lacking"] else ""
+    meter = (
+        f'<div class="meter" role="progressbar" aria-label="answers" aria-valuenow="{share * 100:.0f}">'
+        f'<i style="inline-size:{share * 100:.1f}%"></i></div>'
+    )
     links = _link("For raters", row["links"]["rater"], "the raters'") + _link(
         "Preview, not counted", row["links"]["preview"], "the preview"
     )
+    if opened and "ladder" in row["links"]:
+        links += _link("Public ladder", row["links"]["ladder"], "the ladder's")
     return (
         f'<article class="campaign" data-name="{name}"><header><h2>{name}</h2>'
         f'<span class="state" data-state="{row["state"]}">{row["state"]}</span></header>'
         f'<p class="muted">{plain(row["title"])} <span class="kind">{plain(row["kind"])}</span></p>{lacking}'
-        f'<div class="meter" role="progressbar" aria-label="answers" aria-valuenow="{share * 100:.0f}">'
-        f'<i style="inline-size:{share * 100:.1f}%"></i></div><dl>{shown}</dl>{stopped}<div class="links">{links}</div>'
+        f'{meter if row["wanted"] else ""}<dl>{shown}</dl>{stopped}<div class="links">{links}</div>'
         f'<footer><button type="button" data-campaign="{name}" data-state="{state}">'
-        f"{'Close' if opened else 'Open'}</button>{_delete(row)}"
+        f"{'Close' if opened else 'Open'}</button>{_draft(row)}"
         f'<a class="button" href="./results?campaign={plain(quote(row["name"], safe=""))}">Results</a>'
         "</footer></article>"
     )
 
 
-def _delete(row: dict[str, Any]) -> str:
-    """A draft is deleted here; what raters have answered goes by a command only."""
+def _draft(row: dict[str, Any]) -> str:
+    """A draft is edited and deleted here; what raters have answered goes by a command only."""
     if row["state"] != "draft":
         return ""
     name = plain(row["name"])
     ask = f"Delete the draft {name} for good?"
-    return f'<button type="button" data-campaign="{name}" data-state="deleted" data-ask="{ask}">Delete</button>'
+    return (
+        f'<a class="button" href="./edit?campaign={plain(quote(row["name"], safe=""))}">Edit</a>'
+        f'<button type="button" data-campaign="{name}" data-state="deleted" data-ask="{ask}">Delete</button>'
+    )
 
 
 def _demo(path: str) -> str:

@@ -84,6 +84,6 @@ def _histogram(one: ModuleLoad) -> str:
         f"<td>{count:,}</td><td>{one.ms[size] / count:.2f} ms</td></tr>"
         for size, count in sorted(one.runs.items())
     )
-    head = "".join(f'<th scope="col">{name}</th>' for name in ("Rows", "", "runs", "a run"))
+    head = "".join(f'<th scope="col">{name}</th>' for name in ("Rows", "share", "runs", "a run"))
     title = f"{plain(one.name)} <span class='muted'>{plain(one.voice)}</span>"
     return f'<h3>{title}</h3><table class="runs"><thead><tr>{head}</tr></thead><tbody>{bars}</tbody></table>'

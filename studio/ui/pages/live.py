@@ -10,6 +10,7 @@ from studio.core.shipped import TEXTS
 from studio.ui.widgets.live.component import live_player
 
 EXAMPLES = TEXTS / "examples.json"
+RACE = "You hear this sentence begin while I am still typing its end."
 
 
 @dataclass(frozen=True)
@@ -28,4 +29,4 @@ def read_examples(path: Path) -> list[dict[str, str]]:
 
 def build(context: LiveContext) -> gr.HTML:
     """Put the page into the surrounding Blocks."""
-    return live_player(read_examples(context.examples))
+    return live_player(read_examples(context.examples), RACE)

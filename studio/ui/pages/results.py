@@ -13,7 +13,7 @@ from studio.mos.exchange.export import write_export
 from studio.mos.exchange.raters import write_raters
 from studio.mos.rating.campaigns import find
 from studio.mos.report import formats
-from studio.mos.report.cells import Table
+from studio.mos.report.cells import Table, answers_said
 from studio.mos.report.page import gate_table
 from studio.mos.report.predicted import predicted_tables
 from studio.mos.report.second_opinion import second_opinion_tables
@@ -163,7 +163,7 @@ def _head(results: dict[str, Any]) -> str:
     facts = [
         (results["raters"], "raters"),
         (results["finished"], "finished"),
-        (f"{results['answers']} of {results['wanted']}", "answers"),
+        (answers_said(results), "answers"),
         (results["left_out"], "left out by the gates"),
     ]
     facts += [(results["aside"], "to traps, golds, practice, repeats")] if results["aside"] else []

@@ -44,13 +44,14 @@ def test_the_ordinal_model_holds_what_it_was_not_drawn_from():
         row = part(found, name, "means", "ordinal model")
         assert row["mean"] + row["none"] >= 0.9 and row["zero_width"] == 0
         assert row["half_width"] < 1.6
-    assert "ordinal model" in as_text(show, found)
+    assert "The ordinal model has none" in as_text(show, found)
 
 
 def test_the_figures_can_be_shown_and_kept(found):
     assert plain(found)["parts"] == found["parts"]
     text = as_text(show, found)
     assert "preference 20 x 50, 10 scripts: share" in text and "worst cell" in text
+    assert "ordinal" not in text  # which is another command's
     assert {cell.test for cell in cells(("mos",))} == {"mos"}
 
 
@@ -69,3 +70,9 @@ def test_what_the_crowd_is():
     assert 0.02 < shares[2] < 0.2 and 0.01 < shares[3] < shares[2]
     wins = np.where(votes.outcome == 0, votes.a, votes.b)[votes.outcome < 2]
     assert (wins == 0).mean() > 0.75
+
+
+def test_a_file_has_no_empty_lines_of_a_progress_bar(capfd):
+    """Eleven stood before the table."""
+    bench_mos_coverage(CoverageSetting(1, 200, tests=("mos",)))
+    assert capfd.readouterr().out.lstrip(" ").startswith("Coverage, 1 tests a cell")

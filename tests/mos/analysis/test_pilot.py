@@ -1,5 +1,6 @@
 """A campaign as a pilot: the right answers, as the right test, to the planner's population."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from typer.testing import CliRunner
 
 from studio.cli import cli
 from studio.core.errors import BadOption
-from studio.mos.analysis.pilot import population_of
+from studio.mos.analysis.pilot import pilot_of
 from studio.mos.analysis.results import analysed
 from studio.mos.kinds.analysis import ratings_of, votes_of
 from studio.mos.rating.campaigns import find
@@ -25,7 +26,8 @@ LITE = pytest.mark.parametrize("url", ["sqlite"], indirect=True)
 
 def of(world: World, name: str, *how: str) -> tuple:
     with world.store.read() as session:
-        return population_of(session, find(session, name), *how)
+        found = pilot_of(session, find(session, name), *how)
+    return found.test, found.who
 
 
 def answers(world: World, name: str) -> list:
@@ -40,14 +42,20 @@ def test_scores_and_votes_are_those_that_are_analysed(world: World, tmp_path: Pa
     for k in range(6):
         rate(world, f"rater {k}", "mos")
         rate(world, f"rater {k}", "pairs")
-    assert of(world, "mos") == ("mos", listeners_of(ratings_of(answers(world, "mos"), "naturalness")))
+    natural = listeners_of(ratings_of(answers(world, "mos"), "naturalness"))
+    assert of(world, "mos", None, "naturalness") == ("mos", natural)
     assert of(world, "mos", "mos", "coherence")[1] == listeners_of(ratings_of(answers(world, "mos"), "coherence"))
     votes = votes_of(answers(world, "pairs"))
     assert of(world, "pairs", "elo") == ("elo", voters_of(votes))
     test, who = of(world, "pairs")
     assert test == "preference" and isinstance(who, Listeners)
     assert who.systems == pytest.approx([pair.share.mean for pair in all_pairs(votes)])
-    for wrong, said in ((("mos", "elo"), "plans mos"), (("mos", None, "speed"), "no question 'speed'")):
+    several = "several questions: naturalness, coherence"  # the first of them was taken, and not named
+    for wrong, said in (
+        (("mos", "elo"), "plans mos"),
+        (("mos", None, "speed"), "no question 'speed'"),
+        (("mos",), several),
+    ):
         with pytest.raises(BadOption, match=said):
             of(world, *wrong)
 
@@ -80,8 +88,23 @@ def test_the_command_plans_from_a_pilot(world: World, tmp_path: Path) -> None:
     for k in range(4):
         rate(world, f"rater {k}", "mos")
     where = ["--database", world.store.url, "--data", str(tmp_path)]
-    said = CliRunner().invoke(cli, ["campaign", "plan", "0.8", "--pilot", "mos", "--runs", "20", *where])
+    plan = ["campaign", "plan", "0.8", "--pilot", "mos", "--runs", "20", *where]
+    said = CliRunner().invoke(cli, plan)
+    assert said.exit_code != 0 and "naturalness, coherence; say which with --question" in str(said.exception)
+    said = CliRunner().invoke(cli, [*plan, "--question", "coherence"])
     assert said.exit_code == 0, said.output
+    assert "mos, from pilot mos, question coherence: 4 raters, 3 scripts" in said.output
     assert "or less for all 3 systems in 80% of tests" in said.output and "usual" not in said.output
+    assert "a small pilot" in said.output and "variances at their upper 80% bounds" in said.output
+    found = json.loads(CliRunner().invoke(cli, [*plan, "--question", "coherence", "--json"]).output)
+    assert found["pilot"]["question"] == "coherence" and found["raters"] >= found["raters_as_shown"]
     said = CliRunner().invoke(cli, ["campaign", "plan", "0.3", "--test", "cmos", "--systems", "3", "--runs", "20"])
     assert "for all 3 pairs" in said.output and "the variances are usual ones" in said.output
+
+
+def test_no_width_beyond_the_scale_is_planned() -> None:
+    """Two raters were said to give +- 11.185 on 1 to 5, "for all 1 pairs"."""
+    said = CliRunner().invoke(cli, ["campaign", "plan", "0.4", "--test", "cmos", "--systems", "2", "--runs", "20"])
+    assert "2 raters  +- 3.000 (the whole scale)" in said.output and "or less for the pair in" in said.output
+    refused = CliRunner().invoke(cli, ["campaign", "plan", "2"])
+    assert refused.exit_code != 0 and "under 2, with which the whole scale is covered" in str(refused.exception)

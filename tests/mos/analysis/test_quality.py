@@ -99,7 +99,7 @@ def test_headphones_are_always_told_and_exclude_only_where_they_are_required(
     sitting.send("headphones", answers=sitting.headphones("woods", wrong))
     with world.store.read() as session:
         found = find(session, "first")
-        assert gates(session, found)["all"]["headphones"] == {verdict: 1}
+        assert gates(judge(session, found))["all"]["headphones"] == {verdict: 1}
     [one] = judged(world)
     assert (one.verdicts["headphones"], one.use) == (verdict, use)
 
@@ -144,7 +144,7 @@ def test_gates_are_counted_in_all_and_by_day(world: World, tmp_path: Path) -> No
     back = "UPDATE rater SET joined_at = joined_at - 86400 WHERE id = (SELECT min(id) FROM rater)"
     world.store.write_now(lambda session: session.connection().exec_driver_sql(back).rowcount)
     with world.store.read() as session:
-        found = gates(session, find(session, "first"))
+        found = gates(judge(session, find(session, "first")))
     assert found["all"]["traps"] == {"ok": 1, "fail": 1}
     days = list(found["by_day"].values())
     assert [d["traps"] for d in days] == [{"ok": 1}, {"fail": 1}]

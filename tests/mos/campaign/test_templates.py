@@ -14,6 +14,7 @@ from studio.mos.kinds.registry import kind_of
 
 NAMES = [
     "abx",
+    "arena",
     "ccr",
     "dcr",
     "dsm-quality",
@@ -21,12 +22,13 @@ NAMES = [
     "incremental-mos",
     "live",
     "mushra",
+    "p835",
     "s5-preference",
     "speakstream-mos",
 ]
 
 
-def test_there_are_ten():
+def test_there_are_eleven():
     assert template_names() == NAMES
 
 
@@ -49,7 +51,7 @@ def test_who_types_is_told_that_it_is_kept():
     for name in NAMES:
         consent = template(name).texts.consent
         for said in ("everything that you type", "every key with its time", "what you delete again"):
-            assert (said in consent) == (name == "live")
+            assert (said in consent) == (name in ("arena", "live"))
 
 
 @pytest.mark.parametrize("language", ["de", "fr-CA", "pt_BR", "eo"])
@@ -109,9 +111,22 @@ def test_the_recommendations_scales_are_theirs():
             found = [said[f"{name}_{value}"] for value in values]
             assert len(set(found)) == len(found) and all(found), language
             assert said[f"{name}_prompt"]
+        for scale in ("SIG", "BAK", "OVRL"):
+            assert len({said[f"p835_{scale}_{value}"] for value in range(1, 6)}) == 5, language
         assert set(said) == set(words["en"])
     assert [words["en"][f"ccr_{v}"] for v in (-3, 0, 3)] == ["Much worse", "About the same", "Much better"]
     assert words["en"]["dcr_5"] == "Degradation is inaudible"
+    p835 = template("p835")
+    assert [(q.id, q.prompt) for q in p835.questions] == [
+        (scale, words["en"][f"p835_{scale}_prompt"]) for scale in ("SIG", "BAK", "OVRL")
+    ]
+    assert [words["en"][f"p835_BAK_{v}"] for v in range(5, 0, -1)] == [  # P.835, scale of background noise
+        "Not noticeable",
+        "Slightly noticeable",
+        "Noticeable but not intrusive",
+        "Somewhat intrusive",
+        "Very intrusive",
+    ]
 
 
 @pytest.mark.parametrize("language", ["en", "de", "fr", "es", "ja"])

@@ -10,21 +10,19 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given as draws
-from hypothesis import strategies as st
 from mos.rated import CHECKED, MOS, NASTY, PAIRS, campaign, given, rate
 from mos.world import World
 from needs import needs
 from sqlmodel import SQLModel
 
 from studio.core.errors import BadFile, BadOption, NeedsPackage
+from studio.measure.tables.spreadsheet import plain_text
 from studio.mos.analysis.results import overview, results
 from studio.mos.exchange.data_dictionary import DICTIONARY
-from studio.mos.exchange.export import csv_text, export_rows, write_export
+from studio.mos.exchange.export import export_rows, write_export
 from studio.mos.rating.campaigns import find
 from studio.mos.rating.forgetting import delete_rater
 from studio.mos.store.access import Forbidden
-from studio.mos.store.spreadsheet import plain_text, safe_cell
 from studio.mos.store.tables.answers import Answer, Choice, Play, Score
 from studio.mos.store.tables.raters import Rater, Removal
 from studio.mos.store.tables.stimuli import Stimulus, System
@@ -120,19 +118,6 @@ def test_csv_reads_back_and_runs_nothing(world: World, tmp_path: Path) -> None:
     assert rows[0]["comment"] == NASTY
     for row in csv.reader(io.StringIO(text, newline="")):
         assert not any(cell.startswith(("=", "+", "-", "@", "\t")) for cell in row)
-
-
-@draws(st.text())
-def test_a_safe_cell_is_text_and_its_own_inverse(text: str) -> None:
-    cell = safe_cell(text)
-    assert isinstance(cell, str)
-    assert not cell.startswith(("=", "+", "-", "@", "\t", "\r", "\n"))
-    assert plain_text(cell) == text
-
-
-def test_numbers_are_left_alone() -> None:
-    row = {c.name: None for c in DICTIONARY} | {"score": -3}
-    assert read_csv(csv_text([row]))[0]["score"] == "-3"
 
 
 @LITE

@@ -7,16 +7,22 @@ from pathlib import Path
 
 import pytest
 from mos.world import ACR, World
+from sqlalchemy import create_engine
+from sqlmodel import Session, SQLModel
 
-from studio.commands.stimuli import read_texts
 from studio.core.errors import BadFile
+from studio.mos.campaign.texts import read_texts
 from studio.mos.exchange.export import write_traces
+from studio.mos.exchange.foreign_rows import check_campaigns
+from studio.mos.exchange.merge import campaigns_of
 from studio.mos.exchange.other_database import merge_from
 from studio.mos.rating.campaigns import find
 from studio.mos.service import open_listening
 from studio.mos.store.clips import ClipFolder
 from studio.mos.store.database import Store
 from studio.mos.store.tables.campaigns import Campaign
+from studio.mos.store.tables.predictions import Prediction
+from studio.mos.store.tables.stimuli import Clip
 
 DEEP = "[" * 5000 + "]" * 5000
 HOSTILE = {
@@ -47,9 +53,19 @@ HOSTILE = {
     "a loudness that is none": "UPDATE stimulus SET gain_db = 9e999 WHERE id = 1",
     "a sound of another campaign": "UPDATE stimulus SET item_id = 999 WHERE id = 1",
     "a rate that is text": "UPDATE clip SET rate_hz = 'x'",
+    "a predictor of too long a name": "UPDATE prediction SET predictor = hex(zeroblob(100))",
+    "a predictor that is a page": "UPDATE prediction SET predictor = '<img src=x onerror=alert(1)>'",
+    "a predictor that is bytes": "UPDATE prediction SET predictor = x'ff00'",
+    "a predictor's formula": "UPDATE prediction SET version = '=1+1'",
+    "a prediction beyond the scale": "UPDATE prediction SET mos = 99.0",
+    "a prediction that is text": "UPDATE prediction SET mos = 'abc'",
+    "a prediction at no time": "UPDATE prediction SET at = 9e999",
     "a pseudonym with a path": "UPDATE rater SET pseudonym = '../x'",
     "a stage that is none": "UPDATE rater SET stage = 'x'",
     "a device that is no JSON": "UPDATE rater SET device = 'x'",
+    "a device with a number that is none": "UPDATE rater SET device = '{\"a\": 1e999}'",
+    "a device with a number beyond 64 bits": "UPDATE rater SET device = '{\"a\": 99999999999999999999}'",
+    "a device of forty levels": f"UPDATE rater SET device = '{{\"a\": {DEEP[4960:5040]}}}'",
     "a time that is none": "UPDATE rater SET joined_at = 9e999",
     "a screen with a path": "UPDATE trial SET id = '../../x' WHERE position = 0",
     "a screen of a script that is not there": "UPDATE trial SET item_id = 999",
@@ -72,6 +88,9 @@ def rated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     sitting = found.join("P1")
     sitting.to_trials()
     sitting.finish(4)
+    sha = found.all(Clip)[0].sha
+    said = Prediction(clip_sha=sha, weights="0" * 64, predictor="Distill-MOS 2", version="1.0+cpu", mos=3.0, at=1.0)
+    found.store.write_now(lambda session: session.add(said))
     found.listening.close()
     return folder
 
@@ -113,6 +132,54 @@ def test_a_hostile_row_is_refused_and_nothing_comes(ours: World, other: Path, wh
     assert len(str(refused.value)) < 600
     assert ours.all(Campaign) == []
     assert not list(ours.listening.clips.root.glob("**/*.wav"))
+
+
+STAYS = {"secret", "deal"}  # tables of which nothing comes
+# A row that names another parent is no row of the campaign that comes, and these ids are drawn anew here.
+PARENTS = {"campaign_id", "trial_id", "answer_id", "passage.rater_id", "prediction.clip_sha", "clip.sha"}
+DRAWN_ANEW = {f"{table}.id" for table in ("campaign", "system", "item", "stimulus", "rater", "answer")}
+DRAWN_ANEW |= {f"{table}.id" for table in ("passage", "removal", "look")}
+
+
+def test_every_column_of_every_table_that_comes_is_checked(rated: Path, tmp_path: Path) -> None:
+    """Bytes are what no column holds; a table that is new is checked, too, or is named above."""
+    file = Path(shutil.copytree(rated, tmp_path / "other")) / "studio.sqlite"
+    fill(file)
+    engine = create_engine(f"sqlite:///{file}")
+    slipped: list[str] = []
+    with Session(engine) as session:
+        check_campaigns(session, campaigns_of(session))
+        columns = [c for name, t in SQLModel.metadata.tables.items() if name not in STAYS for c in t.columns]
+        for column in columns:
+            if column.name in PARENTS or str(column) in PARENTS | DRAWN_ANEW:
+                continue
+            table = column.table.name
+            run = session.connection().exec_driver_sql
+            run("PRAGMA ignore_check_constraints = ON")
+            last = f'(SELECT max(rowid) FROM "{table}")'
+            changes = run(f'UPDATE "{table}" SET "{column.name}" = x\'ff00\' WHERE rowid = {last}').rowcount
+            assert changes == 1, f"no {table} to look at"
+            try:
+                check_campaigns(session, campaigns_of(session))
+                slipped.append(str(column))
+            except BadFile:
+                pass
+            session.rollback()
+    engine.dispose()
+    assert slipped == []
+
+
+def fill(file: Path) -> None:
+    """A row in each table that the rated campaign leaves empty."""
+    sha, first = "0" * 64, "SELECT min(id) FROM"
+    changed(
+        file.parent,
+        f"INSERT INTO take SELECT id, 0, 1, 1.0, '{{\"strokes\": [], \"end_ms\": 1.0}}', '{sha}', 16000, 5, 1.0, 0.0, "
+        "'' FROM trial LIMIT 1",
+        f"INSERT INTO choice VALUES (({first} answer), 'preference', 'a')",
+        f"INSERT INTO look VALUES (1, ({first} campaign), 3, 0, 'too few', 1.0)",
+        f"INSERT INTO removal (campaign_id, pseudonym, answers, at) VALUES (({first} campaign), 'r1', 3, 1.0)",
+    )
 
 
 def test_what_was_not_touched_comes(ours: World, other: Path) -> None:

@@ -1,5 +1,6 @@
 """Two databases made one, either of them SQLite or PostgreSQL, once and again."""
 
+import contextlib
 import shutil
 import sqlite3
 from collections import Counter
@@ -12,12 +13,13 @@ from mos.world import AB, ACR, ItemSpec, SystemSpec, World, items_of
 from sqlalchemy import create_engine, inspect, update
 from sqlmodel import Session, col, select
 
+from studio.cli import main
 from studio.core.errors import BadFile, BadOption
 from studio.mos.exchange.export import export_rows
 from studio.mos.exchange.merge import Merged
 from studio.mos.exchange.other_database import merge_from
 from studio.mos.rating.campaigns import find, running
-from studio.mos.rating.forgetting import delete_rater
+from studio.mos.rating.forgetting import delete_rater, person_of
 from studio.mos.store.database import Store
 from studio.mos.store.tables.answers import Answer, Choice, Play, Score
 from studio.mos.store.tables.campaigns import Campaign
@@ -32,6 +34,7 @@ TABLES = (
 
 
 ONLY_FILES = pytest.mark.parametrize("other", ["sqlite"], indirect=True)
+BOTH_FILES = pytest.mark.parametrize(("url", "other"), [("sqlite", "sqlite")], indirect=True)
 ONLY_SERVERS = pytest.mark.parametrize("other", ["postgresql"], indirect=True)
 
 
@@ -202,7 +205,7 @@ def test_another_campaign_of_the_same_name_gets_one_of_its_own(world: World, oth
 
 
 def test_who_was_forgotten_stays_forgotten(world: World, other: World) -> None:
-    """Forgotten here, they do not come back; forgotten there, they go here too, and once."""
+    """Forgotten here, they do not come back; forgotten there, they go here too where that is accepted, and once."""
     other.campaign()
     one, two, _ = rated(other)
     bring(world, other)
@@ -210,10 +213,68 @@ def test_who_was_forgotten_stays_forgotten(world: World, other: World) -> None:
     (told,) = bring(world, other)
     assert told.raters == 0 and one in told.notes[0]
     other.store.write_now(lambda s: delete_rater(s, find(s, "first"), two))
-    assert bring(world, other)[0].forgotten == 1
-    assert bring(world, other)[0].forgotten == 0
+    assert bring(world, other, accept_removals=True)[0].forgotten == 1
+    again = bring(world, other, accept_removals=True)[0]
+    assert (again.forgotten, again.removals) == (0, {})
     assert Counter(r.pseudonym for r in world.all(Removal)) == {one: 1, two: 1}
     assert len(world.all(Rater)) == 1
+
+
+@BOTH_FILES
+def test_a_merge_takes_nothing_away_unasked(world: World, other: World) -> None:
+    """It says whom the other studio forgot, goes on without, and forgets them when it is told to."""
+    other.campaign()
+    one, *_ = rated(other)
+    bring(world, other)
+    before = rows_of(world, "first")
+    other.store.write_now(lambda s: delete_rater(s, find(s, "first"), one))
+    for dry in (True, False):
+        (told,) = bring(world, other, dry=dry)
+        assert (told.removals, told.is_accepted, told.forgotten) == ({one: 4}, False, 0)
+        assert rows_of(world, "first") == before and world.all(Removal) == []
+    assert bring(world, other, dry=True, accept_removals=True)[0].removals == {one: 4}
+    assert rows_of(world, "first") == before
+    bring(world, other, accept_removals=True)
+    assert {row["rater"] for row in before} - {row["rater"] for row in rows_of(world, "first")} == {one}
+    assert rows_of(world, "first") == rows_of(other, "first")
+    (here,), (there,) = world.all(Removal), other.all(Removal)
+    assert (here.pseudonym, here.person, here.answers) == (there.pseudonym, there.person, 4)
+
+
+@BOTH_FILES
+def test_a_pseudonym_forgets_nobody(world: World, other: World) -> None:
+    """They stand in every export: whoever has read one could have all of our raters removed."""
+    for one in (world, other):
+        one.campaign()
+    ours = rated(world)
+    before = rows_of(world, "first")
+
+    def name_them(session: Session) -> None:
+        here = find(session, "first").id or 0
+        for who in ours:
+            for person in ("", "0" * 64, person_of(who)):
+                session.add(Removal(campaign_id=here, pseudonym=who, answers=0, at=2e9, person=person))
+
+    other.store.write_now(name_them)
+    (told,) = bring(world, other, accept_removals=True)
+    assert told.joined and told.removals == {} and "3 removals of an older studio" in told.notes[0]
+    assert rows_of(world, "first") == before
+
+
+@BOTH_FILES
+def test_who_agrees_anew_after_a_removal_is_somebody_new(world: World, other: World) -> None:
+    """Neither an old removal takes them away, nor does it keep them from coming."""
+    other.campaign()
+    one, *_ = rated(other)
+    bring(world, other)
+    other.store.write_now(lambda s: delete_rater(s, find(s, "first"), one))
+    bring(world, other, accept_removals=True)
+    again = other.join("P0")
+    again.answer(again.to_trials(), 2)
+    (told,) = bring(world, other, accept_removals=True)
+    assert (told.raters, told.answers, told.removals) == (1, 1, {})
+    assert bring(world, other, accept_removals=True)[0].removals == {}
+    assert rows_of(world, "first") == rows_of(other, "first")
 
 
 def test_nothing_is_half_merged(world: World, other: World, tmp_path: Path) -> None:
@@ -289,3 +350,28 @@ def test_systems_and_roles_come_as_they_are(world: World, other: World) -> None:
     assert [(s.name, s.role, s.voice) for s in world.all(System)] == [
         (s.name, s.role, s.voice) for s in other.all(System)
     ]
+
+
+@BOTH_FILES
+def test_the_command_lists_removals_before_it_takes_them(
+    world: World, other: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other.campaign()
+    sitting = other.join("P0")
+    sitting.answer(sitting.to_trials(), 3)
+    bring(world, other)
+    (rater,) = world.all(Rater)
+    other.store.write_now(lambda s: delete_rater(s, find(s, "first"), rater.pseudonym))
+
+    def said(*flags: str) -> str:
+        command = ["studio", "campaign", "merge", address_of(other), "--data", str(tmp_path), *flags]
+        monkeypatch.setattr("sys.argv", command)
+        with contextlib.suppress(SystemExit):
+            main()
+        return capsys.readouterr().err
+
+    first = said()
+    assert f"{rater.pseudonym} was forgotten there, and stays here (answers: 1)" in first
+    assert "--accept-removals" in first
+    assert "would go from here" in said("--dry-run", "--accept-removals") and len(world.all(Rater)) == 1
+    assert "went from here" in said("--accept-removals") and world.all(Rater) == []

@@ -10,10 +10,10 @@ from mos.rated import NASTY
 from mos.world import ACR, World
 
 from studio.core.errors import BadOption
+from studio.measure.tables.spreadsheet import plain_text
 from studio.mos.campaign.config import Gates, Screen
 from studio.mos.exchange.raters import write_raters
 from studio.mos.rating.campaigns import find
-from studio.mos.store.spreadsheet import plain_text
 
 SCREENING = [Screen("native", "Is English your first language?", ["yes", "no"], ["yes"])]
 CONFIG = replace(ACR, gates=Gates(level=False, headphones="woods", screening=SCREENING, min_variance=0.1))

@@ -54,3 +54,12 @@ def test_it_counts_what_the_analysis_counts(world: World, tmp_path: Path) -> Non
     assert said.exit_code == 0, said.output
     assert "12 votes, 3 raters, 4 scripts, interval: by rater and script" in said.output
     assert "8 rows left out: answers to repeats" in said.output and "differences" in said.output
+
+
+def test_an_undefeated_system_has_a_bound_and_no_difference_of_the_priors(tmp_path: Path) -> None:
+    """It was printed as ``x - y 597 above -291``, where the report has a dash."""
+    rows = [f"x,y,a,r{r},i{i}" for r in range(6) for i in range(2)]
+    (tmp_path / "v.csv").write_text("\n".join(["a,b,outcome,rater,item", *rows]), encoding="utf-8")
+    said = CliRunner().invoke(cli, ["campaign", "elo", str(tmp_path / "v.csv")])
+    [line] = [line for line in said.output.splitlines() if line.startswith("x - y")]
+    assert line.split()[3:] == ["\N{EN DASH}", "above", "\N{MINUS SIGN}291", "0.500"]

@@ -21,10 +21,12 @@ SIMILARITY = replace(AB, kind="similarity", choices=["a", "b"])
 SCALE = replace(ACR, kind="scale", questions=[Question("quality", "How good?", 1, 100)])
 CCR = replace(ACR, kind="ccr", questions=[Question("quality", "B against A?", -3, 3)])
 DCR = replace(ACR, kind="dcr", questions=[Question("degradation", "How bad?", 1, 5)])
+P835 = replace(ACR, kind="p835", questions=[Question(q, "", 1, 5) for q in ("SIG", "BAK", "OVRL")])
 ABX = replace(AB, kind="abx", choices=["a", "b"])
 LIVE = replace(AB, kind="live")
+ARENA = replace(AB, kind="arena")
 MUSHRA = replace(ACR, kind="mushra", questions=[Question("quality", "How good?", 0, 100)])
-CONFIGS = {c.kind: c for c in (ACR, AB, SIMILARITY, SCALE, CCR, DCR, ABX, MUSHRA, LIVE)}
+CONFIGS = {c.kind: c for c in (ACR, P835, AB, SIMILARITY, SCALE, CCR, DCR, ABX, MUSHRA, LIVE, ARENA)}
 TRIAL = "ab" * 12
 
 
@@ -74,6 +76,9 @@ def test_every_kind_is_known_by_its_name() -> None:
         ("dcr", {"questions": []}),
         ("dcr", {"questions": [Question("q", "", 1, 7)]}),
         ("dcr", {"choices": ["a", "b"]}),
+        ("p835", {"questions": P835.questions[:2]}),
+        ("p835", {"questions": [*P835.questions[:2], Question("OVRL", "", 1, 7)]}),
+        ("p835", {"choices": ["a", "b"]}),
         ("abx", {"choices": ["a", "b", "tie"]}),
         ("abx", {"questions": ACR.questions}),
         ("mushra", {"questions": []}),
@@ -248,5 +253,6 @@ def test_a_choice_is_one_of_those_allowed(kind: str, asked: str) -> None:
 def test_a_screen_is_the_same_whatever_is_played(kind: str) -> None:
     """It is made of settings alone, so it cannot tell one system from another."""
     screen = kind_of(kind).screen(CONFIGS[kind])
-    assert set(screen) == {"kind", "prompt", "questions", "choices", "must_listen", "text_after"}
+    more = {"max_chars"} if kind == "arena" else set[str]()
+    assert set(screen) == {"kind", "prompt", "questions", "choices", "must_listen", "text_after", *more}
     assert screen["kind"] == kind

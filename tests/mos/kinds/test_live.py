@@ -95,6 +95,20 @@ def test_answers_stand_against_latency() -> None:
     assert len(answers_figure(results).data) == 2
 
 
+def test_a_unanimous_slope_is_said_to_have_one_end() -> None:
+    """It was printed as 6104 Elo [5572, 6636], p 0.004, beside a share of 100% [15.8%, 100%]."""
+    rng, found = Random(2), []
+    for rater in range(7):
+        for item in ("i1", "i2"):
+            pair = rng.sample(["quick", "slow"], 2)
+            ms = tuple(LATE_MS[name] + rng.gauss(0, 20) for name in pair)
+            won = {"preference": "a" if pair[0] == "quick" else "b"}
+            found.append(Judged(f"r{rater}", item, pair, {}, won, latencies_ms=ms))
+    said = latency_tables(results_of(found))[1].notes[0]
+    assert "over all answers no finite slope, for the sooner voice won every vote: above \N{MINUS SIGN}" in said
+    assert "p 0.500; among the same voices not known" in said  # quick won whatever its latency
+
+
 def test_other_tests_and_no_answers_have_none() -> None:
     assert results_of([])["tables"]["latency"] == {"n": 0}
     for results in (results_of([]), {"tables": {}, "questions": [], "kind": "ab"}):

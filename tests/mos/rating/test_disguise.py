@@ -27,9 +27,9 @@ def test_nothing_but_the_sound_tells_which_two_are_the_same(world: World, tmp_pa
         fetched: dict[int, bytes] = {}
         for slot in slots:
             key = slot["url"].rsplit("/", 1)[1]
-            got = world.listening.clip(sitting.rater_id, trial, slot["slot"], key)
+            got = world.listening.sounds.clip(sitting.rater_id, trial, slot["slot"], key)
             assert isinstance(got, bytes)
-            assert got == world.listening.clip(sitting.rater_id, trial, slot["slot"], key)
+            assert got == world.listening.sounds.clip(sitting.rater_id, trial, slot["slot"], key)
             fetched[slot["slot"]] = got
         assert len({len(f) for f in fetched.values()}) == 1
         assert len(set(fetched.values())) == len(fetched)
@@ -59,7 +59,7 @@ def test_a_null_pair_looks_like_any_other(world: World, tmp_path: Path) -> None:
         trial, slots = shown["trial"]["trial"], shown["trial"]["slots"]
         by_slot, beside = systems_of(world, trial)
         keys = [slot["url"].rsplit("/", 1)[1] for slot in slots]
-        judged, reference = (world.listening.clip(sitting.rater_id, trial, k, key) for k, key in enumerate(keys))
+        judged, reference = (world.listening.sounds.clip(sitting.rater_id, trial, k, key) for k, key in enumerate(keys))
         assert isinstance(judged, bytes) and isinstance(reference, bytes)
         assert len(judged) == len(reference) and judged != reference
         difference = np.abs(samples(tmp_path, judged) - samples(tmp_path, reference)).max()

@@ -15,7 +15,7 @@ from studio.mos.analysis.results import overview
 from studio.mos.campaign.config import CampaignConfig, Completion, Screen, WayOut
 from studio.mos.rating.campaigns import find
 from studio.mos.rating.headphones import CHECK_SOUNDS, trial
-from studio.mos.rating.sittings import NotThisStage, headphone_seed, stages
+from studio.mos.rating.sittings import NotThisStage, check_seed, stages
 from studio.mos.store.access import Forbidden
 from studio.mos.store.tables.answers import Answer
 from studio.mos.store.tables.raters import Passage, Rater
@@ -182,11 +182,11 @@ def test_headphones_pass_or_are_tried_twice(world: World, kind: str, allowed: in
             with pytest.raises(BadMessage):
                 rater.send("headphones", answers=wrong)
     assert good.send("headphones", answers=good.headphones(kind, wrong=allowed))["stage"] == "trials"
-    seeds = [headphone_seed(bad.row(), tries) for tries in (0, 1)]
+    seeds = [check_seed(bad.row(), tries) for tries in (0, 1)]
     assert seeds[0] != seeds[1]
-    assert world.listening.headphone_sound(bad.rater_id, 0) == trial(kind, seeds[0], 0).wav
+    assert world.listening.sounds.headphone(bad.rater_id, 0) == trial(kind, seeds[0], 0).wav
     assert bad.send("headphones", answers=bad.headphones(kind, wrong=allowed + 1))["stage"] == "headphones"
-    assert world.listening.headphone_sound(bad.rater_id, 0) == trial(kind, seeds[1], 0).wav
+    assert world.listening.sounds.headphone(bad.rater_id, 0) == trial(kind, seeds[1], 0).wav
     assert bad.send("headphones", answers=bad.headphones(kind, wrong=6))["stage"] == "screened_out"
     verdicts = Counter((p.rater_id, p.verdict) for p in world.all(Passage) if p.stage == "headphones")
     assert verdicts == {(good.rater_id, "ok"): 1, (bad.rater_id, "fail"): 2}

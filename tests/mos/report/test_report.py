@@ -20,6 +20,9 @@ from studio.mos.analysis.results import results
 from studio.mos.campaign.config import Question, StopRule
 from studio.mos.kinds.analysis import ratings_of, votes_of
 from studio.mos.rating.campaigns import find
+from studio.mos.report.cells import confidence
+from studio.mos.report.charts import histogram
+from studio.mos.report.design import design_rows
 from studio.mos.report.formats import html, latex, latex_text, markdown, markdown_text
 from studio.mos.report.tables import detail_tables, paper_tables, stop_rule
 from studio.mos.stats import elo, means, preference
@@ -294,3 +297,21 @@ def names(count: int) -> list[str]:
 
 def raters(count: int) -> list[str]:
     return [f"r{k}" for k in range(count)]
+
+
+def test_no_confidence_is_rounded_to_certainty() -> None:
+    assert [confidence(p) for p in (None, 0.0001, 0.01, 0.5, 0.99, 0.995)] == [
+        "\N{EN DASH}", "< 1%", "1%", "50%", "99%", "> 99%"
+    ]  # fmt: skip
+
+
+def test_a_design_says_what_is_on_and_no_empty_braces(found: dict[str, Any]) -> None:
+    design = found["mos"]["design"] | {"gates": {"level": True, "pace": True, "traps": 1, "golds": 0}}
+    assert dict(design_rows(found["mos"] | {"design": design}))["Gates"] == "level, pace, traps 1"
+    assert "{}" not in Page(html(found["mos"])).text
+
+
+def test_tens_of_a_long_scale_do_not_run_together() -> None:
+    drawn = histogram([1] * 101, 0, "heron")
+    assert re.findall(r'text-anchor="middle">(\d+)<', drawn) == ["0", "20", "40", "60", "80", "100"]
+    assert len(re.findall(r'text-anchor="middle">', histogram([1] * 5, 1, "heron"))) == 5

@@ -180,3 +180,53 @@ def test_a_p_value_and_its_interval_agree():
             found = of_mean(score, rater, item, "two_way", 0.95, Scale(-3, 3), null=0.0)
             p = p_against(found, 0.0, Scale(-3, 3))
             assert (p < 0.05) == (not found.low <= 0 <= found.high), (raters, mean, found, p)
+
+
+def cmos(score):
+    """The interval by rater and script of scores [raters, scripts], and its p value."""
+    rater, item = (axis.ravel() for axis in np.indices(score.shape))
+    found = of_mean(score.ravel().astype(float), rater, item, "two_way", 0.95, Scale(-3, 3), null=0.0)
+    return found, p_against(found, 0.0, Scale(-3, 3))
+
+
+@pytest.mark.parametrize("scripts", [2, 3, 4, 8, 20])
+@pytest.mark.parametrize("score", [-3, -1, 2, 3])
+def test_a_p_value_and_its_interval_agree_where_all_are_alike(scripts, score):
+    found, p = cmos(np.full((20, scripts), score))
+    assert (p < 0.05) == (not found.low <= 0 <= found.high)
+
+
+def test_unanimous_scores_are_no_less_sure_than_nearly_unanimous_ones():
+    """Four scripts all at -3 were [-3.00, 0.61], p 0.125, and at -2.95 [-3.00, -2.44], p < 0.01."""
+    unanimous, p = cmos(np.full((5, 4), -3))
+    nearly = np.full((5, 4), -3)
+    nearly[:, 3] = -2  # one script of the four differs by a step, to all
+    split, also = cmos(nearly)
+    assert unanimous.high == pytest.approx(-3 + student(3).ppf(0.975) / 4) and p < 0.002
+    assert unanimous.high < split.high and p < also < 0.05
+    assert cmos(np.full((20, 20), -3))[0].high == pytest.approx(-3 + 1 - 0.025 ** (1 / 20))
+
+
+@pytest.mark.parametrize(("raters", "scripts"), [(2, 2), (2, 4), (3, 3), (4, 4)])
+@pytest.mark.parametrize("leaning", [1.0, 2.0])
+def test_few_raters_who_lean_alike_by_luck_decide_nothing(raters, scripts, leaning):
+    """There is no difference; raters lean, each alike on all scripts. A step alone decided in 8.8% of the first."""
+    rng, wrong, tests = np.random.default_rng(3), 0, 400
+    for _ in range(tests):
+        latent = rng.normal(0, leaning, (raters, 1)) + rng.normal(0, 0.15, (raters, scripts))
+        wrong += cmos(np.clip(np.rint(latent), -3, 3))[1] < 0.05
+    assert wrong / tests <= 0.07
+
+
+@pytest.mark.parametrize("quality", [-3.0, -3.5, -4.0])
+def test_coverage_where_most_scores_are_the_worst(quality):
+    """Tests of which many are unanimous: their interval holds the mean of the population as all others do."""
+    rng = np.random.default_rng(4)
+
+    def drawn(tests, raters, scripts):
+        latent = rng.normal(quality, 0.5, (tests, 1, scripts)) + rng.normal(0, 0.5, (tests, raters, 1))
+        return np.clip(np.rint(latent + rng.normal(0, 0.7, (tests, raters, scripts))), -3, 3)
+
+    truth = drawn(100_000, 1, 1).mean()
+    held = [found.low <= truth <= found.high for found, _ in map(cmos, drawn(300, 4, 4))]
+    assert np.mean(held) >= 0.93

@@ -14,6 +14,7 @@ from studio.mos.store.tables.answers import Answer, Choice, Play, Score
 from studio.mos.store.tables.campaigns import Campaign
 from studio.mos.store.tables.raters import Passage, Rater
 from studio.mos.store.tables.stimuli import Clip, Item, Stimulus, System
+from studio.mos.store.tables.takes import Take
 from studio.mos.store.tables.trials import Slot, Trial
 
 _APPEND_ONLY = {
@@ -27,7 +28,11 @@ _APPEND_ONLY = {
 _YOUNGER: dict[
     type[SQLModel], str
 ] = {  # rows after those of a class; theirs knows columns that the first schema has not
+    Clip: "INSERT INTO rater (id, campaign_id, identity, pseudonym, role, stage, panel, device, joined_at, seen_at, "
+    "accept, use) VALUES (1, 1, 'x', 'r', 'panel', 'trials', '{}', '{}', 1.0, 1.0, 'unknown', 'unknown')",
     System: "INSERT INTO item (id, campaign_id, name, text, role) VALUES (1, 1, 'i', '', 'test')",
+    Stimulus: "INSERT INTO trial (id, campaign_id, rater_id, position, role, unit, lead, item_id, released) "
+    "VALUES ('tttttttt', 1, 1, 0, 'test', 'u', 1, 1, 0)",
     Slot: "INSERT INTO answer (id, trial_id, attempt, counted, received_at, response_ms, comment, digest) "
     "VALUES (1, 'tttttttt', 1, 1, 2.0, 5.0, '', 'd')",
 }
@@ -65,7 +70,6 @@ def _fill(session: Session) -> None:
         Campaign(id=1, name="c", kind="ab", seed=1, config="{}", created_at=1.0),
         System(id=1, campaign_id=1, name="s"),
         Clip(sha=sha, rate_hz=16000, samples=1),
-        Rater(id=1, campaign_id=1, identity="x", pseudonym="r", stage="trials", joined_at=1.0, seen_at=1.0),
     ]
     rows.append(
         Stimulus(
@@ -81,7 +85,6 @@ def _fill(session: Session) -> None:
             peak_dbfs=-3.0,
         )
     )
-    rows.append(Trial(id="t" * 8, campaign_id=1, rater_id=1, position=0, unit="u", lead=1, item_id=1))
     rows.append(Slot(trial_id="t" * 8, slot=0, stimulus_id=1))
     rows.append(Score(answer_id=1, question="q", slot=0, value=5, low=1, high=5))
     rows.append(Choice(answer_id=1, question="preference", outcome="a"))
@@ -91,6 +94,18 @@ def _fill(session: Session) -> None:
         session.flush()
         if type(row) in _YOUNGER:
             session.execute(text(_YOUNGER[type(row)]))
+
+
+def _join(session: Session, number: int, stage: str, consent_version: int | None) -> None:
+    """One more rater, where the table may have fewer columns than the class knows."""
+    session.execute(
+        text(
+            "INSERT INTO rater (id, campaign_id, identity, pseudonym, role, stage, consent_version, panel, device, "
+            "joined_at, seen_at, accept, use) VALUES (:number, 1, :name, :name, 'panel', :stage, :version, '{}', '{}', "
+            "1.0, 1.0, 'unknown', 'unknown')"
+        ),
+        {"number": number, "name": f"r{number}", "stage": stage, "version": consent_version},
+    )
 
 
 def test_from_blank_and_again(engine: Engine) -> None:
@@ -115,6 +130,8 @@ def test_from_the_first_schema_with_rows_in_it(engine: Engine, url: str) -> None
         answer, score = session.get(Answer, 1), session.get(Score, (1, "q", 0))
         assert answer is not None and (answer.digest, answer.missing) == ("d", "")
         assert score is not None and score.value == 5
+        trial = session.get(Trial, "t" * 8)
+        assert trial is not None and trial.asked == ""
         item = session.get(Item, 1)
         assert item is not None and (item.name, item.tags) == ("i", "")
     store.close()
@@ -134,9 +151,7 @@ def test_who_never_agreed_is_not_in_an_old_database_any_more(engine: Engine, url
         for number, (stage, version) in enumerate(
             [("consent", None), ("withdrawn", None), ("withdrawn", 1), ("done", 3)], start=1
         ):
-            row = {"identity": str(number), "pseudonym": f"r{number}", "stage": stage, "consent_version": version}
-            session.add(Rater(id=number, campaign_id=1, joined_at=1.0, seen_at=1.0, **row))
-            session.flush()
+            _join(session, number, stage, version)
             session.add(Passage(rater_id=number, stage="consent", at=2.0))
         session.flush()
     store = Store(url)
@@ -152,12 +167,22 @@ def test_who_had_answered_everything_has_finished(engine: Engine, url: str) -> N
         session = Session(connection)
         _fill(session)
         session.execute(text("UPDATE rater SET stage = 'comments', consent_version = 1"))
-        session.add(Rater(id=2, campaign_id=1, identity="y", pseudonym="s", stage="trials", joined_at=1.0, seen_at=1.0))
-        session.flush()
-        session.execute(text("UPDATE rater SET consent_version = 1"))
+        _join(session, 2, "trials", 1)
     store = Store(url)
     with store.read() as session:
         assert session.exec(select(Rater.finished_at).order_by(Rater.id)).all() == [2.0, None]
+    store.close()
+
+
+def test_takes_of_before_have_no_script_of_their_own(engine: Engine, url: str) -> None:
+    """A live test's script is the campaign's; only an arena's is what was typed."""
+    with engine.begin() as connection:
+        migrate(connection, to=10)
+        _fill(Session(connection))
+        connection.execute(text("INSERT INTO take VALUES ('tttttttt', 0, 1, 1.0, '{}', 'x', 24000, 5, 1.0, 0.0)"))
+    store = Store(url)
+    with store.read() as session:
+        assert session.exec(select(Take.script)).all() == [""]
     store.close()
 
 

@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from tinybpe import BPE_SIZE, write_tiny_bpe
-from tinyvoice import VOCODERS
+from tinyfeatures import TINY_ENDS as ENDS
+from tinyfeatures import tiny_sentence, write_tiny_features, write_tiny_vocoder
 
 from studio.core import events as ev
 from studio.core.errors import BadFile, BadOption
@@ -20,7 +21,6 @@ from studio.engine import dmel
 from studio.engine.families.bpe import Bpe
 from studio.engine.families.dsm.net import Config
 from studio.engine.loop import open_engine
-from studio.engine.vocoders.registry import build_vocoder
 from studio.text.normalise import best
 from studio.train.dsm.batches import (
     Batch,
@@ -41,7 +41,6 @@ from studio.train.spoken import SpokenText
 
 ROOT = Path(__file__).parents[3]
 WORDS = ["the", "stone,", "over", "slowly."]
-ENDS = [8, 22, 34, 44]
 FRAMES = 48
 SIZES = {
     "layers": 1,
@@ -64,12 +63,7 @@ SYMBOLS = CONFIG.symbols
 
 
 def sentence(speaker: str = "one", seed: int = 0) -> Sentence:
-    """Each word has a level of its own; three frames of pause follow "stone," and four the last word."""
-    phones = np.ones(FRAMES, np.uint8)
-    phones[22:25] = phones[44:] = 0
-    levels = np.repeat(np.searchsorted(ENDS, np.arange(FRAMES), side="right").astype(np.uint8)[:, None] * 3, 80, 1)
-    levels = levels + np.random.default_rng(seed).integers(0, 2, levels.shape, np.uint8)
-    return Sentence(speaker, [*WORDS], [*ENDS], levels, phones)
+    return tiny_sentence(WORDS, FRAMES, speaker, seed)
 
 
 def a_recipe(**changes) -> Recipe:
@@ -252,21 +246,7 @@ def test_own_frames_are_fed_where_frames_were_drawn(streams):
 
 @pytest.fixture(scope="module")
 def features(tmp_path_factory) -> Path:
-    """Two shards of each of two speakers."""
-    folder = tmp_path_factory.mktemp("features")
-    for speaker in ("one", "two"):
-        for shard in range(2):
-            sentences = [sentence(speaker, 10 * shard + i) for i in range(3)]
-            tensors = {
-                "levels": torch.from_numpy(np.concatenate([s.levels for s in sentences])),
-                "phones": torch.from_numpy(np.concatenate([s.phones for s in sentences])),
-                "frames": torch.tensor([FRAMES] * 3, dtype=torch.int32),
-                "word_ends": torch.tensor(ENDS * 3, dtype=torch.int32),
-                "silence": torch.full((10, 80), 2, dtype=torch.uint8),
-            }
-            meta = {"words": json.dumps([s.words for s in sentences]), "speaker": speaker}
-            save_file(tensors, folder / f"{speaker}-{shard:03d}.safetensors", meta)
-    return folder
+    return write_tiny_features(tmp_path_factory.mktemp("features"), sentence)
 
 
 def test_from_features_to_a_voice_that_speaks(features, tmp_path):
@@ -283,11 +263,7 @@ def test_from_features_to_a_voice_that_speaks(features, tmp_path):
     assert torch.load(state / "checkpoint.pt")["at"]["step"] == 6
     kept = load_file(longer)
     assert torch.equal(kept["extract"][1, :FRAMES], torch.from_numpy(sentence("two", 10).levels))
-    vocoders = tmp_path / "vocoders"
-    vocoders.mkdir()
-    vocoder = build_vocoder("sourcefilter", VOCODERS["sourcefilter"])
-    save_file(vocoder.state_dict(), vocoders / "sourcefilter.safetensors")
-    (vocoders / "sourcefilter.json").write_text(json.dumps({"config": vocoder.plain_config()}))
+    vocoders = write_tiny_vocoder(tmp_path / "vocoders")
     folder = pack_voice(recipe, state, vocoders, tmp_path / "voices")
     assert {one.name for one in folder.iterdir()} >= {"card.json", "bpe.json", "dsm.safetensors", "curves.jsonl"}
     engine = open_engine(folder.parent, best(), device="cpu", threads=1)

@@ -7,16 +7,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
+from tinyfeatures import TINY_ENDS as ENDS
+from tinyfeatures import tiny_sentence, write_tiny_features, write_tiny_vocoder
 
 from studio.core import events as ev
 from studio.core.errors import BadFile, BadOption
 from studio.core.ports import SpeakRequest
 from studio.engine import dmel
 from studio.engine.families.s5.net import Config
-from studio.engine.families.s5.rule import END, SPACE, spell
+from studio.engine.families.spelling import END, SPACE, spell
 from studio.engine.loop import open_engine
-from studio.engine.vocoders.registry import build_vocoder
 from studio.text.normalise import best
 from studio.text.phonemes import pronounce
 from studio.train.families import fitting_of
@@ -29,19 +30,13 @@ from studio.train.s5.fit import S5Fitter, path_loss
 
 ROOT = Path(__file__).parents[3]
 WORDS = ["the", "apple,", "then", "tea."]
-ENDS = [8, 22, 34, 44]
 FRAMES = 52
 SILENCE = np.full((10, dmel.CHANNELS), 2, np.uint8)
 SIZES = {"encoder_layers": 1, "decoder_layers": 2, "width": 32, "heads": 2, "hidden": 64, "speakers": 2}
 
 
 def sentence(speaker: str = "one", seed: int = 0) -> Sentence:
-    """Each word has a level of its own; three frames of pause follow "apple," and the last ones."""
-    phones = np.ones(FRAMES, np.uint8)
-    phones[22:25] = phones[44:] = 0
-    levels = np.repeat(np.searchsorted(ENDS, np.arange(FRAMES), side="right").astype(np.uint8)[:, None] * 3, 80, 1)
-    levels = levels + np.random.default_rng(seed).integers(0, 2, levels.shape, np.uint8)
-    return Sentence(speaker, [*WORDS], [*ENDS], levels, phones)
+    return tiny_sentence(WORDS, FRAMES, speaker, seed)
 
 
 def a_recipe(**changes) -> Recipe:
@@ -167,21 +162,7 @@ def test_own_frames_are_fed_where_frames_were_predicted():
 
 @pytest.fixture(scope="module")
 def features(tmp_path_factory) -> Path:
-    """Two shards of each of two speakers."""
-    folder = tmp_path_factory.mktemp("features")
-    for speaker in ("one", "two"):
-        for shard in range(2):
-            sentences = [sentence(speaker, 10 * shard + i) for i in range(3)]
-            tensors = {
-                "levels": torch.from_numpy(np.concatenate([s.levels for s in sentences])),
-                "phones": torch.from_numpy(np.concatenate([s.phones for s in sentences])),
-                "frames": torch.tensor([FRAMES] * 3, dtype=torch.int32),
-                "word_ends": torch.tensor(ENDS * 3, dtype=torch.int32),
-                "silence": torch.from_numpy(SILENCE),
-            }
-            meta = {"words": json.dumps([s.words for s in sentences]), "speaker": speaker}
-            save_file(tensors, folder / f"{speaker}-{shard:03d}.safetensors", meta)
-    return folder
+    return write_tiny_features(tmp_path_factory.mktemp("features"), sentence)
 
 
 def test_from_features_to_a_voice_that_speaks(features, tmp_path):
@@ -195,11 +176,7 @@ def test_from_features_to_a_voice_that_speaks(features, tmp_path):
     assert run(fitting_of(recipe), features, state, torch.device("cpu"), threads=1).read_bytes() == before
     longer = run(fitting_of(a_recipe(steps=6)), features, state, torch.device("cpu"), threads=1)
     assert longer.read_bytes() != before and torch.load(state / "checkpoint.pt")["at"]["step"] == 6
-    vocoders = tmp_path / "vocoders"
-    vocoders.mkdir()
-    vocoder = build_vocoder("sourcefilter", {"width": 32, "blocks": 2, "fine_width": 16, "fine_blocks": 1})
-    save_file(vocoder.state_dict(), vocoders / "sourcefilter.safetensors")
-    (vocoders / "sourcefilter.json").write_text(json.dumps({"config": vocoder.plain_config()}))
+    vocoders = write_tiny_vocoder(tmp_path / "vocoders")
     folder = pack_voice(recipe, state, vocoders, tmp_path / "voices")
     kept = load_file(folder / "s5.safetensors")
     assert {v.dtype for v in kept.values()} == {torch.bfloat16, torch.uint8}

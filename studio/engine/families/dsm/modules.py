@@ -5,7 +5,6 @@ the shorter turns (appendix I of the paper). A guided row runs its second slot b
 no text, no speaker.
 """
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,6 +12,7 @@ import torch
 from torch import Tensor
 
 from studio.engine import dmel
+from studio.engine.families.drawn import probability
 from studio.engine.families.dsm.depth import GROUP_CHANNELS, LeanDepth
 from studio.engine.families.dsm.net import Dsm
 from studio.engine.families.dsm.row import Drawn, Step
@@ -159,7 +159,7 @@ class DsmStep:
 
 def _drawn(row: np.ndarray, temperature: float) -> Drawn:
     """On the host, where a row's roundings do not depend on the batch. The action is drawn as likely as it is."""
-    p = 0.5 * (1.0 + math.tanh(0.5 * float(row[0])))
+    p = probability(row[0])
     begins = p >= ACTION_AT if temperature == 0.0 else float(row[2]) < p
     return Drawn(row[3:].astype(np.uint8), p, begins, bool(np.isfinite(row[:2]).all()))
 

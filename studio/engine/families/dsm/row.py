@@ -13,7 +13,8 @@ import numpy as np
 
 from studio.core.events import Eos, Event, Frames, Segment, WordEnd, WordStart
 from studio.core.time import TimeBase
-from studio.engine.families.base import NotFinite, Turn, Want
+from studio.engine.families.base import Turn, Want
+from studio.engine.families.drawn import check_finite
 from studio.engine.families.dsm.rule import MAIN, Options, Symbols, TextStreams, next_word
 from studio.engine.families.reading import ReadingRow
 
@@ -85,8 +86,7 @@ class Drawn:
 
     def check(self) -> None:
         """Raises NotFinite."""
-        if not self.is_finite:
-            raise NotFinite("the net answered something that is no number", "the voice's weights may be damaged")
+        check_finite(self.is_finite)
 
 
 @dataclass(frozen=True)

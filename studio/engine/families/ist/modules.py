@@ -1,6 +1,5 @@
 """IST-LM's modules: prefill (a chunk of text and the frame after it) and decode (the next frame, or the end)."""
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -8,7 +7,7 @@ import torch
 from torch import Tensor
 
 from studio.engine import dmel
-from studio.engine.families.drawn import Drawn
+from studio.engine.families.drawn import Drawn, probability
 from studio.engine.families.ist.layout import FRAME
 from studio.engine.families.ist.net import Ist, sinusoids
 from studio.engine.families.ist.row import Prefill
@@ -97,7 +96,7 @@ class IstStep:
         for slot in numbers:
             slots.place[slot] += 1
         told = torch.cat((eos, out.sum(1, keepdim=True), levels), dim=1).cpu().numpy()
-        return [Drawn(row[2:].astype(np.uint8)[None], _sigmoid(row[0]), bool(np.isfinite(row[1]))) for row in told]
+        return [Drawn(row[2:].astype(np.uint8)[None], probability(row[0]), bool(np.isfinite(row[1]))) for row in told]
 
 
 class PrefillModule:
@@ -134,8 +133,3 @@ class DecodeModule:
         places = torch.tensor([slots.place[slot] for slot in numbers], device=slots.last.device)
         x = self._step.embed_frames(slots.last[index], places)
         return self._step.draw(slots, numbers, x.unsqueeze(1))
-
-
-def _sigmoid(x: np.float32) -> float:
-    """On the host, where a row's roundings do not depend on the batch."""
-    return 0.5 * (1.0 + math.tanh(0.5 * float(x)))

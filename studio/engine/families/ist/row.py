@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from studio.core.events import Eos, Event, Frames, Segment, WordEnd, WordStart
+from studio.core.events import EOS_AT, Eos, Event, Frames, Segment, WordEnd, WordStart
 from studio.core.time import TimeBase
 from studio.core.typography import MAX_WORD_LETTERS
 from studio.engine.families.base import Turn, Want
-from studio.engine.families.drawn import EOS_AT, Drawn
+from studio.engine.families.drawn import Drawn
 from studio.engine.families.ist.layout import Layout, Symbols
 from studio.engine.families.ist.rule import RATIOS, InterleavingRule, Options, Ratio
 from studio.engine.families.reading import ReadingRow

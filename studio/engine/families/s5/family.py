@@ -15,7 +15,8 @@ from studio.engine.families.base import FamilyInfo, Module
 from studio.engine.families.s5.modules import DecodeModule, S5Slots, S5Step, WordModule
 from studio.engine.families.s5.net import S5, Config
 from studio.engine.families.s5.row import Limits, Reference, S5Row
-from studio.engine.families.s5.rule import IDS, LARGEST_LOOK_AHEAD, OPTION_SPECS, SPACE, Options
+from studio.engine.families.s5.rule import LARGEST_LOOK_AHEAD, OPTION_SPECS, Options
+from studio.engine.families.spelling import IDS, SPACE
 from studio.engine.nets.products import NumberFormat, check_format
 from studio.engine.slots import KeyValueSlots
 from studio.engine.weights import load_weights

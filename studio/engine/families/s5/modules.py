@@ -1,6 +1,5 @@
 """S5-TTS's modules: word (encode what is in view, draw the step's first frame) and decode (the next frame)."""
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -8,6 +7,7 @@ import torch
 from torch import Tensor
 
 from studio.engine import dmel
+from studio.engine.families.drawn import probability
 from studio.engine.families.s5.net import S5, seen_steps
 from studio.engine.families.s5.row import Drawn, WordStep
 from studio.engine.nets.cross import LeanCross
@@ -110,7 +110,7 @@ class S5Step:
         rows = host[: told.numel()].reshape(count, -1)
         parts = np.split(host[told.numel() :], np.cumsum([len(one) for one in attended])[:-1])
         return [
-            Drawn(row[2:].astype(np.uint8)[None], _sigmoid(row[0]), part, bool(np.isfinite(row[1])))
+            Drawn(row[2:].astype(np.uint8)[None], probability(row[0]), part, bool(np.isfinite(row[1])))
             for row, part in zip(rows, parts, strict=True)
         ]
 
@@ -165,8 +165,3 @@ class DecodeModule:
         x = self._step.embed_frames(slots.last[index])
         x = x + self._step.net.embed_row(slots.speaker[index], slots.k[index])
         return self._step.draw(slots, numbers, x.unsqueeze(1))
-
-
-def _sigmoid(x: np.float32) -> float:
-    """On the host, where a row's roundings do not depend on the batch."""
-    return 0.5 * (1.0 + math.tanh(0.5 * float(x)))

@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from studio.core.errors import BadOption
 from studio.engine import dmel
 from studio.engine.families.s5.alignment import AuxiliaryAttention, log_diagonal_prior, monotonic_alignment
-from studio.engine.families.s5.rule import LARGEST_LOOK_AHEAD, STRESSED, SYMBOLS
+from studio.engine.families.s5.rule import LARGEST_LOOK_AHEAD
+from studio.engine.families.spelling import STRESSED, SYMBOLS
 from studio.engine.nets.cross import CrossAttention
 from studio.engine.nets.transformer import Decoder, DecoderConfig, attend_whole, rotary
 

@@ -2,24 +2,24 @@
 
 import math
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from studio.core.events import Eos, Event, Frames, Segment, WordEnd, WordSource, WordStart
+from studio.core.events import EOS_AT, Eos, Event, Frames, Segment
 from studio.core.time import TimeBase
-from studio.engine.families.base import NotFinite, Turn, Want
+from studio.engine.families.attended import AttendedWords
+from studio.engine.families.base import Turn, Want
+from studio.engine.families.drawn import check_finite
 from studio.engine.families.reading import ReadingRow
-from studio.engine.families.s5.rule import END, LookAheadRule, Options, Plan, counts_through, is_complete, spell
+from studio.engine.families.s5.rule import LookAheadRule, Options, Plan, is_complete
+from studio.engine.families.spelling import END, Pronounce, counts_through, spell
 
-STOP_AT = 0.5  # p_stop that ends a step whose words are the last ones
 _SPARE_WORDS = 8  # a step begins only where so many words of the longest kind would fit
 _LETTERS = 512  # of the words that the encoder sees: at most three phonemes each fit into its memory
-
-Pronounce = Callable[[Sequence[str]], list[str]]
 
 
 @dataclass(frozen=True)
@@ -103,8 +103,7 @@ class _Step:
     """The words being spoken, or some that were.
 
     Attributes:
-        through: encoder steps up to the end of each word that is spoken (the sums of W_j).
-        word, word_frame: the word that the attention is in, and where that word began.
+        words: those that are spoken, with the sums of W_j.
         made: each frame and the word that it is of.
     """
 
@@ -113,9 +112,7 @@ class _Step:
     first_frame: int
     limit_frames: int
     tokens: int
-    through: list[int]
-    word: int
-    word_frame: int
+    words: AttendedWords
     made: list[tuple[int, np.ndarray]] = field(default_factory=list[tuple[int, np.ndarray]], repr=False)
 
     @property
@@ -194,8 +191,7 @@ class S5Row(ReadingRow[Options]):
         """A step's first frame, its next, or its end. Raises NotFinite."""
         wanted, self._wanted = self._wanted, None
         assert wanted is not None, "nothing was wanted"
-        if not (outputs.is_finite and math.isfinite(outputs.p_stop) and np.isfinite(outputs.shares).all()):
-            raise NotFinite("the net answered something that is no number", "the voice's weights may be damaged")
+        check_finite(outputs.is_finite and math.isfinite(outputs.p_stop) and bool(np.isfinite(outputs.shares).all()))
         if isinstance(wanted.inputs, WordStep):
             return self._begun(wanted.inputs, outputs)
         return self._gone_on(outputs)
@@ -294,13 +290,14 @@ class S5Row(ReadingRow[Options]):
         first, at = plan.speak.start, self._frames
         # The frame fed again is a token of the step before.
         tokens = fed.tokens if fed.begins else 0
-        step = _Step(self._steps, plan, at, limit, tokens, self._through, word=first, word_frame=at)
+        words = AttendedWords(self._time_base, plan.speak, self._through, at)
+        step = _Step(self._steps, plan, at, limit, tokens, words)
         self._step = step
         self._steps += 1
         sample = self._time_base.samples(at)
         before: list[Event] = [
             Segment(index=step.index, words=[*plan.speak], seen=[*range(first, plan.stop)], sample=sample, frame=at),
-            WordStart(i=first, sample=sample, source="attention"),
+            words.begun(),
         ]
         return Turn(self._accepted(step, drawn), before)
 
@@ -310,49 +307,27 @@ class S5Row(ReadingRow[Options]):
         self._length += 1
         step.tokens += 1
         if step.plan.close:
-            p, ended = drawn.p_stop, drawn.p_stop >= STOP_AT
+            p, ended = drawn.p_stop, drawn.p_stop >= EOS_AT
         else:
-            p, ended = float(drawn.shares[step.through[0] :].sum()), is_complete([*drawn.shares], step.through[0])
+            through = step.words.through[0]
+            p, ended = float(drawn.shares[through:].sum()), is_complete([*drawn.shares], through)
         made = Frames(first_frame=self._frames - 1, p_eos=[p], levels=self._last)
         forced = not ended and step.frames >= step.limit_frames
         if not ended and not forced:
-            passed = self._passed(step, int(drawn.shares.argmax())) if step.plan.close else []
+            passed = step.words.passed(int(drawn.shares.argmax()), self._frames) if step.plan.close else []
             return Turn(self._accepted(step, drawn), [made, *passed])
         # What was drawn is dropped: the next word's first frame is drawn with one word more in view.
         self._step = None
         self._past.append(step)
         over = Eos(segment=step.index, frame=self._frames, p=p, forced=forced)
-        return Turn(drawn.levels[:0], [made], [*self._word_ends(step), over])
+        ends = step.words.over(self._frames, [self._words[i] for i in step.plan.speak])
+        return Turn(drawn.levels[:0], [made], [*ends, over])
 
     def _accepted(self, step: _Step, drawn: Drawn) -> np.ndarray:
         self._last = drawn.levels
         self._frames += 1
-        step.made.append((step.word, drawn.levels))
+        step.made.append((step.words.word, drawn.levels))
         return drawn.levels
-
-    def _passed(self, step: _Step, attended: int) -> list[Event]:
-        """Ends and starts of words where the attention goes on, with flags off, from word to word."""
-        events: list[Event] = []
-        sample = self._time_base.samples(self._frames)
-        while step.word < step.plan.speak[-1] and attended >= step.through[step.word - step.plan.speak.start]:
-            events.append(WordEnd(i=step.word, sample=sample, source="attention"))
-            step.word, step.word_frame = step.word + 1, self._frames
-            events.append(WordStart(i=step.word, sample=sample, source="attention"))
-        return events
-
-    def _word_ends(self, step: _Step) -> list[Event]:
-        """The end of the word that was being spoken; words that the attention never reached share what is left."""
-        words = [*range(step.word, step.plan.speak.stop)]
-        sizes = np.cumsum([0] + [len(self._words[i]) + 1 for i in words])
-        spans = sizes / sizes[-1] * (self._frames - step.word_frame)
-        ends = np.rint(spans).astype(int) + step.word_frame
-        events: list[Event] = []
-        for n, i in enumerate(words):
-            last: WordSource = "attention" if n + 1 == len(words) else "estimate"
-            if n:
-                events.append(WordStart(i=i, sample=self._time_base.samples(int(ends[n])), source="estimate"))
-            events.append(WordEnd(i=i, sample=self._time_base.samples(int(ends[n + 1])), source=last))
-        return events
 
     def _make_room(self, plan: Plan) -> bool:
         """Past the stated context, forget the oldest words, their phonemes and their frames.

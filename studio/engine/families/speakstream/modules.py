@@ -1,6 +1,5 @@
 """SpeakStream's modules: prefill (a segment's text and its first frame) and decode (the next frame, or the end)."""
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -8,7 +7,7 @@ import torch
 from torch import Tensor
 
 from studio.engine import dmel
-from studio.engine.families.drawn import Drawn
+from studio.engine.families.drawn import Drawn, probability
 from studio.engine.families.speakstream.net import SpeakStream
 from studio.engine.families.speakstream.row import Prefill, Stretch
 from studio.engine.nets.frames import FrameTable
@@ -76,7 +75,7 @@ class SpeakStreamStep:
         slots.last[index] = levels
         slots.noise.drawn(numbers)
         told = torch.cat((eos, out.sum(1, keepdim=True), levels), dim=1).cpu().numpy()
-        return [Drawn(row[2:].astype(np.uint8)[None], _sigmoid(row[0]), bool(np.isfinite(row[1]))) for row in told]
+        return [Drawn(row[2:].astype(np.uint8)[None], probability(row[0]), bool(np.isfinite(row[1]))) for row in told]
 
 
 class PrefillModule:
@@ -132,8 +131,3 @@ class DecodeModule:
         index = torch.tensor(numbers, device=slots.last.device)
         x = self._step.embed_frames(slots.last[index], slots.speaker[index])
         return self._step.draw(slots, numbers, x.unsqueeze(1))
-
-
-def _sigmoid(x: np.float32) -> float:
-    """On the host, where a row's roundings do not depend on the batch."""
-    return 0.5 * (1.0 + math.tanh(0.5 * float(x)))

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from studio.core.events import Eos, Event, Frames, Segment, WordEnd, WordStart
+from studio.core.events import EOS_AT, Eos, Event, Frames, Segment, WordEnd, WordStart
 from studio.core.time import TimeBase
 from studio.engine.families.base import Turn, Want
-from studio.engine.families.drawn import EOS_AT, Drawn
+from studio.engine.families.drawn import Drawn
 from studio.engine.families.reading import ReadingRow
 from studio.engine.families.speakstream.rule import SCHEMES, W_EOS, Counters, FeedingRule, Options, Plan, spell
 
@@ -243,8 +243,7 @@ class SpeakStreamRow(ReadingRow[Options]):
         frames made of it.
         """
         assert i >= self._rule.spoken, "the word was spoken already: go back first"
-        self._words[i - self._words_from :] = words
-        self._flushed, self._ended = min(self._flushed, i), False
+        self._reword(i, words)
         self._is_rewritten = True
         if self._segment is None:
             self._next = self._wanted = None

@@ -1,6 +1,6 @@
 """Systems that never lost (or never won) against the others: they have no finite strength, only a bound to one side."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -88,6 +88,20 @@ def lead(votes: Votes, found: Mapping[int, Standing], elo: F8, i: int, j: int) -
     return None
 
 
+def least_in_a_row(chance: Callable[[float], float], level: float = 0.95) -> float:
+    """The least that a lead may be, of votes all won by one side: there their chance is 2.5% (Clopper & Pearson 1934).
+
+    Args:
+        chance: the logarithm of the chance of those votes, rising in the lead (in ln p, or in the like of it).
+        level: nominal, of an interval with two sides.
+    """
+    wanted, low, high = float(np.log(tails(level)[0])), -_FARTHEST, _FARTHEST
+    while high - low > _EXACT:
+        middle = (low + high) / 2
+        low, high = (middle, high) if chance(middle) < wanted else (low, middle)
+    return low
+
+
 @dataclass(frozen=True)
 class _Row:
     """A group's wins in a row against the others.
@@ -119,11 +133,7 @@ class _Row:
 
     def shift(self, level: float) -> float:
         """How much farther ahead than it was put the group is at least; as a rule below nought."""
-        wanted, low, high = float(np.log(tails(level)[0])), -_FARTHEST, _FARTHEST
-        while high - low > _EXACT:
-            middle = (low + high) / 2
-            low, high = (middle, high) if self.chance(middle) < wanted else (low, middle)
-        return low
+        return least_in_a_row(self.chance, level)
 
     def by_luck(self, log_p: F8, system: int) -> F8:
         """The chance [S] of so many wins in a row, the group moved until the system is level with each other."""

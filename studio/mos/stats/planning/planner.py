@@ -71,6 +71,9 @@ def _named(systems: int, rater: float, item: float, taste: float, item_system: f
     return {"systems": (0.0,) * systems, **sds}
 
 
+REACH: dict[Test, float | None] = {"mos": 2.0, "mushra": 50.0, "cmos": 3.0, "preference": 0.5, "elo": None}
+
+
 def raters_for_means(
     half_width: float,
     who: Listeners,
@@ -80,6 +83,7 @@ def raters_for_means(
     seed: int = 0,
     level: float = 0.95,
     show: Show | None = None,
+    reach: float | None = None,
 ) -> Plan:
     """The fewest raters for intervals by rater and script of all systems (or pairs) at once, found by bisection.
 
@@ -92,17 +96,21 @@ def raters_for_means(
         seed: of the draws, the same for every number.
         level: nominal coverage.
         show: called with each number of raters and its half width, as they are found.
+        reach: half the width of the scale, which no interval leaves; None for a scale without ends.
 
     Raises:
         NotReached: a width that even 1,024 raters do not reach; scripts vary too, and more of them are needed.
         BadOption: a number that cannot be.
     """
     _check(half_width, runs)
+    if reach is not None and half_width >= reach:
+        raise BadOption(f"the half width is {half_width:g}", f"under {reach:g}, with which the whole scale is covered")
     if items < 2 or not 0 < share <= 1:
         raise BadOption(f"items, share are {items}, {share}", "2 items at least; share 0 to 1")
 
     def found(raters: int) -> F8:
-        return half_widths(who, raters, items, share, runs, seed, level)
+        widths = half_widths(who, raters, items, share, runs, seed, level)
+        return widths if reach is None else np.minimum(widths, reach)
 
     return _fewest(half_width, found, f"use more than {items} items", show)
 

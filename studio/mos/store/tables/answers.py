@@ -96,9 +96,10 @@ class AnswerCreate(_Create):
 
 
 class AnswerPublic(SQLModel):
-    """The acknowledgement: the answer is on disk."""
+    """The acknowledgement: the answer is on disk. In an arena it names the systems, in the order of the voices."""
 
     trial: str
     attempt: int
     counted: bool
     repeated: bool = False
+    voices: list[str] | None = None

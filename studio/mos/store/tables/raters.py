@@ -4,7 +4,10 @@ from sqlmodel import Field, SQLModel
 
 
 class Rater(SQLModel, table=True):
-    """One person in one campaign. ``identity`` is a keyed hash: who they are elsewhere is in ``panel`` only."""
+    """One person in one campaign. ``identity`` is a keyed hash: who they are elsewhere is in ``panel`` only.
+
+    In the campaigns that are later parts of one sitting a person has the identity and pseudonym of the first.
+    """
 
     id: int | None = Field(default=None, primary_key=True)
     campaign_id: int = Field(foreign_key="campaign.id")
@@ -20,6 +23,7 @@ class Rater(SQLModel, table=True):
     finished_at: float | None = None
     accept: str = "unknown"  # pay them: ok | fail | unknown
     use: str = "unknown"  # analyse them
+    part: int = 1  # of a sitting through several campaigns
 
 
 class Passage(SQLModel, table=True):
@@ -34,10 +38,15 @@ class Passage(SQLModel, table=True):
 
 
 class Removal(SQLModel, table=True):
-    """A rater who asked to be forgotten: how many answers went with them, so that counts stay honest."""
+    """A rater who asked to be forgotten: how many answers went with them, so that counts stay honest.
+
+    By ``person`` a merge knows them in another database (studio.mos.rating.forgetting.person_of); removals of older
+    studios have none.
+    """
 
     id: int | None = Field(default=None, primary_key=True)
     campaign_id: int = Field(foreign_key="campaign.id")
     pseudonym: str
     answers: int
     at: float
+    person: str = ""

@@ -20,3 +20,4 @@ class Take(SQLModel, table=True):
     samples: int = Field(sa_type=BigInteger)
     latency_ms: float | None  # t5 - t0 of the trace: from the last word that was needed to the first audible sample
     late_ms: float  # by how much late keys told on the voice; 0 where the rater typed
+    script: str = ""  # in an arena, what stands for the text that was typed (studio.mos.store.access.Access.script_of)

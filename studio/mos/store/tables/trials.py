@@ -16,6 +16,7 @@ class Trial(SQLModel, table=True):
     item_id: int = Field(foreign_key="item.id")
     issued_at: float | None = None
     released: int = 0  # 1: the rater went away, so somebody else was given the unit
+    asked: str = ""  # the questions in the order in which they are asked one after another; empty: all at once
 
 
 class Slot(SQLModel, table=True):
@@ -47,8 +48,9 @@ class TrialPublic(SQLModel):
 
     trial: str
     position: int
-    of: int
+    of: int  # 0 where there is no end
     practice: bool
     text: str | None
+    asked: list[str]
     slots: list[SlotPublic]
     break_before: bool = False

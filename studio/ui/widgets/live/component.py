@@ -2,24 +2,23 @@
 
 import gradio as gr
 
-from studio.ui.assets import WIDGETS, asset_path, loader
+from studio.ui.widgets.widget import widget
+
+# Who is quicker than the scripts has typed a text, and finished it, before they can hear it.
+_EARLY = """
+element.addEventListener('keydown', (e) => {
+  const root = element.querySelector('.live');
+  if (!root.live && e.key === 'Enter' && (e.ctrlKey || e.metaKey)) root.isFinished = true;
+});
+"""
 
 
-def live_player(examples: list[dict[str, str]]) -> gr.HTML:
+def live_player(examples: list[dict[str, str]], race: str) -> gr.HTML:
     """The component that speaks what is typed into it, while it is being typed.
-
-    It is no subclass of ``gr.HTML``: Gradio writes a stub file beside the source of every subclass.
 
     Args:
         examples: texts to choose from, each with ``title`` and ``text``.
+        race: the text of the race where the field is empty.
     """
-    return gr.HTML(
-        value="",
-        html_template=(WIDGETS / "live" / "live.html").read_text(encoding="utf-8"),
-        js_on_load=loader("live/live.js", "script.start(element, props, base, location.origin + root + '/')"),
-        apply_default_css=False,
-        show_label=False,
-        elem_id="live",
-        assets=asset_path(),
-        examples=examples,
-    )
+    start = "script.start(element, props, base, location.origin + root + '/')"
+    return widget("live", start, before=_EARLY, examples=examples, race=race)

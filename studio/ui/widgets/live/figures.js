@@ -7,8 +7,12 @@ const CAUSES = {
   pause: "after a pause in the typing",
   finish: "after Finish",
   place: "after the wait for a place",
-  key: "from the key to the first sound",
+  key: "that completed the window",
 };
+
+const PACE = "for slow typing: fewer, longer stretches";
+const LEADS = { place: "after the wait for a place" };
+const lead = (value) => (value < 9950 ? `${(value / 1000).toFixed(2)} s` : `${Math.round(value / 1000)} s`);
 
 export class Figures {
   constructor(root) {
@@ -24,7 +28,7 @@ export class Figures {
 
   write(name, value, note) {
     const main = this.part("figure", name);
-    if (main.textContent !== value) main.textContent = value;
+    if (main && main.textContent !== value) main.textContent = value;
     const sub = this.part("sub", name);
     if (note && sub.textContent !== note) sub.textContent = note;
   }
@@ -37,13 +41,16 @@ export class Figures {
   show(f) {
     const server = f.server_ms === null ? "" : `${ms(f.server_ms)} of it in the server`;
     const cause = f.first_audio_cause === "key" ? "" : CAUSES[f.first_audio_cause];
-    this.write("first", ms(f.first_audio_ms), [server, cause].filter(Boolean).join(", ") || CAUSES.key);
+    this.write("first", f.from_first_word_ms === null ? "–" : lead(f.from_first_word_ms), LEADS[f.first_audio_cause]);
+    this.write("key", ms(f.first_audio_ms), [server, cause].filter(Boolean).join(", ") || CAUSES.key);
     this.write("rtf", f.rtf === null ? "–" : f.rtf.toFixed(2), f.rtf_final ? "compute over audio" : "so far, by arrival");
     const parts = ["compute", "network"].filter((r) => f[r].count).map((r) => `${r} ${f[r].count}`);
     this.write("stalls", f.stalls.count ? `${f.stalls.count} · ${seconds(f.stalls.ms)}` : "0", parts.join(", ") || "compute and network");
     this.part("figure", "stalls").classList.toggle("bad", f.stalls.count > 0);
     this.write("text", f.text.count ? `${f.text.count} · ${seconds(f.text.ms)}` : "0", f.credit.count ? `and ${seconds(f.credit.ms)} for the listener` : "ahead of the writer");
     this.write("buffered", ms(f.buffered_ms), `${seconds(f.audio_ms)} made`);
+    const both = f.mode === "keyboard" && f.typed_wpm && f.spoken_wpm;
+    this.write("pace", "", both ? `You type ${Math.round(f.typed_wpm)}, the voice speaks ${Math.round(f.spoken_wpm)} words a minute.` : PACE);
     this.compare(f.mode === "old" ? "old" : "live", f.from_first_word_ms);
   }
 

@@ -1,17 +1,29 @@
 // The Live page: joins the field, the Worker, the player and what is drawn.
 
-import { Caption } from "./caption.js";
+import { ACTIONS } from "./actions.js";
+import { Address } from "./address.js";
+import { Caption } from "./field/caption.js";
 import { Collect } from "./collect.js";
 import { Editor } from "../wire/editor.js";
 import { Figures } from "./figures.js";
+import { Lights } from "./field/lights.js";
 import { Player } from "../sound/player.js";
+import { RACE_WPM, Race } from "./race/race.js";
 import { RECEIVED } from "./received.js";
 import { Scope } from "../sound/scope.js";
 import { Settings } from "./settings.js";
 import { Status } from "./status.js";
+import { Talk } from "./talk/talk.js";
+import { Timeline } from "./timeline.js";
+import { Typist } from "./field/typist.js";
+import { copy } from "./copy.js";
+import { listen } from "./listen.js";
+import { show } from "./controls.js";
 
 const LATENCY_EVERY_MS = 500;
-const BEFORE_YOU = (ahead) => (ahead ? `All places are taken: ${ahead === 1 ? "1 person is" : `${ahead} people are`} before you.` : "All places are taken: you are next.");
+const BESIDE = ["speak", "link", "python", "curl", "reseed"]; // go with a text that types itself
+const TYPE_FIRST = "Type something yourself, then hear your own typing again, a sentence at a time.";
+const PASTED = "Off for pasted text: it came whole, so nobody had to wait for the end of a sentence. Type it, or start the race.";
 
 export class Live {
   constructor(root, props, base, server) {
@@ -26,76 +38,88 @@ export class Live {
     this.rateHz = 24000;
     this.text = root.querySelector("#live-text");
     this.caption = new Caption(root);
+    this.lights = new Lights(this.text, root.querySelector(".behind"));
+    this.address = new Address(() => ({ text: this.text.value, settings: this.settings.entries() }));
     this.scope = new Scope(root.querySelector(".scope"));
     this.figures = new Figures(root);
     this.status = new Status(root);
     this.collect = new Collect(root, server);
-    this.settings = new Settings(root, { changed: (settings, rateHz) => this.configure(settings, rateHz) });
+    this.timeline = new Timeline(root, server);
+    this.settings = new Settings(root, this.params, { set: () => this.address.changed(), changed: (settings, rateHz) => this.configure(settings, rateHz) });
     this.player = new Player(base, { port: (port, rateHz) => this.tell({ type: "port", port, rateHz }, [port]), message: (m) => this.heard(m) }, this.params.has("tap"));
-    this.editor = new Editor(this.text, { edit: (change) => this.typed(change), finish: () => this.do("finish") });
     this.worker = new Worker(`${base}/live/worker/worker.js`, { type: "module" });
     this.worker.onmessage = ({ data }) => this.receive(data);
-    this.listen(props.examples ?? []);
+    this.editor = new Editor(this.text, { edit: (change) => this.typed(change), finish: () => this.do("finish") });
+    this.typist = new Typist(this.editor, { done: () => this.tell({ type: "finish" }) });
+    listen(this, props.examples ?? []);
+    const on = { type: (text) => this.example(text), sample: (text) => this.tell({ type: "sample", text }) };
+    if (this.params.has("stage")) this.talk = new Talk(root, this.player, props.examples ?? [], on);
     if (this.params.has("tap")) this.tapInto();
     const url = new URL("ws/speak", server);
     url.protocol = url.protocol.replace("http", "ws");
     this.tell({ type: "start", url: url.href });
-    this.frame = requestAnimationFrame((t) => this.tick(t));
+    this.race = new Race(root, this.player, url.href, props.race, { tell: (...message) => this.tell(...message), changed: () => this.race && this.show() });
     this.show();
+    this.begun();
+    this.frame = requestAnimationFrame((t) => this.tick(t));
   }
 
   tell(message, transfer = []) {
     this.worker.postMessage(message, transfer);
   }
 
-  // --- what the person does ---------------------------------------------------------------------
-
-  listen(examples) {
-    const { root } = this;
-    const box = root.querySelector(".examples");
-    for (const { title, text } of examples) {
-      const button = document.createElement("button");
-      Object.assign(button, { type: "button", textContent: title, title: text });
-      button.addEventListener("click", () => this.example(text));
-      box.append(button);
+  /** The text of the address stands there, not to be spoken yet; what was typed before the page could hear it is. */
+  begun() {
+    const early = this.text.value;
+    const kept = this.params.get("text") ?? "";
+    if (kept && !early) {
+      this.editor.show(kept.slice(0, this.text.maxLength));
+      this.tell({ type: "adopt", text: this.text.value });
     }
-    const longest = examples.reduce((best, e) => (e.text.length > best.length ? e.text : best), "");
-    root.querySelector("#live-llm").value = longest;
-    for (const type of ["pointerdown", "keydown"]) root.ownerDocument.addEventListener(type, (this.wake = () => this.gesture()), true);
-    root.addEventListener("click", (e) => {
-      const name = e.target.closest("[data-do]")?.dataset.do;
-      if (name) this.do(name);
-    });
-    const rate = root.querySelector("#live-rate");
-    rate.addEventListener("input", () => (rate.parentElement.querySelector("output").textContent = rate.value));
-    this.leave = () => this.dispose();
-    addEventListener("pagehide", this.leave);
-    addEventListener("pageshow", (e) => e.persisted && location.reload());
+    this.player.prepare(this.rateHz);
+    if (early) this.editor.send(performance.now());
+    if (this.root.isFinished) this.do("finish");
+    this.focus();
   }
+
+  /** The cursor is in the field; not where that would open a keyboard over the page. */
+  focus() {
+    if (!matchMedia("(pointer: coarse)").matches) this.text.focus({ preventScroll: true });
+  }
+
+  // --- what the person does ---------------------------------------------------------------------
 
   gesture() {
     if (this.root.isConnected) this.player.wake(this.rateHz, this.phase === "idle");
   }
 
   typed(change) {
+    this.race.stop();
     this.gesture(); // a menu or a voice can type as well as keys
     this.status.drop("empty");
     if (!this.text.value && this.phase === "open") return void this.clear();
     this.tell({ type: "edit", ...change });
+    this.caption.isNew = true;
+    this.address.changed();
     if (this.text.value.length >= this.text.maxLength) this.status.note("full");
   }
 
   example(text) {
     this.clear();
-    this.editor.set(text);
-    this.tell({ type: "finish" });
+    this.focus();
+    this.typist.start(text, RACE_WPM);
+    this.show();
   }
 
   clear() {
     this.tell({ type: "clear", suspended: !this.player.isAwake });
     this.player.resume();
+    this.typist.stop();
+    this.race.stop();
     this.editor.forget();
+    this.caption.isNew = true;
     this.status.clear();
+    this.address.changed();
   }
 
   /** As at the start; what is still to come of the last utterance is not shown. */
@@ -103,15 +127,20 @@ export class Live {
     this.play = null;
     this.hasSpoken = this.canCompare = this.hasRest = false;
     this.caption.clear();
+    this.caption.put(false);
+    this.lights.clear();
     this.scope.clear();
     this.figures.clear();
     this.figures.forgetComparison();
+    this.pasted(false);
     this.links(null);
     this.show();
   }
 
   do(name) {
     this.gesture();
+    if (!BESIDE.includes(name)) this.typist.stop();
+    if (![...BESIDE, "race"].includes(name) || name === "speak") this.race.stop();
     ACTIONS[name](this);
     this.show();
   }
@@ -141,6 +170,8 @@ export class Live {
     this.status.drop("stopped");
     this.status.drop("queued");
     this.scope.rateHz = m.rateHz;
+    this.lights.begin(m.base);
+    this.caption.put(m.base === null || !this.lights.isAble);
     if (m.mode === "replay") return void this.caption.rewind();
     this.settings.clearNote();
     this.caption.clear();
@@ -150,31 +181,51 @@ export class Live {
     this.links(null);
   }
 
+  /** Whether there is something to stop. */
+  get isActive() {
+    return this.phase !== "idle" || this.race.isRunning || this.typist.isTyping;
+  }
+
+  /** What came whole cannot be compared: the old way would lose nothing by waiting for a sentence's end. */
+  pasted(isPasted) {
+    if (isPasted === this.isPasted) return;
+    this.isPasted = isPasted;
+    this.root.querySelector(".why-not").textContent = isPasted ? PASTED : TYPE_FIRST;
+  }
+
+  tellReaders(isTold) {
+    this.caption.isTold = isTold;
+    const { reader } = this.caption;
+    if (isTold) reader.setAttribute("aria-live", "polite");
+    else reader.removeAttribute("aria-live");
+  }
+
+  async copied(text, said) {
+    if (await copy(text)) this.status.say("info", said);
+    else this.status.say("error", "The browser keeps the clipboard from this page. Copy from the address bar instead.");
+  }
+
   links(urls) {
     this.collect.offer(urls);
+    this.timeline.offer(urls?.trace_url ?? null);
+    const hasLibrary = document.querySelector('.masthead a[href$="/library"]') !== null;
     for (const link of this.root.querySelectorAll("[data-get]")) {
-      link.hidden = !urls;
-      const path = urls && { wav: urls.wav_url, trace: urls.trace_url, heard: `${urls.wav_url}?as_heard=1` }[link.dataset.get];
+      link.hidden = !urls || (link.dataset.get === "keep" && !hasLibrary);
+      const path = urls && {
+        wav: urls.wav_url,
+        trace: urls.trace_url,
+        heard: `${urls.wav_url}?as_heard=1`,
+        inspect: urls.trace_url.replace(/^traces\/(.+)\.trace$/, "inspect?trace=$1"),
+        keep: urls.trace_url.replace(/^traces\/(.+)\.trace$/, "library?keep=$1"),
+      }[link.dataset.get];
       if (path) link.href = new URL(path, this.server).href;
     }
-  }
-
-  /** How many are before us in the queue for a place; null when it is our turn. */
-  queue(ahead) {
-    this.ahead = ahead;
-    if (ahead === null) this.status.drop("queue");
-    else this.status.say("warn", `${BEFORE_YOU(ahead)} Type on: your text is kept, and spoken when it is your turn.`, "queue");
-    this.show();
-  }
-
-  /** Stop was pressed: say how much was heard. */
-  stopped(sample) {
-    const count = this.heardWords ?? this.caption.ends.filter((end) => end <= sample).length;
-    this.status.say("info", `Stopped. You heard ${count} ${count === 1 ? "word" : "words"}, ${(sample / this.rateHz).toFixed(1)} s.`, "stopped");
+    this.root.querySelector('[data-do="curl"]').disabled = !urls;
   }
 
   /** What the player inside the audio context says. */
   heard(m) {
+    if (m.type === "audible") this.talk?.heard();
     if (m.type === "tap") this.root.tap?.blocks.push(m);
     else if (m.type === "turn") this.root.tap?.turns.push(m);
     else if (m.type === "fault") this.status.say("error", m.message ?? "The player lost its place. Stop, and speak again.");
@@ -194,6 +245,11 @@ export class Live {
       this.caption.finish(nowMs);
     }
     this.scope.draw(sample, this.phase !== "idle", nowMs);
+    this.race.tick();
+    if (this.caption.isNew) {
+      this.caption.isNew = false;
+      this.lights.show(this.caption);
+    }
     if (this.isMoving !== (isOurs && heard.playing)) {
       this.isMoving = isOurs && heard.playing;
       this.show();
@@ -213,48 +269,22 @@ export class Live {
     else this.status.drop("mute");
   }
 
-  /** Buttons and the chip, as the phase wants them. */
   show() {
-    const { phase, player } = this;
-    this.root.dataset.phase = phase;
-    const isBusy = phase !== "idle";
-    const button = (name) => this.root.querySelector(`[data-do="${name}"]`);
-    const speak = button("speak");
-    const isWaiting = phase === "waiting" || this.ahead !== null;
-    speak.disabled = isWaiting;
-    const label = !isBusy || isWaiting ? "Speak" : player.isPaused ? "Resume" : "Pause";
-    if (speak.lastElementChild.textContent !== label) {
-      speak.lastElementChild.textContent = label;
-      speak.querySelector("path").setAttribute("d", label === "Pause" ? "M4 2.5h3v11H4zM9 2.5h3v11H9z" : "M4 2.5v11l9-5.5z");
-    }
-    button("finish").disabled = phase !== "open";
-    button("stop").disabled = !isBusy;
-    button("replay").disabled = isBusy || !this.hasSpoken;
-    button("old").disabled = !this.canCompare || phase === "stopping" || (this.mode === "old" && isBusy);
-    button("rest").hidden = !this.hasRest || isBusy || !this.isOnline;
-    this.status.chip(this.state(), this.mode);
-  }
-
-  /** What is going on, in one word. */
-  state() {
-    if (!this.isOnline) return "offline";
-    if (this.phase === "idle") return "idle";
-    if (this.player.isPaused) return "paused";
-    if (this.phase === "waiting" || this.ahead !== null) return "waiting";
-    if (this.phase === "replay") return "replaying";
-    if (this.isMoving) return "speaking";
-    if (this.phase !== "open" || this.isInSegment) return "working"; // what is late now is not the text
-    const toSay = this.caption.spelt.length - this.caption.starts.length;
-    return toSay >= (this.settings.options.m ?? 1) ? "working" : "listening";
+    show(this);
   }
 
   dispose() {
+    this.root.ownerDocument.removeEventListener("keydown", this.escape);
+    this.lights.dispose();
+    this.talk?.dispose();
     cancelAnimationFrame(this.frame);
     for (const type of ["pointerdown", "keydown"]) document.removeEventListener(type, this.wake, true);
     removeEventListener("pagehide", this.leave);
     this.worker.terminate();
     this.player.close();
     this.scope.dispose();
+    this.timeline.dispose();
+    this.race.dispose();
   }
 
   /** A test hook, there only when the address asks for it: what was rendered, and when words lit. */
@@ -263,45 +293,6 @@ export class Live {
     this.caption.onLit = (i, sample) => tap.lit.push({ i, sample, ms: performance.now(), contextS: this.player.context.currentTime });
   }
 }
-
-const ACTIONS = {
-  speak(page) {
-    if (page.phase !== "idle") return page.pause();
-    if (!page.text.value.trim()) {
-      page.status.say("info", "There is nothing to say yet: type something, or choose an example.", "empty");
-      return page.text.focus();
-    }
-    page.status.clear();
-    page.player.resume();
-    return page.tell({ type: "speak", tMs: performance.timeOrigin + performance.now() });
-  },
-  finish(page) {
-    page.tell({ type: "finish" });
-    page.text.select();
-  },
-  stop(page) {
-    page.tell({ type: "stop", suspended: !page.player.isAwake });
-    page.player.resume();
-    page.hasRest = false;
-  },
-  clear(page) {
-    page.clear();
-    page.text.focus();
-  },
-  replay: (page) => page.tell({ type: "replay" }),
-  old: (page) => page.tell({ type: "old" }),
-  rest(page) {
-    page.status.clear();
-    page.tell({ type: "rest" });
-    page.text.focus(); // the button goes
-  },
-  llm(page) {
-    const text = page.root.querySelector("#live-llm").value;
-    if (!text.trim()) return page.status.say("info", "The model has nothing to type: give it a text.");
-    return page.tell({ type: "llm", text, rate: Number(page.root.querySelector("#live-rate").value) });
-  },
-  reseed: (page) => page.settings.reseed(),
-};
 
 /** Called by Gradio when the component is in the page. */
 export function start(element, props, base, server) {

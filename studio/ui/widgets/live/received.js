@@ -3,6 +3,22 @@
 const SLOW =
   "This server makes speech more slowly than it is heard. Every word is held back until it is whole, so there are pauses between words.";
 
+const BEFORE_YOU = (ahead) => (ahead ? `All places are taken: ${ahead === 1 ? "1 person is" : `${ahead} people are`} before you.` : "All places are taken: you are next.");
+
+/** How many are before us in the queue for a place; null when it is our turn. */
+function queue(page, ahead) {
+  page.ahead = ahead;
+  if (ahead === null) page.status.drop("queue");
+  else page.status.say("warn", `${BEFORE_YOU(ahead)} Type on: your text is kept, and spoken when it is your turn.`, "queue");
+  page.show();
+}
+
+/** Stop was pressed: say how much was heard. */
+function stopped(page, sample) {
+  const count = page.heardWords ?? page.caption.ends.filter((end) => end <= sample).length;
+  page.status.say("info", `Stopped. You heard ${count} ${count === 1 ? "word" : "words"}, ${(sample / page.rateHz).toFixed(1)} s.`, "stopped");
+}
+
 export const RECEIVED = {
   hello(page, m) {
     page.settings.offer(m.voices);
@@ -37,15 +53,17 @@ export const RECEIVED = {
       page.root.dataset.said = Number(page.root.dataset.said ?? 0) + 1;
     }
     if (m.phase === "open") page.hasRest = false;
-    if (m.phase === "idle") page.queue(null);
+    if (m.phase === "idle") queue(page, null);
     if (m.phase === "idle" || m.mode !== "old") page.caption.setHeld("");
-    if (m.stopped !== undefined && page.play) page.stopped(m.stopped);
+    if (m.stopped !== undefined && page.play) stopped(page, m.stopped);
     page.show();
   },
-  queue: (page, m) => page.queue(m.ahead),
+  queue: (page, m) => queue(page, m.ahead),
+  race: (page, m) => page.race.receive(m),
   figures(page, m) {
     if (page.play?.id !== m.id) return;
     page.figures.show(m);
+    page.pasted(m.pasted && m.mode === "keyboard");
     page.root.figures = m;
   },
   cutoff: (page, m) => (page.hasRest = m.hasRest),
@@ -53,6 +71,10 @@ export const RECEIVED = {
   slow(page, m) {
     if (m.isSlow) page.status.offer("warn", SLOW, "slow");
     else page.status.drop("slow");
+  },
+  typed(page, m) {
+    page.editor.show(m.text);
+    page.caption.isNew = true;
   },
   held: (page, m) => page.caption.setHeld(m.text),
   trace: (page, m) => page.play?.id === m.utterance && page.links(m),

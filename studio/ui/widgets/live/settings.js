@@ -3,9 +3,13 @@
 const SEND_AFTER_MS = 120;
 const MOST_SEGMENTS = 4; // more choices do not fit beside each other
 
+/** A name as people write it. */
+export const spokenName = (name) => name.replace(/(^|[\s_-]+)(\p{L})/gu, (_, gap, first) => `${gap && " "}${first.toUpperCase()}`);
+
 export class Settings {
-  /** `on` has changed(settings, rateHz). */
-  constructor(root, on) {
+  /** `on` has changed(settings, rateHz), set(): somebody moved something; `wanted` are settings by name, as text. */
+  constructor(root, wanted, on) {
+    this.wanted = wanted;
     this.root = root.querySelector(".settings");
     this.note = root.querySelector(".settings-note");
     this.on = on;
@@ -15,6 +19,7 @@ export class Settings {
     const set = (name) => this.root.querySelector(`[data-set="${name}"]`);
     [this.voice, this.speaker, this.heat, this.seed] = ["voice", "speaker", "temperature", "seed"].map(set);
     this.voice.addEventListener("change", () => this.choose());
+    this.about = this.root.querySelector(".voice-about");
     this.speaker.addEventListener("change", () => this.changed("The speaker changes with the next text."));
     this.seedInForce = 0;
     this.seedSaid = this.root.querySelector("#live-seed-said");
@@ -30,8 +35,12 @@ export class Settings {
   offer(voices) {
     if (JSON.stringify(voices) === JSON.stringify(this.voices)) return this.send();
     this.voices = voices;
-    this.voice.replaceChildren(...voices.map((v) => new Option(v.title || v.name, v.name)));
-    return this.choose(true);
+    this.voice.replaceChildren(...voices.map((v) => new Option(nameOf(v), v.name)));
+    const { wanted } = this;
+    if (voices.some((v) => v.name === wanted.get("voice"))) this.voice.value = wanted.get("voice");
+    this.choose(true);
+    this.take(wanted);
+    return this.send();
   }
 
   get card() {
@@ -41,15 +50,15 @@ export class Settings {
   choose(first) {
     const { card } = this;
     if (!card) return;
-    this.speaker.replaceChildren(...card.speakers.map((name) => new Option(name, name)));
+    this.speaker.replaceChildren(...card.speakers.map((name) => new Option(spokenName(name), name)));
+    this.about.textContent = card.title?.includes(": ") ? card.title.slice(card.title.indexOf(": ") + 2) : "";
     this.speaker.disabled = card.speakers.length < 2;
     this.temperature = null;
     this.heat.value = card.temperature;
     this.showHeat();
     this.options = Object.fromEntries(card.options.map((o) => [o.name, o.default]));
     this.root.querySelector(".options").replaceChildren(...card.options.map((o) => this.draw(o)));
-    if (first) this.send();
-    else this.changed("The voice changes with the next text.");
+    if (!first) this.changed("The voice changes with the next text.");
   }
 
   showHeat() {
@@ -79,9 +88,13 @@ export class Settings {
 
   put(name, value) {
     this.options[name] = value;
-    const input = this.root.querySelector(`[data-option="${name}"]`);
-    input.value = value;
-    input.parentElement.querySelector("output").textContent = value;
+    const inputs = this.root.querySelectorAll(`[data-option="${name}"]`);
+    for (const input of inputs) {
+      if (input.type === "radio") input.checked = input.value === value;
+      else input.value = value;
+    }
+    const output = inputs[0].parentElement.querySelector("output");
+    if (output) output.textContent = value;
   }
 
   /** Nothing is still to come: a new text begins with what was set, or nothing was. */
@@ -89,8 +102,42 @@ export class Settings {
     this.note.textContent = "";
   }
 
+  /** What was asked for by name, where it can be. */
+  take(wanted) {
+    const { card } = this;
+    if (card.speakers.includes(wanted.get("speaker"))) this.speaker.value = wanted.get("speaker");
+    for (const option of card.options) {
+      const asked = wanted.get(option.name);
+      const value = option.choices.length ? asked : asked && Number(asked);
+      const isGood = option.choices.length ? option.choices.includes(asked) : value >= option.low && value <= option.high;
+      if (isGood) this.put(option.name, value);
+    }
+    const heat = wanted.get("temperature");
+    if (heat && Number(heat) >= 0 && Number(heat) <= Number(this.heat.max)) {
+      this.heat.value = this.temperature = Number(heat);
+      this.showHeat();
+    }
+    if (/^\d{1,15}$/.test(wanted.get("seed") ?? "")) this.seed.value = this.seedInForce = Number(wanted.get("seed"));
+  }
+
+  /** Every setting by name; null where it is as it was at the start. Null while the voices are not known. */
+  entries() {
+    const { card } = this;
+    if (!card) return null;
+    const unless = (value, usual) => (value === usual ? null : value);
+    const own = card.options.map((option) => [option.name, unless(this.options[option.name], option.default)]);
+    return new Map([
+      ["voice", unless(card.name, this.voices[0].name)],
+      ["speaker", unless(this.speaker.value, card.speakers[0])],
+      ["seed", unless(this.seedInForce, 0)],
+      ["temperature", this.temperature],
+      ...own,
+    ]);
+  }
+
   changed(note) {
     this.note.textContent = note;
+    this.on.set();
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.send(), SEND_AFTER_MS);
   }
@@ -98,9 +145,13 @@ export class Settings {
   send() {
     clearTimeout(this.timer);
     if (!this.card) return;
-    const seed = this.seedInForce;
-    const voice = `${this.card.name}:${this.speaker.value}`;
-    this.on.changed({ voice, seed, temperature: this.temperature, options: { ...this.options } }, this.card.sample_rate_hz);
+    this.on.changed(this.chosen, this.card.sample_rate_hz);
+  }
+
+  get chosen() {
+    const { card, temperature } = this;
+    const voice = `${card.name}:${this.speaker.value}`;
+    return { voice, seed: this.seedInForce, temperature, options: { ...this.options } };
   }
 
   reseed() {
@@ -124,6 +175,8 @@ export class Settings {
     this.note.textContent = `In force from here on: ${Object.entries(options).map(([k, v]) => `${k} = ${v}`).join(", ")}.`;
   }
 }
+
+const nameOf = (card) => (card.title ? card.title.split(": ")[0] : spokenName(card.name));
 
 const DRAWN = { int: slider, float: slider, choice: (option, set) => (option.choices.length > MOST_SEGMENTS ? menu : segmented)(option, set) };
 
@@ -166,6 +219,7 @@ function segmented(option, set) {
     const label = element("label");
     const input = element("input");
     Object.assign(input, { type: "radio", name: `live-option-${option.name}`, value: choice, checked: choice === option.default });
+    input.dataset.option = option.name;
     input.addEventListener("change", () => set(choice));
     label.append(input, element("span", "", choice));
     group.append(label);

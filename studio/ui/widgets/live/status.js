@@ -1,6 +1,8 @@
 // The status line and the chip: what is going on, in words.
 
 const SHOWN_MS = 9000;
+const REST_MS = 1200; // a voice that rests for less between two words is still speaking, as people say it
+const RESTS = ["listening", "working"];
 
 const NOTES = {
   edited: "That word was heard already: the change is shown, what was said stays.",
@@ -55,9 +57,18 @@ export class Status {
     this.line.textContent = this.about = "";
   }
 
+  /** What is going on; the short rests of a voice that waits for its writer do not make it flicker. */
   chip(state, mode) {
+    if (state === this.awaited) return;
+    clearTimeout(this.resting);
+    this.awaited = state;
+    if (this.badge.dataset.state !== "speaking" || !RESTS.includes(state)) return void this.wear(state, mode);
+    this.resting = setTimeout(() => this.wear(state, mode), REST_MS);
+  }
+
+  wear(state, mode) {
     const text = state === "listening" && mode === "old" ? "Waiting for a sentence" : CHIPS[state];
-    this.badge.dataset.state = state;
+    if (this.badge.dataset.state !== state) this.badge.dataset.state = state;
     if (this.badge.lastElementChild.textContent !== text) this.badge.lastElementChild.textContent = text;
   }
 }

@@ -1,31 +1,51 @@
-// The headphone check: six sounds of three intervals; which of them was it?
+// What is heard before the test: the headphone check (six sounds of three intervals: which was it?) and the environment
+// test (four pairs: which is better?).
 
 import { Deck } from "./deck.js";
 import { button, h } from "./dom.js";
 import { keepFromClicking } from "./keys.js";
 import { Player } from "./player.js";
 
-export class HeadphoneCheck {
-  constructor(rater, shown) {
-    Object.assign(this, { rater, words: rater.words, check: shown.check, sounds: shown.sounds });
-    this.answers = [];
+const KINDS = {
+  headphones: {
+    sounds: (n) => [n],
+    answers: () => [1, 2, 3].map((k) => ({ label: String(k), key: String(k) })),
+    question: (shown) => `${shown.check}_question`,
+    count: "sound_of",
+    help: "keys_check",
+  },
+  environment: {
+    sounds: (n) => [2 * n, 2 * n + 1],
+    answers: (words) => ["a", "b", "tie"].map((choice) => ({ label: words.say(`ab_${choice}`), key: choice[0] })),
+    question: () => "environment_question",
+    count: "pair_of",
+    help: "keys_environment",
+  },
+};
+
+export class Check {
+  /** `stage` is headphones or environment; `shown` what /mos/next said of it. */
+  constructor(rater, stage, shown) {
+    Object.assign(this, { rater, stage, words: rater.words, steps: shown.sounds, kind: KINDS[stage] });
+    this.given = [];
     const { words } = this;
     this.count = h("p", { class: "count" });
     this.place = h("div", { class: "sounds" }, h("p", { class: "spin", text: words.say("loading_sounds") }));
-    this.inputs = [0, 1, 2].map((k) => h("input", { type: "radio", name: "rate-interval", "aria-keyshortcuts": String(k + 1), on: { change: () => this.choose(k) } }));
-    const options = this.inputs.map((input, k) => h("label", {}, input, h("span", {}, h("b", { text: String(k + 1) }))));
-    this.question = h("fieldset", { class: "marks steps" }, h("legend", { text: words.say(`${this.check}_question`) }), h("div", { class: "options" }, ...options));
+    this.answers = this.kind.answers(words);
+    this.inputs = this.answers.map(({ key }, k) => h("input", { type: "radio", name: "rate-check", "aria-keyshortcuts": key, on: { change: () => this.choose(k) } }));
+    const options = this.inputs.map((input, k) => h("label", {}, input, h("span", {}, h("b", { text: this.answers[k].label }))));
+    this.question = h("fieldset", { class: "marks steps" }, h("legend", { text: words.say(this.kind.question(shown)) }), h("div", { class: "options" }, ...options));
     this.go = button(words.say("go_on"), () => this.next(), { class: "primary", disabled: true });
     const fail = () => this.fail("the rater pressed: it does not work here");
     this.element = h(
       "div",
       { class: "card text check" },
-      h("h2", { text: words.say("headphones_title"), tabindex: -1 }),
-      h("p", { class: "body-text", text: words.say(rater.isSecondTry ? "headphones_again" : "headphones_text") }),
+      h("h2", { text: words.say(`${stage}_title`), tabindex: -1 }),
+      h("p", { class: "body-text", text: words.say(rater.tried === stage ? `${stage}_again` : `${stage}_text`) }),
       this.count,
       this.place,
       this.question,
-      h("p", { class: "keys", text: words.say("keys_check") }),
+      h("p", { class: "keys", text: words.say(this.kind.help) }),
       h("div", { class: "actions" }, this.go),
       h("details", {}, h("summary", { text: words.say("help_title") }), h("p", { class: "body-text", text: words.say("help_text") }), button(words.say("help_button"), fail)),
     );
@@ -36,30 +56,31 @@ export class HeadphoneCheck {
   }
 
   async load() {
-    const n = this.answers.length;
-    this.count.textContent = this.words.say("sound_of", { n: n + 1, of: this.sounds });
+    const n = this.given.length;
+    this.count.textContent = this.words.say(this.kind.count, { n: n + 1, of: this.steps });
     this.chosen = null;
     for (const input of this.inputs) input.checked = false;
     this.update();
     try {
-      const bytes = await this.rater.calls.sound(`headphones/${n}`);
-      const buffer = await this.rater.context.decodeAudioData(bytes);
+      const { calls, context } = this.rater;
+      const buffers = await Promise.all(this.kind.sounds(n).map(async (k) => context.decodeAudioData(await calls.sound(`${this.stage}/${k}`))));
       if (this.isClosed) return;
       const on = { changed: () => this.moved(), silent: () => this.rater.notify("warn", this.words.say("silent")) };
-      this.deck = new Deck(this.rater.context, [buffer], { on });
+      this.deck = new Deck(context, buffers, { on });
     } catch (error) {
       if (!this.isClosed) this.fail(`sound ${n + 1} could not be played: ${error.message}`);
       return;
     }
-    this.player = new Player(this.deck, 0, this.words.say("sound"), this.words, 1);
-    this.place.replaceChildren(this.player.element);
-    if (n > 0) this.player.press.focus({ preventScroll: true });
+    const isPair = this.deck.slots.length > 1;
+    this.players = this.deck.slots.map((_, k) => new Player(this.deck, k, isPair ? "AB"[k] : this.words.say("sound"), this.words, 1));
+    this.place.replaceChildren(...this.players.map((player) => player.element));
+    if (n > 0) this.players[0].press.focus({ preventScroll: true });
     this.draw();
   }
 
   draw() {
     if (this.isClosed || !this.deck) return;
-    this.player.draw();
+    for (const player of this.players) player.draw();
     if (this.deck.isPlaying) requestAnimationFrame(() => this.draw());
   }
 
@@ -68,8 +89,12 @@ export class HeadphoneCheck {
     this.update();
   }
 
+  get unheard() {
+    return this.deck ? this.deck.slots.findIndex((_, k) => !this.deck.isHeard(k, 1)) : 0;
+  }
+
   update() {
-    this.go.disabled = this.chosen === null || !this.deck?.isHeard(0, 1);
+    this.go.disabled = this.chosen === null || this.unheard >= 0;
   }
 
   choose(k) {
@@ -82,32 +107,44 @@ export class HeadphoneCheck {
     if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
     const target = event.target instanceof Element ? event.target : document.body;
     if (target.closest("button:not(.play), a, summary")) return;
+    const answer = this.answers.findIndex(({ key }) => key === event.key.toLowerCase());
     if (event.key === " " && this.deck) {
-      if (!event.repeat) this.deck.toggle(0);
-    } else if (/^[123]$/.test(event.key)) this.choose(Number(event.key) - 1);
+      if (!event.repeat) this.space(target);
+    } else if (answer >= 0) this.choose(answer);
     else if (event.key === "Enter" && !event.repeat) this.next();
     else return;
     event.preventDefault();
+  }
+
+  /** Space stops what plays; else it plays the sound that has the focus, unless that was heard and another was not. */
+  space(target) {
+    const focused = this.players.findIndex(({ press }) => press === target);
+    const first = this.unheard >= 0 ? this.unheard : Math.max(0, focused);
+    const { isPlaying, active } = this.deck;
+    const isDone = isPlaying && this.unheard >= 0 && this.deck.isHeard(active, 1); // its last samples still play
+    const slot = isPlaying && !isDone ? active : focused >= 0 && !this.deck.isHeard(focused, 1) ? focused : first;
+    this.deck.toggle(slot);
+    this.players[slot].press.focus({ preventScroll: true });
   }
 
   next() {
     if (this.go.disabled) return;
     this.deck.close();
     this.deck = null;
-    this.answers.push(this.chosen);
-    if (this.answers.length < this.sounds) {
+    this.given.push(this.chosen);
+    if (this.given.length < this.steps) {
       this.place.replaceChildren(h("p", { class: "spin", text: this.words.say("loading_sounds") }));
       this.load();
       return;
     }
-    this.rater.isSecondTry = true; // when the check is shown once more, it was not passed
+    this.rater.tried = this.stage; // when the check is shown once more, it was not passed
     this.go.disabled = true;
-    this.rater.pass("headphones", { answers: this.answers });
+    this.rater.pass(this.stage, { answers: this.given });
   }
 
   /** A check that could not be heard excludes nobody: the server is told why. */
   fail(error) {
-    this.rater.pass("headphones", { error: error.slice(0, 500) });
+    this.rater.pass(this.stage, { error: error.slice(0, 500) });
   }
 
   close() {

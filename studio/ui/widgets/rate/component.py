@@ -2,17 +2,9 @@
 
 import gradio as gr
 
-from studio.ui.assets import WIDGETS, asset_path, loader
+from studio.ui.widgets.widget import widget
 
 
 def rater() -> gr.HTML:
     """The component that leads one rater through one campaign; Gradio's queue has no part in it."""
-    return gr.HTML(
-        value="",
-        html_template=(WIDGETS / "rate" / "rate.html").read_text(encoding="utf-8"),
-        js_on_load=loader("rate/rate.js", "script.start(element, base, location.origin + root + '/mos/')"),
-        apply_default_css=False,
-        show_label=False,
-        elem_id="rate",
-        assets=asset_path(),
-    )
+    return widget("rate", "script.start(element, base, location.origin + root + '/mos/')")

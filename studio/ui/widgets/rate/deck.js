@@ -130,6 +130,13 @@ export class Deck {
     this.on.changed();
   }
 
+  /** A sound is to be heard anew: it stands at its start, and nothing of it counts as heard; its plays go on. */
+  again(slot) {
+    this.pause();
+    Object.assign(this.slots[slot], { at: 0, spans: new Spans() });
+    this.on.changed();
+  }
+
   stop() {
     if (!this.isPlaying) return;
     this.mark();

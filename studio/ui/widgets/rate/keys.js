@@ -86,7 +86,7 @@ export class TrialKeys {
     const { trial } = this;
     if (target.matches("input")) return false;
     if (trial.players.length === 1) {
-      this.at = Math.min(trial.marks.length - 1, Math.max(0, this.at + (target.matches(".play") ? 0 : step)));
+      this.at = trial.step ?? Math.min(trial.marks.length - 1, Math.max(0, this.at + (target.matches(".play") ? 0 : step)));
       trial.marks[this.at].focus();
       return true;
     }
@@ -135,12 +135,13 @@ export class TrialKeys {
     const within = marks.findIndex((m) => m.element.contains(target));
     if (within >= 0) return within;
     if (isPage) return marks.findIndex((m) => m.slot === this.trial.trial.slots[this.soundOf(target)].slot); // a reference has none
-    return Math.min(this.at, marks.length - 1);
+    return this.trial.step ?? Math.min(this.at, marks.length - 1);
   }
 
   /** After a number the next question is the one that is asked. */
   goOn(place) {
-    const { marks, element } = this.trial;
+    const { marks, element, step } = this.trial;
+    if (step !== undefined) return; // the sound comes first
     this.at = (place + 1) % marks.length;
     for (const [k, mark] of marks.entries()) mark.element.classList.toggle("asked", marks.length > 1 && k === this.at);
     const within = document.activeElement?.closest?.(".marks");

@@ -7,6 +7,7 @@ import { button, h } from "./dom.js";
 import { CHOICE_KEYS, chosen, scored } from "./marks.js";
 
 const BUSY_MS = 1000;
+const MOST_CHARS = 2000;
 const MOST_PLAYS = 3; // of the second voice by itself, before the rater is asked what to do
 const NAMES = "AB";
 
@@ -27,6 +28,11 @@ export class LiveLine {
 
   post(message) {
     this.worker.postMessage(message);
+  }
+
+  close() {
+    this.worker.terminate();
+    this.player.close();
   }
 }
 
@@ -59,7 +65,7 @@ export class LiveTrial {
   build() {
     const { trial, words } = this;
     this.isQuiet = true;
-    this.fields = [0, 1].map((slot) => h("textarea", { rows: 4, maxlength: 2000, readonly: true, spellcheck: "false", autocapitalize: "off", autocomplete: "off", "aria-label": words.say("live_voice", { name: NAMES[slot] }) }));
+    this.fields = [0, 1].map((slot) => h("textarea", { rows: 4, maxlength: this.screen.max_chars ?? MOST_CHARS, readonly: true, spellcheck: "false", autocapitalize: "off", autocomplete: "off", "aria-label": words.say("live_voice", { name: NAMES[slot] }) }));
     this.states = [0, 1].map(() => h("span", { class: "state", role: "status" }));
     this.starts = [0, 1].map((slot) => button("", () => this.begin(slot), { class: slot ? "" : "primary" }));
     this.finisher = button(words.say("live_finish"), () => this.finish(), { hidden: true, class: "primary" });
@@ -74,7 +80,7 @@ export class LiveTrial {
     this.missing = h("p", { class: "missing", id: "rate-missing" });
     this.sender = button(words.say("send"), () => this.send(), { class: "primary", "aria-describedby": "rate-missing" });
     this.skipper = button(words.say("live_skip"), () => this.skip(), { hidden: true });
-    const place = h("p", { class: "count", tabindex: -1 }, h("b", { text: words.say("position", { n: trial.position + 1, of: trial.of }) }), trial.practice ? h("span", { class: "badge", text: words.say("practice") }) : null);
+    const place = h("p", { class: "count", tabindex: -1 }, h("b", { text: words.place(trial) }), trial.practice ? h("span", { class: "badge", text: words.say("practice") }) : null);
     const text = trial.text ? [h("p", { class: "prompt", text: words.say("live_text") }), h("blockquote", { text: trial.text })] : [h("p", { class: "prompt", text: words.say("live_own") })];
     return h(
       "div",

@@ -5,12 +5,14 @@ import { Deck } from "./deck.js";
 import { ask, button, h } from "./dom.js";
 import { Kept } from "./kept.js";
 import { LiveLine, LiveTrial } from "./live.js";
-import { card, codeRow, STAGES, welcome } from "./stages.js";
+import { card, codeRow, revealed, STAGES, welcome } from "./stages.js";
+import { StepTrial } from "./steps.js";
 import { isPage, Trial } from "./trial.js";
 import { Words } from "./words.js";
 
 const PANEL = ["PROLIFIC_PID", "STUDY_ID", "SESSION_ID"];
 const ENDS = ["done", "refused", "screened_out", "withdrawn", "full", "closed", "bad_link"];
+const SPOKEN = ["live", "arena"]; // kinds whose sounds are made while somebody types
 const AWAY = ["loading", "welcome", "consent", ...ENDS]; // where there is nothing yet, or nothing more, to leave
 
 class Rater {
@@ -50,10 +52,10 @@ class Rater {
 
   /** Join, send what was not acknowledged before a reload, and go on where the server says. */
   async enter(code = null) {
-    await this.join(code);
+    const joined = await this.join(code);
     const pending = this.kept.get("pending");
-    if (pending) await this.deliver(pending);
-    return this.show(await this.calls.next());
+    const taken = pending && (await this.deliver(pending));
+    return this.after(pending, taken, joined.shown);
   }
 
   async join(code = null) {
@@ -62,6 +64,7 @@ class Rater {
     const got = await this.calls.join({ campaign, key, panel, device: device(), ...(mine ? { code: mine } : {}) });
     this.calls.token = got.token;
     if (got.code) this.kept.set("code", got.code);
+    return got;
   }
 
   /** Shown once: with the code a rater goes on elsewhere. */
@@ -80,6 +83,7 @@ class Rater {
   async show(shown) {
     if (shown.language) this.speak(shown.language);
     if (shown.title) this.title(shown.title);
+    Object.assign(this.part(".rate-part"), { hidden: !shown.part, textContent: shown.part ? this.words.say("part_of", shown.part) : "" });
     if (shown.stage !== "trials") return this.draw(shown.stage, STAGES[shown.stage](this, shown));
     return this.showTrial(shown);
   }
@@ -106,7 +110,7 @@ class Rater {
     const mine = draft?.trial === trial.trial ? draft : null;
     this.progress(trial);
     this.loading();
-    const buffers = shown.screen.kind === "live" ? null : await this.sounds(trial.slots);
+    const buffers = SPOKEN.includes(shown.screen.kind) ? null : await this.sounds(trial.slots);
     const open = () => this.openTrial(shown, buffers, mine);
     if (!trial.break_before || mine) return open();
     return this.draw("break", this.pauseCard(trial, open));
@@ -119,7 +123,7 @@ class Rater {
     this.root.dataset.trial = trial.trial;
     view.keep(); // a reload comes back to this screen, not to the break before it
     view.focus();
-    const place = this.words.say("position", { n: trial.position + 1, of: trial.of });
+    const place = this.words.place(trial);
     this.say(trial.practice ? `${place}. ${this.words.say("practice")}` : place);
   }
 
@@ -129,7 +133,7 @@ class Rater {
       kept: draft?.sounds,
       on: { may: (slot) => view.may(slot), changed: () => view.heard(), silent: () => this.notify("warn", this.words.say("silent")) },
     });
-    const view = new Trial(shown, deck, draft, this.words, this.told);
+    const view = new (shown.trial.asked.length ? StepTrial : Trial)(shown, deck, draft, this.words, this.told);
     return view;
   }
 
@@ -166,7 +170,7 @@ class Rater {
 
   progress({ position, of }) {
     const bar = this.part(".rate-progress");
-    bar.hidden = false;
+    bar.hidden = !of; // an arena has no end to come nearer to
     bar.setAttribute("aria-valuemax", of);
     bar.setAttribute("aria-valuenow", position);
     bar.setAttribute("aria-label", this.words.say("progress"));
@@ -201,46 +205,68 @@ class Rater {
 
   async passed(stage, data) {
     try {
-      const shown = await this.calls.stage(stage, data);
-      if (shown.token) this.agreed(shown.token);
+      const shown = this.known(await this.calls.stage(stage, data));
+      if (shown.token && stage === "consent") this.showCode(); // only now is anything kept, and the code good for something
       return shown;
     } catch (error) {
       if (error.status !== 409) throw error;
-      return this.calls.next(); // done already: in another tab, or by a call whose answer was lost
+      return this.next(); // done already: in another tab, or by a call whose answer was lost
     }
   }
 
-  /** Only now is anything kept of the rater, and the code good for something. */
-  agreed(token) {
-    this.calls.token = token;
-    this.showCode();
+  /** What comes next. */
+  async next() {
+    return this.known(await this.calls.next());
+  }
+
+  /** Who agrees, and who goes on with another part of a sitting, is known by a new token from then on. */
+  known(shown) {
+    if (!shown.token) return shown;
+    this.calls.token = shown.token;
+    this.line?.close();
+    this.line = null;
+    return shown;
   }
 
   /** An answer stays in this browser until the server has it; only then comes the next screen. */
   async send(answer) {
     this.notify();
     this.kept.set("pending", answer);
-    await this.deliver(answer);
+    const taken = await this.deliver(answer);
     this.shut();
-    await this.show(await this.calls.next());
+    return this.after(answer, taken);
   }
 
+  /** What comes after an answer: who it was, where the server tells it; else what is next. */
+  async after(answer, taken, next = null) {
+    if (taken?.voices) return this.draw("revealed", revealed(this, taken.voices, answer.choices[0].outcome));
+    return this.show(next ?? (await this.next()));
+  }
+
+  /** What the server said of it; nothing where it was answered before. */
   async deliver(answer) {
     this.isSaving = true;
+    let taken = null;
     try {
-      await this.calls.answer(answer);
+      taken = await this.calls.answer(answer);
       this.say(this.words.say("saved"));
     } catch (error) {
       if (!(error instanceof Refused)) throw error;
       this.kept.drop("pending");
       if (error.status !== 409 && this.running) throw error;
-      if (error.status !== 409) return; // the screen comes back with its marks
+      if (error.status !== 409) return null; // the screen comes back with its marks
       this.notify("warn", this.words.say("answered_elsewhere"));
     } finally {
       this.isSaving = false;
     }
     this.kept.drop("pending");
     this.kept.drop("draft");
+    return taken;
+  }
+
+  /** Go on from a card that was only there to be read. */
+  goOn() {
+    return this.attempt(async () => this.show(await this.next()));
   }
 
   async leave() {
@@ -250,7 +276,7 @@ class Rater {
       this.kept.drop("pending");
       this.kept.drop("draft");
       this.shut();
-      await this.show(await this.calls.next());
+      await this.show(await this.next());
     });
   }
 

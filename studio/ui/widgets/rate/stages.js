@@ -2,7 +2,7 @@
 
 import { Deck, speechNoise } from "./deck.js";
 import { button, copy, h } from "./dom.js";
-import { HeadphoneCheck } from "./check.js";
+import { Check } from "./check.js";
 import { keepFromClicking } from "./keys.js";
 import { Player } from "./player.js";
 
@@ -51,10 +51,7 @@ function instructions(rater, shown) {
   return card(rater.words.say("instructions_title"), prose(shown.text), actions(go));
 }
 
-function headphones(rater, shown) {
-  rater.running = new HeadphoneCheck(rater, shown);
-  return rater.running.element;
-}
+const check = (stage) => (rater, shown) => (rater.running = new Check(rater, stage, shown)).element;
 
 function level(rater) {
   const { words } = rater;
@@ -107,10 +104,31 @@ function comments(rater) {
 function done(rater, shown) {
   const { words } = rater;
   rater.kept.drop("comment");
-  const rest = wayOut(rater, shown, words.say("completion"));
-  const own = rater.kept.get("code");
-  if (own) rest.push(h("p", { class: "hint", text: words.say("own_code", { code: own }) }));
-  return card(words.say("done_title"), prose(shown.text), ...rest);
+  return card(words.say("done_title"), prose(shown.text), ...wayOut(rater, shown, words.say("completion")), ...ownCode(rater));
+}
+
+/** Why there is no battle now, and when there is one. */
+function rest(rater, shown) {
+  const { words } = rater;
+  const why = shown.why === "pairs" ? words.say("rest_pairs") : words.say("rest_day", { n: Math.max(1, Math.ceil((shown.wait_s ?? 0) / 3600)) });
+  return card(words.say("rest_title"), prose(why), actions(ladder(rater)), ...ownCode(rater));
+}
+
+/** After a vote of an arena: who the two voices were. */
+export function revealed(rater, systems, outcome) {
+  const { words } = rater;
+  const named = systems.map((system, k) => h("div", {}, h("dt", { text: words.say("arena_voice", { name: "AB"[k] }) }), h("dd", { text: system })));
+  const chose = words.say("arena_chose", { choice: words.say(`ab_${outcome}`) });
+  const next = button(words.say("arena_next"), () => rater.goOn(), { class: "primary" });
+  return card(words.say("arena_told"), h("p", { class: "hint", text: chose }), h("dl", { class: "voices" }, ...named), actions(next, ladder(rater)), ...ownCode(rater));
+}
+
+const ladder = (rater) => h("a", { class: "button", href: new URL("../arena", rater.calls.server).href, text: rater.words.say("arena_ladder") });
+
+/** With it a rater goes on elsewhere, or has everything deleted. */
+function ownCode(rater) {
+  const code = rater.kept.get("code");
+  return code ? [h("p", { class: "hint", text: rater.words.say("own_code", { code }) })] : [];
 }
 
 /** What the panel that sent the rater wants back: a code, or that they go there. */
@@ -147,9 +165,11 @@ export const STAGES = {
   consent,
   screening,
   instructions,
-  headphones,
+  headphones: check("headphones"),
+  environment: check("environment"),
   level,
   comments,
+  rest,
   done,
   refused,
   screened_out: said("screened_out"),

@@ -15,7 +15,9 @@ export class Trial {
     this.isPair = ["ab", "similarity", "abx"].includes(this.screen.kind);
     this.isPage = isPage(this.screen);
     this.isInOrder = ["ccr", "dcr"].includes(this.screen.kind); // the first is heard out before the second may be
-    this.questions = this.screen.questions.map((q) => worded(q, this.screen.kind, words));
+    const { questions, kind } = this.screen;
+    const asked = this.trial.asked.length ? this.trial.asked.map((id) => questions.find((q) => q.id === id)) : questions;
+    this.questions = asked.map((q) => worded(q, kind, words));
     this.spentMs = draft?.spentMs ?? 0;
     this.beganMs = performance.now();
     this.isLocked = false;
@@ -115,7 +117,17 @@ export class Trial {
 
   keep() {
     this.keptMs = performance.now();
-    this.on.keep({ trial: this.trial.trial, marks: this.marks.map((m) => m.value), sounds: this.deck.kept, spentMs: this.responseMs });
+    this.on.keep({ trial: this.trial.trial, marks: this.marks.map((m) => m.value), sounds: this.deck.kept, spentMs: this.responseMs, ...this.more });
+  }
+
+  /** What else of a screen has to outlive a reload. */
+  get more() {
+    return {};
+  }
+
+  /** How much of a sound was heard for the answer. */
+  heardMs(k) {
+    return this.deck.heardMs(k);
   }
 
   get responseMs() {
@@ -175,7 +187,7 @@ export class Trial {
       trial: this.trial.trial,
       scores: this.isPair ? [] : this.marks.map((m) => ({ question: m.question, slot: m.slot, value: m.value })),
       choices: this.isPair ? [{ question: this.screen.kind === "abx" ? "match" : "preference", outcome: this.marks[0].value }] : [],
-      plays: this.trial.slots.map(({ slot }, k) => ({ slot, plays: this.deck.slots[k].plays, heard_ms: this.deck.heardMs(k) })),
+      plays: this.trial.slots.map(({ slot }, k) => ({ slot, plays: this.deck.slots[k].plays, heard_ms: this.heardMs(k) })),
       response_ms: Math.round(this.responseMs),
       comment: "",
     });
@@ -208,9 +220,10 @@ export class Trial {
 
 /** A question with the words that its kind of test has for it in the rater's language, where the campaign says none. */
 function worded(question, kind, words) {
-  const values = { ccr: [-3, -2, -1, 0, 1, 2, 3], dcr: [1, 2, 3, 4, 5] }[kind] ?? [];
-  const labels = Object.fromEntries(values.filter((v) => v >= question.low && v <= question.high).map((v) => [v, words.say(`${kind}_${v}`)]));
+  const name = kind === "p835" ? `p835_${question.id}` : kind;
+  const values = { ccr: [-3, -2, -1, 0, 1, 2, 3], dcr: [1, 2, 3, 4, 5], p835: [1, 2, 3, 4, 5] }[kind] ?? [];
+  const labels = Object.fromEntries(values.filter((v) => v >= question.low && v <= question.high).map((v) => [v, words.say(`${name}_${v}`)]));
   const bands = kind === "mushra" ? [1, 2, 3, 4, 5].map((v) => words.say(`mushra_${v}`)) : null;
-  const prompt = question.prompt || (["ccr", "dcr", "mushra"].includes(kind) ? words.say(`${kind}_prompt`) : "");
+  const prompt = question.prompt || (["ccr", "dcr", "mushra", "p835"].includes(kind) ? words.say(`${name}_prompt`) : "");
   return { ...question, prompt, bands, labels: { ...labels, ...question.labels } };
 }

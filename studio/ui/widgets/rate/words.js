@@ -19,4 +19,9 @@ export class Words {
     const text = this.mine[key] ?? this.every.en[key];
     return text.replace(/\{(\w+)\}/g, (_, name) => String(values[name]));
   }
+
+  /** Where a rater is: the screen of how many, or the battle where there is no end. */
+  place({ position, of }) {
+    return of ? this.say("position", { n: position + 1, of }) : this.say("arena_battle", { n: position + 1 });
+  }
 }

@@ -43,7 +43,7 @@ export class HearingClock {
     const turn = this.turns[k];
     if (!turn) return null;
     const since = Math.max(0, frame - turn.frame);
-    let sample = turn.sample + (turn.playing ? since : 0);
+    let sample = turn.sample + (turn.playing ? since * (turn.rate ?? 1) : 0);
     const next = this.turns[k + 1];
     // Never ahead of the player: it may have come to rest, and the news of it be on its way.
     if (next && next.play === turn.play) sample = Math.min(sample, next.sample);

@@ -7,6 +7,7 @@ const LONGEST_HOLD_S = 0.12;
 const MORE_S = 0.02;
 const SLOW_HOLD_S = 0.5; // where the computer cannot keep up: fewer and longer pauses
 const LONGEST_WITHHELD_S = 1.2; // well within the credit, or nothing more would come
+const LONGEST_PHRASE_S = 4;
 
 export class Feed {
   /** `on` has report(state), resumed(sample, gap), audible(state), done(state), stopped(state), begun(play), fault(message). */
@@ -19,7 +20,7 @@ export class Feed {
     this.prebufferS = FIRST_PREBUFFER_S;
     this.rebufferS = REBUFFER_S;
     this.read = 0;
-    this.isWhole = false;
+    this.isWhole = this.isByPhrase = false;
     this.withheld = [];
   }
 
@@ -46,17 +47,24 @@ export class Feed {
   }
 
   packet(p, mark) {
-    if (!this.isWhole) return this.pass(p, mark);
+    if (!this.isWhole && !this.isByPhrase) return this.pass(p, mark);
     this.withheld.push([p, mark]);
     const first = this.withheld[0][0].first;
-    if (p.first + p.pcm.length - first > this.samples(LONGEST_WITHHELD_S)) this.release();
+    const longest = this.samples(this.isByPhrase ? LONGEST_PHRASE_S : LONGEST_WITHHELD_S);
+    if (p.first + p.pcm.length - first > longest) this.release();
     return undefined;
+  }
+
+  /** Whether what comes is held back until it is released: by phrases, with the credit for that. */
+  keepPhrases(isByPhrase) {
+    this.isByPhrase = isByPhrase;
+    if (!isByPhrase && !this.isWhole) this.release();
   }
 
   /** Whether words are held back until they are complete, so that pauses fall between them. */
   keepWhole(isWhole) {
     this.isWhole = isWhole;
-    if (!isWhole) this.release();
+    if (!isWhole && !this.isByPhrase) this.release();
     this.prebufferS = isWhole ? SLOW_HOLD_S : FIRST_PREBUFFER_S;
     this.rebufferS = isWhole ? SLOW_HOLD_S : REBUFFER_S;
     this.post({ type: "rebuffer", samples: this.samples(this.rebufferS) });
@@ -69,6 +77,11 @@ export class Feed {
 
   pass(p, mark) {
     this.post({ type: "pcm", first: p.first, buffer: p.buffer, offset: p.offset, mark }, [p.buffer]);
+  }
+
+  /** How many samples of the voice go to each one heard, from its next rest on. */
+  setRate(rate) {
+    this.post({ type: "rate", rate });
   }
 
   final() {
@@ -89,11 +102,11 @@ export class Feed {
     this.post({ type: "stop", atOnce });
   }
 
-  /** Play kept samples again, with the waits that were heard. */
+  /** Play kept samples again, with the waits that were heard; more may still come where the utterance goes on. */
   replay(utterance) {
     const from = utterance.pcm[0]?.first ?? 0;
     this.begin(utterance.gaps.filter((g) => g.sample > from).map((g) => [g.sample - from, g.frames]));
-    this.replaying = { chunks: utterance.pcm, next: 0, fed: 0, from };
+    this.replaying = { utterance, next: 0, fed: 0, from };
     this.refill();
     return from;
   }
@@ -101,13 +114,14 @@ export class Feed {
   refill() {
     const r = this.replaying;
     if (!r) return;
-    while (r.next < r.chunks.length && r.fed < this.read + REPLAY_AHEAD_S * this.rateHz) {
-      const data = r.chunks[r.next++].data.slice();
+    const { pcm, ended } = r.utterance;
+    while (r.next < pcm.length && r.fed < this.read + REPLAY_AHEAD_S * this.rateHz) {
+      const data = pcm[r.next++].data.slice();
       const first = r.fed;
       r.fed += data.length; // before the buffer is handed over and its length is gone
       this.post({ type: "pcm", first, buffer: data.buffer, offset: 0, mark: -1 }, [data.buffer]);
     }
-    if (r.next === r.chunks.length) {
+    if (r.next === pcm.length && ended) {
       this.final();
       this.replaying = null;
     }

@@ -1,11 +1,14 @@
 // What is written over the spectrogram.
 
-const WORD_PX = 22;
-const BESIDE_PX = 3; // between a label and the ends of its span
-const FEWEST_LETTERS = 2; // before an ellipsis
+export const WORDS_PX = 46; // the band of words: two rows of labels over their spans
+const ROWS_PX = [24, 9]; // the middle of each row; the lower one is taken first
+const SPAN_PX = [34, 6];
+const APART_PX = 6; // between two labels of a row
+const FONT = "600 11.5px Arial, sans-serif";
+const NEAR_S = 0.03; // marks closer to each other are one place
 
 /** The index of the first entry whose `key` is not below `limit`; entries are in order. */
-function lowerBound(list, key, limit) {
+export function lowerBound(list, key, limit) {
   let low = 0;
   let high = list.length;
   while (low < high) {
@@ -16,71 +19,93 @@ function lowerBound(list, key, limit) {
   return low;
 }
 
-/** As much of a word as `room` holds, by what `measure` makes of a text; "" when that says nothing. */
-export function fitted(text, room, measure) {
-  if (measure(text) <= room) return text;
-  const letters = Array.from(text);
-  for (let count = letters.length - 1; count >= FEWEST_LETTERS; count--) {
-    const part = `${letters.slice(0, count).join("")}\u2026`;
-    if (measure(part) <= room) return part;
+/**
+ * Where the labels of the words stand, in pixels from the beginning of the speech: each is whole, in one of two rows, as
+ * near to its span as its neighbours allow. A word that is still being made has none yet.
+ */
+export function placed(scope) {
+  const { labels, words, paint, rateHz, perSecond } = scope;
+  paint.font = FONT;
+  for (let i = labels.length; i < words.length && words[i]?.end; i++) {
+    const { start, end, text } = words[i];
+    const { width } = paint.measureText(text);
+    const ideal = (((start + end) / 2) * perSecond) / rateHz - width / 2;
+    const found = ROWS_PX.map((_, row) => {
+      const before = labels.findLast((label) => label.row === row);
+      return Math.max(ideal, before ? before.x + before.width + APART_PX : 0);
+    });
+    const row = found[1] < found[0] ? 1 : 0;
+    labels.push({ x: found[row], width, row });
   }
-  return "";
+  return labels;
 }
 
 export function drawWords(scope, view) {
   const { paint, colours, words, rateHz } = scope;
-  paint.font = "600 11.5px Arial, sans-serif";
+  const labels = placed(scope);
+  paint.font = FONT;
   paint.textBaseline = "middle";
-  const from = Math.max(0, lowerBound(words, (w) => w?.start ?? 0, view.startS * rateHz) - 1);
+  const from = Math.max(0, lowerBound(words, (w) => w?.start ?? 0, view.startS * rateHz) - 4);
   const made = scope.columns * (rateHz * 0.008);
   for (let i = from; i < words.length; i++) {
     const word = words[i];
     if (!word) continue;
     const x = view.x(word.start);
-    if (x > scope.width) break;
+    if (x > scope.width + 100) break;
     const end = view.x(word.end || words[i + 1]?.start || Math.max(word.start, made));
     const isNow = word.start < view.sample && view.sample < (word.end || Infinity);
     const wasHeard = word.start < view.sample;
-    paint.fillStyle = isNow ? colours.accent : wasHeard ? colours["accent-soft"] : colours.paper;
+    paint.fillStyle = isNow ? colours.accent : wasHeard ? colours.heard : colours.line;
     paint.beginPath();
-    paint.roundRect(x + 1, 3, Math.max(1, end - x - 2), WORD_PX - 2, 4);
+    paint.roundRect(x + 1, SPAN_PX[0], Math.max(1, end - x - 2), SPAN_PX[1], 3);
     paint.fill();
-    // The label lies in the part of the span that is seen.
-    const [left, right] = [Math.max(x, 0), Math.min(end, scope.width)];
-    const label = fitted(word.text, right - left - 2 * BESIDE_PX, (text) => paint.measureText(text).width);
-    // A word that is still being made grows: its label waits until it is whole.
-    if (!label || (label !== word.text && !word.end)) continue;
-    paint.fillStyle = isNow ? colours["accent-ink"] : wasHeard ? colours.ink : colours.muted;
-    paint.fillText(label, (left + right - paint.measureText(label).width) / 2, WORD_PX / 2 + 3);
+    if (!labels[i]) continue;
+    const left = labels[i].x - view.startS * scope.perSecond;
+    paint.fillStyle = isNow ? colours.accent : wasHeard ? colours.ink : colours.muted;
+    paint.fillText(word.text, left, ROWS_PX[labels[i].row]);
   }
+}
+
+/** What is marked between two samples: where several marks would coincide, the one that says most. */
+export function marksIn(scope, low, high) {
+  const near = NEAR_S * scope.rateHz;
+  const within = (list, at) => list.slice(lowerBound(list, at, low)).filter((one) => at(one) <= high);
+  const eos = within(scope.eos, (e) => e.sample);
+  const ends = new Set(eos.map((e) => Math.round(e.sample / near)));
+  const isEnd = (sample) => [-1, 0, 1].some((k) => ends.has(Math.round(sample / near) + k));
+  const seams = within(scope.seams, (s) => s).filter((seam) => !isEnd(seam));
+  const gaps = [];
+  for (const gap of scope.gaps.filter((one) => one.sample >= low && one.sample <= high)) {
+    const isStall = gap.reason !== "text";
+    const same = gaps.find((one) => Math.abs(one.sample - gap.sample) < near);
+    if (same) same.isStall ||= isStall;
+    else gaps.push({ sample: gap.sample, isStall });
+  }
+  return { eos, seams, gaps };
 }
 
 /** Seams, ends of segments, and the waits that were heard. */
 export function drawMarks(scope, view) {
   const { paint, colours, rateHz } = scope;
   const low = view.startS * rateHz;
-  const high = low + (scope.width / scope.perSecond) * rateHz;
+  const { eos, seams, gaps } = marksIn(scope, low, low + (scope.width / scope.perSecond) * rateHz);
   paint.strokeStyle = colours.muted;
   paint.globalAlpha = 0.7;
   paint.lineWidth = 1;
   paint.setLineDash([2, 4]);
   paint.beginPath();
-  for (let k = lowerBound(scope.seams, (s) => s, low); k < scope.seams.length && scope.seams[k] <= high; k++) {
-    const x = Math.round(view.x(scope.seams[k])) + 0.5;
+  for (const seam of seams) {
+    const x = Math.round(view.x(seam)) + 0.5;
     paint.moveTo(x, view.top);
     paint.lineTo(x, view.bottom);
   }
   paint.stroke();
   paint.setLineDash([]);
   paint.globalAlpha = 1;
-  for (let k = lowerBound(scope.eos, (e) => e.sample, low); k < scope.eos.length && scope.eos[k].sample <= high; k++) {
-    triangle(paint, view.x(scope.eos[k].sample), view.bottom, scope.eos[k].forced ? colours.stall : colours.ink, scope.eos[k].forced);
-  }
-  for (const gap of scope.gaps) {
-    if (gap.sample < low || gap.sample > high) continue;
-    const isStall = gap.reason !== "text";
+  for (const { sample, forced } of eos) triangle(paint, view.x(sample), view.bottom, forced ? colours.stall : colours.ink, forced);
+  for (const { sample, isStall } of gaps) {
     paint.fillStyle = isStall ? colours.stall : colours.muted;
-    const x = view.x(gap.sample);
+    const x = view.x(sample);
     paint.fillRect(x - 3, view.bottom + 3, 2, 8);
     paint.fillRect(x + 1, view.bottom + 3, 2, 8);
   }

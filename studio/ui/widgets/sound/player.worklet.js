@@ -3,6 +3,8 @@
 // Voice samples are counted from 0 in `read` and `write`; context frames in `currentFrame`. A "turn" says when the
 // voice began or ceased to move, so that a listener can tell exactly which voice sample leaves at which frame.
 
+import { Stretch } from "./stretch.js";
+
 const REPORT_S = 0.05; // to the Worker, which tells the server
 const CONFIRM_S = 0.016; // to the page, which must not light a word before it is heard
 const FADE_S = 0.005;
@@ -13,6 +15,7 @@ class Player extends AudioWorkletProcessor {
     const { ringSamples, tap } = options.processorOptions;
     this.ring = new Float32Array(ringSamples);
     this.mask = ringSamples - 1;
+    this.stretch = new Stretch(this.ring, sampleRate);
     this.fade = Math.round(FADE_S * sampleRate);
     this.tap = tap ? { pcm: new Float32Array(2048), used: 0, runs: [] } : null;
     this.worker = null;
@@ -34,6 +37,7 @@ class Player extends AudioWorkletProcessor {
     this.resumeAt = -1;
     this.gapFrom = this.since = 0;
     this.underruns = 0;
+    this.rate = this.nextRate = 1; // samples of the voice to each one that is heard; it changes where the voice rests
     this.prebuffer = prebuffer;
     this.rebuffer = rebuffer;
     this.mark = -1;
@@ -53,6 +57,7 @@ class Player extends AudioWorkletProcessor {
       if (this.playing && !m.atOnce) this.stopping = true;
       else this.finish("stopped", currentFrame);
     } else if (m.type === "rebuffer") this.rebuffer = m.samples;
+    else if (m.type === "rate") this.nextRate = m.rate;
   }
 
   put(m) {
@@ -76,6 +81,7 @@ class Player extends AudioWorkletProcessor {
     this.write = Math.min(this.write, sample);
     if (this.over || sample >= this.read) return;
     this.read = sample;
+    this.stretch.begin(sample, this.rate);
     this.wasCut = this.begun;
     if (this.playing) this.rest(currentFrame);
     else this.turn(currentFrame);
@@ -93,6 +99,7 @@ class Player extends AudioWorkletProcessor {
       frame,
       sample: this.read,
       playing: this.playing,
+      rate: this.rate,
       buffered: this.write - this.read,
       underruns: this.underruns,
       date: Date.now(),
@@ -125,6 +132,8 @@ class Player extends AudioWorkletProcessor {
     this.wasCut = false;
     this.begun = this.playing = true;
     this.resumeAt = -1;
+    this.rate = this.nextRate;
+    this.stretch.begin(this.read, this.rate);
     this.turn(frame, gap);
     return true;
   }
@@ -154,8 +163,27 @@ class Player extends AudioWorkletProcessor {
     return to;
   }
 
+  /** Speak slowly to `out[from..]`; answers where it stopped. */
+  drawl(out, from) {
+    let k = from;
+    for (; k < out.length; k++) {
+      if (this.stopping) {
+        this.gain = Math.max(0, this.gain - 1 / this.fade);
+        if (this.gain === 0) break;
+      }
+      const value = this.stretch.next(this.write);
+      if (value === undefined) break;
+      out[k] = value * this.gain;
+      if (!this.stopping) this.gain = Math.min(1, this.gain + 1 / this.fade);
+    }
+    if (k > from) this.hold = out[k - 1];
+    this.read = Math.max(this.read, Math.min(this.write, this.stretch.sample));
+    return k;
+  }
+
   /** Copy voice samples to `out[from..]`; answers where it stopped. */
   speak(out, from) {
+    if (this.rate !== 1) return this.drawl(out, from);
     let stop = Math.min(out.length, from + this.write - this.read);
     if (this.gaps.length) stop = Math.min(stop, from + Math.max(0, this.gaps[0][0] - this.read));
     const first = this.read;

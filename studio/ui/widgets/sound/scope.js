@@ -3,12 +3,12 @@
 
 import { isDark, palette } from "./colours.js";
 import { HOP_S, ROWS, heightOf } from "./spectrum.js";
-import { drawMarks, drawWords } from "./marks.js";
+import { WORDS_PX, drawMarks, drawWords } from "./marks.js";
 
 const TILE_COLUMNS = 512;
 const KEPT_TILES = 40;
 const FRAME_MS = 30;
-const TOP_PX = 30; // the band of words
+const TOP_PX = WORDS_PX;
 const BOTTOM_PX = 28; // the band of time and marks
 
 export class Scope {
@@ -33,6 +33,7 @@ export class Scope {
     this.seams = []; // samples
     this.eos = []; // {sample, forced, p}
     this.gaps = []; // {sample, frames, reason}
+    this.labels = []; // where each word's stands
     this.spelt = [];
     this.browseS = null;
     this.heardS = 0;
@@ -64,6 +65,7 @@ export class Scope {
     this.spelt.length = Math.min(this.spelt.length, words);
     this.words = this.words.filter((word) => word.start < sample);
     for (const word of this.words) if (word.end > sample) word.end = 0;
+    this.labels.length = Math.min(this.labels.length, this.words.filter((word) => word?.end).length);
     for (const marks of ["eos", "gaps"]) this[marks] = this[marks].filter((mark) => mark.sample <= sample);
     this.seams = this.seams.filter((seam) => seam < sample);
   }
@@ -84,6 +86,7 @@ export class Scope {
     const style = getComputedStyle(this.canvas);
     const names = ["paper", "ink", "muted", "line", "accent", "accent-soft", "accent-ink", "stall", "panel"];
     this.colours = Object.fromEntries(names.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
+    this.colours.heard = style.getPropertyValue("--lit").trim();
     this.palette = palette(isDark());
     this.ground = `rgb(${this.palette.slice(0, 3).join(",")})`;
     for (const tile of this.tiles ?? []) if (tile) tile.drawn = 0;
@@ -99,6 +102,7 @@ export class Scope {
     this.width = clientWidth;
     this.height = clientHeight;
     this.perSecond = clientWidth < 600 ? 110 : 130; // CSS pixels
+    this.labels = [];
     this.dirty = true;
     this.drawnAt = 0; // a canvas of a new size is empty: it is drawn before the browser shows it
     this.draw(this.heardS * this.rateHz, this.isMoving, performance.now());

@@ -32,7 +32,7 @@ export class Editor {
   /** `on` has edit({at, remove, insert, tMs}) and finish(). */
   constructor(field, on) {
     this.field = field;
-    this.sent = field.value;
+    this.sent = "";
     this.on = on;
     this.keyMs = 0;
     for (const type of ["keydown", "paste", "drop", "beforeinput"]) {
@@ -66,6 +66,20 @@ export class Editor {
     this.field.value = text;
     this.keyMs = 0;
     this.send(performance.now());
+  }
+
+  /** Another key at the end. */
+  append(text) {
+    this.field.value += text;
+    this.field.scrollTop = this.field.scrollHeight;
+    this.keyMs = 0;
+    this.send(performance.now());
+  }
+
+  /** A text that the Worker knows already. */
+  show(text) {
+    this.field.value = this.sent = text;
+    this.field.scrollTop = this.field.scrollHeight;
   }
 
   /** Empty the field without telling anyone. */

@@ -22,6 +22,7 @@ export class Socket {
     const socket = (this.socket = new WebSocket(this.url));
     socket.binaryType = "arraybuffer";
     socket.onmessage = ({ data }) => {
+      if (socket !== this.socket) return;
       if (typeof data === "string") this.on.text(JSON.parse(data));
       else this.on.packet(data);
     };
@@ -34,9 +35,18 @@ export class Socket {
       this.isAsleep = code === IDLE && !this.on.isBusy();
       if (this.isAsleep) return;
       this.on.state("lost", this.retryMs);
+      if (socket !== this.socket) return; // that was news enough to close it for good
       this.timer = setTimeout(() => this.connect(), this.retryMs);
       this.retryMs = Math.min(LONGEST_RETRY_MS, this.retryMs * 1.7);
     };
+  }
+
+  /** For good: nobody is told. */
+  close() {
+    clearTimeout(this.timer);
+    const { socket } = this;
+    this.socket = { readyState: WebSocket.CLOSED };
+    socket.close();
   }
 
   get isOpen() {

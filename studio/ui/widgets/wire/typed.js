@@ -74,3 +74,13 @@ export function tokens(text) {
 export function tokenArrivals(text, perSecond) {
   return tokens(text).map((piece, k) => ({ tMs: (k * 1000) / perSecond, text: piece }));
 }
+
+/** A steady hand: each word, and the space after it, takes its share of a minute; [{tMs, text}] a key at a time. */
+export function keystrokes(text, wpm) {
+  const perWordMs = 60000 / wpm;
+  const words = text.trim().split(/\s+/);
+  return words.flatMap((word, place) => {
+    const keys = Array.from(place < words.length - 1 ? `${word} ` : word);
+    return keys.map((key, k) => ({ tMs: (place + (k + 1) / (keys.length + (place < words.length - 1 ? 0 : 1))) * perWordMs, text: key }));
+  });
+}

@@ -37,6 +37,8 @@ def test_two_systems_have_clopper_and_pearsons_bound():
     assert (x["state"], y["state"]) == ("undefeated", "winless")
     assert x["lo"] - y["hi"] == pytest.approx(least)
     assert np.array(report["p_better"])[[0, 1], [1, 0]] == pytest.approx([1 - 0.5**7, 0.5**7])
+    assert "which has no standard error, one less the chance of so many wins in a row" in report["p_better_is"]
+    assert "wins in a row" not in elo_report(played("x>y", "y>x", raters=9))["p_better_is"]
 
 
 def test_a_bound_counts_easy_wins_for_less():

@@ -5,6 +5,7 @@ import pytest
 
 from studio.core.errors import BadOption
 from studio.mos.stats.columns import ratings_from_rows
+from studio.mos.stats.planning.cautious import cautious_listeners, cautious_voters
 from studio.mos.stats.planning.pilot import listeners_of, voters_of
 from studio.mos.stats.planning.population import Listeners, Voters, draw_ratings, draw_votes
 
@@ -43,6 +44,30 @@ def test_what_a_population_of_voters_shows_is_found_again():
     assert found.taste_sd == pytest.approx(70, rel=0.25)
     assert found.item_system_sd == pytest.approx(50, rel=0.35)
     assert found.ties == pytest.approx(0.15, abs=0.03) and found.both_bad == pytest.approx(0.05, abs=0.01)
+
+
+def test_the_bound_of_a_small_pilots_variance_is_above_the_truth_in_four_of_five():
+    rng = np.random.default_rng(2)
+    pilots = [draw_ratings(WHO, rng, 10, 12) for _ in range(200)]
+    shown = [listeners_of(pilot) for pilot in pilots]
+    bounds = [cautious_listeners(who, pilot) for who, pilot in zip(shown, pilots, strict=True)]
+    large = draw_ratings(WHO, rng, 200, 200)
+    of_large = cautious_listeners(listeners_of(large), large)
+    for name in ("rater_sd", "taste_sd", "item_system_sd"):
+        truth = getattr(WHO, name)
+        above, as_shown = (np.mean([getattr(who, name) >= truth for who in some]) for some in (bounds, shown))
+        assert 0.65 <= above <= 0.93 and as_shown < 0.6, (name, above, as_shown)
+        assert getattr(of_large, name) < 1.1 * truth
+
+
+def test_the_bound_of_a_small_pilots_leanings():
+    who = Voters(systems=(-100, 0, 100), taste_sd=60, item_system_sd=60, noise_spread=0.0, ties=0.0, both_bad=0.0)
+    rng = np.random.default_rng(0)
+    for raters, above in ((10, 1.05), (300, 1.0)):
+        votes = draw_votes(who, rng, raters, 20, raters)
+        for name in ("taste_sd", "item_system_sd"):
+            ratio = getattr(cautious_voters(who, votes), name) / 60
+            assert above <= ratio < (2.2 if raters == 10 else 1.2), (raters, name, ratio)
 
 
 def test_a_pilot_of_two_is_none():

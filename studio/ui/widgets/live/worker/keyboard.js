@@ -7,6 +7,7 @@ import { now } from "../../wire/packet.js";
 const AT_ONCE_CHARS = 3000;
 const PIECE_CHARS = 400;
 const PIECE_MS = 250;
+const PASTED_WORDS = 4; // at once: nobody types them
 
 export class Keyboard {
   constructor(session) {
@@ -19,6 +20,13 @@ export class Keyboard {
     this.base = 0; // characters that belong to earlier utterances
     this.inputMs = 0;
     this.begin();
+  }
+
+  /** The field holds a text that nobody is to say now: it was there before, or somebody else speaks it. */
+  adopt(text) {
+    this.field = new Typed();
+    this.field.edit(0, 0, text, now());
+    this.close();
   }
 
   /** A new utterance: the server knows nothing of it yet. */
@@ -45,7 +53,7 @@ export class Keyboard {
     }
     if (at + remove < this.base) {
       this.base += grown;
-      if (at + remove <= session.current?.base) session.current.base += grown;
+      if (at + remove <= (session.current?.base ?? -1)) session.current.base += grown;
       return session.post({ type: "note", code: "already_said" });
     }
     const where = Math.max(0, at - this.base);
@@ -76,9 +84,8 @@ export class Keyboard {
     const text = this.field.text(base);
     const isComplete = session.endsNext;
     if (!text.trim()) return session.settle();
-    const u = session.open("keyboard", "keyboard", () => this.open());
+    const u = session.open("keyboard", "keyboard", () => this.open(), base);
     if (!u) return undefined;
-    u.base = base;
     this.begin();
     this.push(0, 0, text, tMs);
     if (isComplete) session.finish();
@@ -95,6 +102,7 @@ export class Keyboard {
   push(at, remove, insert, tMs) {
     const u = this.session.current;
     u.typed.edit(at, remove, insert, tMs);
+    u.isPasted ||= insert.trim().split(/\s+/).length >= PASTED_WORDS;
     if (at < this.given) {
       const known = Math.min(remove, this.given - at);
       u.sent(tMs, insert || " ");

@@ -19,8 +19,9 @@ const RESTS = {
     };
   },
   llm(session, u) {
-    const rest = Array.from(u.wanted).slice(u.saidChars).join("");
-    return rest.trim() ? () => u.again(rest) : null;
+    const chars = Array.from(u.wanted);
+    const said = chars.slice(0, u.saidChars).join("");
+    return chars.slice(u.saidChars).join("").trim() ? () => u.again(said) : null;
   },
 };
 

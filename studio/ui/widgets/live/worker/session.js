@@ -3,10 +3,11 @@
 import { Feed } from "../../sound/feed.js";
 import { Keyboard } from "./keyboard.js";
 import { Outbox } from "./outbox.js";
+import { Phrases, SMOOTH_CREDIT_MS, rateFor, typedWpm } from "./pacing.js";
 import { restOf } from "./rest.js";
 import { Socket } from "../../wire/socket.js";
 import { Spectrum } from "../../sound/spectrum.js";
-import { sayOldWay, typeAsModel } from "./streams.js";
+import { saySample, sayOldWay, typeAsModel } from "./streams.js";
 import { Utterance } from "./utterance.js";
 import { now, parsePacket } from "../../wire/packet.js";
 
@@ -24,14 +25,17 @@ export class Session {
     this.outbox = new Outbox(post);
     this.keyboard = new Keyboard(this);
     this.phase = "idle"; // idle | open | ending | stopping | waiting | replay
-    this.mode = "keyboard"; // keyboard | llm | old
+    this.mode = "keyboard"; // keyboard | llm | old | sample
     this.current = this.last = this.live = null;
     this.rest = null; // says what a lost connection cut off
     this.nextId = 1;
     this.settings = { voice: "", seed: 0, temperature: null, options: {} };
+    this.hasSettings = false; // the page has seen the voices and chosen
     this.rateHz = 24000;
     this.endsNext = false; // the text that waits to be opened is complete
     this.latencyMs = this.replayFrom = 0;
+    this.isSmooth = false; // speak by phrases to who types slowly
+    this.phrases = new Phrases();
     this.isSlow = false; // the server cannot keep up with a listener
     this.feed = new Feed(this);
     this.socket = new Socket(url, this);
@@ -65,7 +69,9 @@ export class Session {
     u.event(m);
     this.outbox.add(m);
     if (m.type === "revised") this.feed.cut(m.from_sample);
-    if (m.type === "word_end") this.feed.release(m.sample);
+    if (m.type === "word_end") this.wordEnded(u, m);
+    if (m.type === "flushed") this.feed.keepPhrases(false); // who rests wants to hear the rest
+    if (m.type === "committed") this.feed.keepPhrases(u.byPhrase);
     if (m.type === "ended" || m.type === "failed") this.serverEnded(m);
     return undefined;
   }
@@ -79,6 +85,13 @@ export class Session {
     if (columns.length) this.outbox.add({ type: "columns", data: columns });
     this.feed.packet(p, mark);
     if (!this.isSlow && u.pace.audioMs > JUDGED_MS && u.slowness > TOO_SLOW) this.slow(true);
+  }
+
+  /** A word may be heard, or its phrase if that is over. */
+  wordEnded(u, m) {
+    if (this.feed.isByPhrase && !this.phrases.isOver(u.words, m.i)) return;
+    if (this.feed.isByPhrase) this.feed.setRate(rateFor(typedWpm(u.words)));
+    this.feed.release(m.sample);
   }
 
   /** Where the utterance stands in the queue for a place, or that it has one now. */
@@ -153,7 +166,7 @@ export class Session {
 
   begun(play) {
     const replay = this.phase === "replay";
-    this.post({ type: "begin", play, id: this.current?.id, mode: replay ? "replay" : this.mode, from: this.replayFrom, rateHz: this.rateHz });
+    this.post({ type: "begin", play, id: this.current?.id, mode: replay ? "replay" : this.mode, base: this.current?.base ?? null, from: this.replayFrom, rateHz: this.rateHz });
   }
 
   report(m) {
@@ -264,6 +277,11 @@ export class Session {
     if (this.rest) this.then(this.rest);
   }
 
+  /** One sentence of a speaker's, to choose by. */
+  sample({ text }) {
+    this.then(() => saySample(this, text));
+  }
+
   llm({ text, rate }) {
     this.then(() => typeAsModel(this, text, rate));
   }
@@ -310,31 +328,40 @@ export class Session {
     this.rateHz = rateHz;
     const before = JSON.stringify([this.settings.options, this.settings.temperature]);
     Object.assign(this.settings, settings);
+    if (!this.hasSettings) {
+      this.hasSettings = true;
+      if (this.phase === "waiting" && this.retry) this.again();
+      return;
+    }
     const { options, temperature } = this.settings;
     if (this.phase === "open" && before !== JSON.stringify([options, temperature])) this.say({ type: "options", options, temperature });
   }
 
   // --- how an utterance lives -------------------------------------------------------------------
 
-  open(mode, source, restart) {
+  /** Begin an utterance, whose text begins at `base` of the field; null where it is not in the field. */
+  open(mode, source, restart, base = null) {
     this.mode = mode;
-    if (!this.socket.isOpen) {
+    if (!this.socket.isOpen || !this.hasSettings) {
       this.socket.wake();
       return void this.wait(restart);
     }
     this.restart = restart;
     const u = (this.current = new Utterance(this.nextId++, source, this.rateHz));
-    u.mode = mode;
+    Object.assign(u, { mode, base });
     u.spectrum = new Spectrum(this.rateHz);
-    if (mode !== "old") this.live = u;
+    if (mode === "keyboard" || mode === "llm") this.live = u;
     this.afterwards = this.retry = this.rest = null;
     this.endsNext = false;
     this.keyboard.inputMs = now();
     u.asked = mode === "old" ? this.live.asked : structuredClone(this.settings);
+    u.byPhrase = this.isSmooth && mode === "keyboard";
+    this.phrases.begin();
+    this.feed.keepPhrases(u.byPhrase);
     this.turn("open"); // first: a page that is still idle would take the new sound for heard out
     this.feed.begin();
     if (this.isSlow) this.post({ type: "slow", isSlow: true }); // as before
-    this.say({ type: "open", source, credit_ms: CREDIT_MS, ...u.asked });
+    this.say({ type: "open", source, credit_ms: u.byPhrase ? SMOOTH_CREDIT_MS : CREDIT_MS, ...u.asked });
     return u;
   }
 

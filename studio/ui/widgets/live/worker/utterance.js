@@ -1,5 +1,6 @@
 // One utterance as its listener sees it: text, words, samples, waits, and what the latency consisted of.
 
+import { spokenWpm, typedWpm } from "./pacing.js";
 import { Typed } from "../../wire/typed.js";
 import { now } from "../../wire/packet.js";
 
@@ -22,6 +23,7 @@ export class Utterance {
     this.kept = 0;
     this.gaps = []; // heard: {sample, frames, reason}
     this.serverWaits = [];
+    this.isPasted = false; // it did not come word by word
     this.closing = null; // the last thing sent that can commit a word: {tMs, cause}
     this.audible = -1;
     this.first = { keyMs: 0, cause: "", wordMs: 0, committedMs: 0, packetMs: 0, audibleMs: 0 };
@@ -123,6 +125,10 @@ export class Utterance {
       server_ms: ready ? f.packetMs - f.committedMs : null,
       from_first_word_ms: f.audibleMs > 0 && f.wordMs > 0 ? f.audibleMs - f.wordMs : null,
       rtf,
+      audible_at_ms: f.audibleMs || null,
+      pasted: this.isPasted,
+      typed_wpm: this.isPasted ? null : typedWpm(this.words),
+      spoken_wpm: spokenWpm(this.words, this.rateHz),
       rtf_final: this.computeMs !== null,
       text: this.waits("text"),
       compute: this.waits("compute"),

@@ -1,11 +1,14 @@
 // The Worker: it owns the socket and feeds the player, so that a busy page never starves the sound.
 
+import { Race } from "./race.js";
 import { Session } from "./session.js";
 
+const post = (message, transfer) => self.postMessage(message, transfer);
 let session = null;
+let race = null;
 
 const COMMANDS = {
-  start: (m) => (session = new Session(m.url, (message) => self.postMessage(message))),
+  start: (m) => (session = new Session(m.url, post)),
   port: (m) => session.feed.connect(m.port, m.rateHz),
   latency: (m) => (session.latencyMs = m.ms),
   settings: (m) => session.change(m.settings, m.rateHz),
@@ -15,9 +18,14 @@ const COMMANDS = {
   stop: (m) => session.stop(m),
   clear: (m) => session.clear(m),
   llm: (m) => session.llm(m),
+  smooth: (m) => (session.isSmooth = m.isSmooth),
+  adopt: (m) => session.keyboard.adopt(m.text),
+  sample: (m) => session.sample(m),
   old: () => session.old(),
   replay: () => session.replay(),
   rest: () => session.sayRest(),
+  race: (m) => (race = new Race({ ...m, settings: structuredClone(session.settings) }, post)),
+  unrace: () => race?.stop(),
 };
 
 self.onmessage = ({ data }) => COMMANDS[data.type](data);

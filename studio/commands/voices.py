@@ -1,0 +1,88 @@
+"""``studio voices``: what voices there are, and what each is."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from studio.commands.common import Json, Voices
+from studio.core.shipped import VOICES
+
+if TYPE_CHECKING:
+    from studio.core.cards import Card, OptionSpec
+
+voices = typer.Typer(invoke_without_command=True, help="List the voices and what they are.")
+
+
+@voices.callback()
+def voices_by_default(context: typer.Context, voices: Voices = VOICES, as_json: Json = False) -> None:
+    """List the voices and what they are."""
+    if context.invoked_subcommand is None:
+        list_voices(voices, as_json)
+
+
+@voices.command("list")
+def list_voices(voices: Voices = VOICES, as_json: Json = False) -> None:
+    """One line a voice."""
+    from studio.core.cards import read_cards
+
+    cards = {name: card for name, (card, _) in read_cards(voices).items()}
+    if as_json:
+        typer.echo(json.dumps({name: card.to_dict() for name, card in cards.items()}, indent=1))
+        return
+    for card in cards.values():
+        typer.echo(f"{card.name}: {card.title}. Speakers: {', '.join(card.offered)}. {card.licence}")
+
+
+@voices.command()
+def info(
+    voice: Annotated[str, typer.Argument(help="A voice; the first one unless named.")] = "",
+    voices: Voices = VOICES,
+    as_json: Json = False,
+) -> None:
+    """What a voice is: its family and paper, speakers, options, sizes, licence, and what it cannot do."""
+    from studio.core.cards import parse_voice, read_cards
+
+    found = read_cards(voices)
+    card, _ = parse_voice(voice, {name: card for name, (card, _) in found.items()})
+    if as_json:
+        typer.echo(json.dumps(card.to_dict(), indent=1))
+        return
+    from rich.console import Console
+
+    for title, text in _facts(card, found[card.name][1]):
+        Console(highlight=False, soft_wrap=True).print(f"[bold]{title:<14}[/bold]", text, markup=True)
+
+
+def _facts(card: "Card", folder: Path) -> list[tuple[str, str]]:
+    """Each fact of a card with its title; texts are escaped, since a card may come from anywhere."""
+    from rich.markup import escape
+
+    from studio.engine.families.base import family_info
+
+    family = family_info(card.family)
+    weights = {name: (folder / name).stat().st_size for name in card.sha256 if (folder / name).is_file()}
+    sizes = [f"{count / 1e6:.2f}M {part}" for part, count in card.parameters.items()]
+    files = [f"{name} {size / 1e6:.1f} MB" for name, size in weights.items()]
+    facts = [
+        ("voice", f"{card.name}: {card.title}"),
+        ("family", f"{card.family}: {family.paper}"),
+        ("speakers", ", ".join(card.offered)),
+        ("vocoders", ", ".join(f"{name} (default)" if name == card.vocoder else name for name in card.vocoders)),
+        *((f"option {one.name}", _option(one)) for one in card.options),
+        ("look-ahead", f"{card.look_ahead_words} words, {card.delay_frames} frames"),
+        ("temperature", f"{card.temperature:g}"),
+        ("sound", f"{card.sample_rate_hz} Hz, frames of {1000 * card.frame_samples / card.sample_rate_hz:g} ms"),
+        ("parameters", ", ".join(sizes)),
+        ("weights", f"{', '.join(files)}; computes in {card.number_format}"),
+        ("licence", card.licence),
+        ("learned from", card.learned_from),
+        *((("cannot", note),) if (note := " ".join(dict.fromkeys(filter(None, (family.notes, card.notes))))) else ()),
+    ]
+    return [(title, escape(text)) for title, text in facts]
+
+
+def _option(one: "OptionSpec") -> str:
+    allowed = ", ".join(one.choices) if one.kind == "choice" else f"{one.low:g} to {one.high:g}" if one.high else ""
+    return f"{one.default} ({allowed}): {one.label}" if allowed else f"{one.default}: {one.label}"

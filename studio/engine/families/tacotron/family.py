@@ -1,0 +1,89 @@
+"""Incremental Tacotron 2 loaded: its net, its slots, its modules."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from studio.core.cards import Card
+from studio.core.errors import BadVoice
+from studio.engine import dmel
+from studio.engine.families.base import FamilyInfo, Module
+from studio.engine.families.tacotron.modules import DecodeModule, EncodeModule, TacotronSlots, TacotronStep
+from studio.engine.families.tacotron.net import Config, Tacotron
+from studio.engine.families.tacotron.row import TacotronRow
+from studio.engine.families.tacotron.rule import OPTION_SPECS, WHOLE, Options
+from studio.engine.nets.products import NumberFormat, check_format
+from studio.engine.weights import load_weights
+from studio.text import phonemes
+
+NOTES = "It speaks clause by clause: a clause ends at a mark or after a number of words, and no word is heard before."
+WEIGHTS = "tacotron.safetensors"
+
+
+class TacotronFamily:
+    """A loaded checkpoint with a number of slots; see ``studio.engine.families.base.Family``."""
+
+    slots_per_row = 1
+
+    def __init__(
+        self, net: Tacotron, places: int, device: torch.device, number_format: NumberFormat = "float32"
+    ) -> None:
+        self.net = net.eval()
+        step = TacotronStep(net, number_format)
+        self.slots = TacotronSlots(net, places, device)
+        self.modules: Mapping[str, Module] = {"encode": EncodeModule(step), "decode": DecodeModule(step)}
+        self._silence = net.silence.cpu().numpy()
+
+    @staticmethod
+    def load(card: Card, folder: Path, device: torch.device, places: int) -> "TacotronFamily":
+        """The family of a card, verified weights in it. Raises BadVoice, NeedsPackage."""
+        phonemes.load()
+        config = Config(**card.config)
+        check(card, config)
+        net = Tacotron(config)
+        load_weights(net, folder, card, WEIGHTS)
+        return TacotronFamily(net.to(device), places, device, check_format(card.number_format))
+
+    def prompt(self, speaker: int) -> np.ndarray:
+        """A silence, uint8 [S, 80], which the vocoder hears; the net is fed its last frame."""
+        return self._silence[speaker]
+
+    def row(
+        self, slots: tuple[int, ...], speaker: int, options: Mapping[str, Any], temperature: float, seed: int
+    ) -> TacotronRow:
+        """A new row. Raises BadOption."""
+        return TacotronRow(
+            slots,
+            dmel.TIME_BASE,
+            self._silence[speaker],
+            self.net.config.longest_word_frames,
+            phonemes.pronounce,
+            speaker=speaker,
+            options=options,
+            temperature=temperature,
+            seed=seed,
+        )
+
+
+def check(card: Card, config: Config) -> None:
+    """Raises BadVoice unless the card's speakers are the net's, and its numbers are of a net that can be."""
+    if len(card.speakers) != config.speakers:
+        raise BadVoice(f"the net knows {config.speakers} speakers, the card others", "pack the voice anew")
+    odd = config.kernel % 2 == config.location_kernel % 2 == 1
+    if not (odd and config.width % 2 == 0 and 0.0 <= config.prenet_dropout < 1.0 and config.longest_word_frames > 0):
+        raise BadVoice("the card's sizes are of no net that can run", "restore card.json from the repository")
+
+
+COMPARED = ({"clause_words": 4}, {"clause_words": 8}, {"mode": WHOLE})
+INFO = FamilyInfo(
+    "tacotron",
+    "Incremental Tacotron 2 (paper 004)",
+    OPTION_SPECS,
+    Options().look_ahead_words,
+    TacotronFamily.load,
+    NOTES,
+    COMPARED,
+)

@@ -1,0 +1,224 @@
+"""Incremental Tacotron 2's modules: encode (a clause, once) and decode (a chunk of its frames).
+
+What equation 3 of the paper carries from chunk to chunk lies in slots. Rows of a batch make chunks of different
+lengths: who has its frames, or has come to its clause's end, takes no further step.
+"""
+
+import os
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from studio.core.events import EOS_AT
+from studio.engine import dmel
+from studio.engine.families.drawn import probability
+from studio.engine.families.tacotron.net import Tacotron, frame_values, lstm_step
+from studio.engine.families.tacotron.row import Chunk, Clause, Made
+from studio.engine.nets.products import NumberFormat, Product
+from studio.engine.sampling import FrameNoise, sample_levels
+from studio.engine.slots import POISON, ContextFull
+
+MOST_ROWS = 16
+CAPACITY_SYMBOLS = 1792
+_TOLD = 3 + dmel.CHANNELS  # of a frame
+
+
+class TacotronSlots:
+    """The memory of all rows (equation 3).
+
+    Attributes:
+        memory, keys: F_enc [slots, T, D] and what the attention compares [slots, T, A]; ``symbols`` of them are there.
+        last_shares, sum_shares: W_last and W_acc [slots, T].
+        context: A [slots, D].
+        attention_hidden, attention_state, decoder_hidden, decoder_state: H and C of both LSTMs [slots, R].
+        last: M_last, uint8 [slots, 80].
+        temperature: [slots].
+        noise: of the levels, and of the pre-net's dropout.
+    """
+
+    def __init__(self, net: Tacotron, count: int, device: torch.device) -> None:
+        c = net.config
+        fill = float("nan") if os.environ.get(POISON) else 0.0
+
+        def store(*shape: int) -> Tensor:
+            return torch.full((count, *shape), fill, device=device)
+
+        self.memory, self.keys = store(CAPACITY_SYMBOLS, c.width), store(CAPACITY_SYMBOLS, c.attention_width)
+        self.last_shares, self.sum_shares = store(CAPACITY_SYMBOLS), store(CAPACITY_SYMBOLS)
+        self.context = store(c.width)
+        self.attention_hidden, self.attention_state = store(c.decoder_width), store(c.decoder_width)
+        self.decoder_hidden, self.decoder_state = store(c.decoder_width), store(c.decoder_width)
+        self.last = torch.zeros(count, dmel.CHANNELS, dtype=torch.uint8, device=device)
+        self.temperature = torch.ones(count, device=device)
+        self.noise = FrameNoise(count, dmel.CHANNELS + 2 * c.prenet_width, device)
+        self.symbols = [0] * count
+        self._poison = bool(os.environ.get(POISON))
+
+    @property
+    def carried(self) -> tuple[Tensor, ...]:
+        """What a frame changes."""
+        lstms = (self.attention_hidden, self.attention_state, self.decoder_hidden, self.decoder_state)
+        return (*lstms, self.context, self.last_shares, self.sum_shares, self.last)
+
+    def reset(self, slot: int) -> None:
+        """Give a slot to a new owner; the rest is set by its first clause."""
+        self.noise.reset(slot)
+        self.symbols[slot] = 0
+        if self._poison:
+            for store in (self.memory, self.keys, *self.carried[:-1]):
+                store[slot] = float("nan")
+
+    def begin(self, slot: int, given: Clause, memory: Tensor, keys: Tensor) -> None:
+        """A clause in a slot: what was encoded of it [T, D] and [T, A], and everything else at its beginning.
+
+        Raises:
+            ContextFull: the clause has more symbols than fit.
+        """
+        count = len(memory)
+        if count > CAPACITY_SYMBOLS:
+            raise ContextFull(
+                f"a clause of {count} phonemes is longer than the {CAPACITY_SYMBOLS} that a slot holds",
+                "ask for fewer words of a clause",
+            )
+        self.memory[slot, :count], self.keys[slot, :count] = memory, keys
+        for store in self.carried[:5]:
+            store[slot] = 0.0
+        self.last_shares[slot, :count] = self.sum_shares[slot, :count] = 0.0
+        self.last[slot] = torch.from_numpy(given.last)
+        self.symbols[slot], self.temperature[slot] = count, given.temperature
+        self.noise.place(slot, given.seed, given.frame)
+
+
+class TacotronStep:
+    """The net made ready to run: an LSTM's two products in one, the attention's two layers of place in one kernel."""
+
+    @torch.no_grad()
+    def __init__(self, net: Tacotron, number_format: NumberFormat = "float32") -> None:
+        self.net = net
+        self._prenet = [Product(layer.weight, None, number_format) for layer in (net.prenet_in, net.prenet_out)]
+        cell, attention = net.attention_lstm, net.attention
+        of_input, of_hidden, bias, other_bias = net.decoder_lstm.all_weights[0]
+        self._attention_gates = Product(
+            torch.cat((cell.weight_ih, cell.weight_hh), 1), cell.bias_ih + cell.bias_hh, number_format
+        )
+        self._decoder_gates = Product(torch.cat((of_input, of_hidden), 1), bias + other_bias, number_format)
+        self._query = Product(attention.query.weight, None, number_format)
+        self._kernel = attention.location_kernel().contiguous()
+        heads = torch.cat((net.levels_out.weight, net.stop_out.weight))
+        self._heads = Product(heads, torch.cat((net.levels_out.bias, net.stop_out.bias)), number_format)
+
+    def encode(self, given: Clause) -> tuple[Tensor, Tensor]:
+        """F_enc of a clause [T, D], and the attention's keys [T, A]."""
+        device = self.net.silence.device
+        symbols, prosody = (torch.tensor([[*values]], device=device) for values in (given.symbols, given.prosody))
+        speaker = torch.tensor([given.speaker], device=device)
+        memory = self.net.encode(symbols, prosody, speaker, torch.ones_like(symbols, dtype=torch.bool))
+        return memory[0], self.net.attention.key(memory)[0]
+
+    def draw(self, slots: TacotronSlots, numbers: list[int]) -> np.ndarray:
+        """One frame of each of these slots; one copy to the host for all.
+
+        Returns:
+            [B, 3 + 80]: the stop token's logit, a sum that is a number if all is well, where it attended, the levels.
+        """
+        index = torch.tensor(numbers, device=slots.last.device)
+        noise = slots.noise.next(numbers)
+        context = slots.context[index]
+        seen = torch.cat((self._look_at(slots.last[index], noise[:, dmel.CHANNELS :]), context), 1)
+        gates = self._attention_gates(torch.cat((seen, slots.attention_hidden[index]), 1))
+        hidden, slots.attention_state[index] = lstm_step(gates, slots.attention_state[index])
+        slots.attention_hidden[index] = hidden
+        attended = self._attend(slots, numbers, self._query(hidden), context)
+        slots.context[index] = context
+        gates = self._decoder_gates(torch.cat((hidden, context, slots.decoder_hidden[index]), 1))
+        decoded, slots.decoder_state[index] = lstm_step(gates, slots.decoder_state[index])
+        slots.decoder_hidden[index] = decoded
+        out = self._heads(torch.cat((decoded, context), 1))
+        logits, stop = out[:, :-1].view(len(numbers), dmel.CHANNELS, dmel.LEVELS), out[:, -1:]
+        levels = sample_levels(logits, slots.temperature[index], noise[:, : dmel.CHANNELS])
+        slots.last[index] = levels
+        slots.noise.drawn(numbers)
+        return torch.cat((stop, out.sum(1, keepdim=True), attended[:, None], levels), 1).cpu().numpy()
+
+    def _look_at(self, levels: Tensor, noise: Tensor) -> Tensor:
+        """The pre-net, with the dropout that this frame's noise says: [B, P]."""
+        x, share = frame_values(levels), self.net.config.prenet_dropout
+        for layer, drawn in zip(self._prenet, noise.chunk(2, dim=1), strict=True):
+            x = F.relu(layer(x)) * (drawn >= share) / (1.0 - share)
+        return x
+
+    def _attend(self, slots: TacotronSlots, numbers: list[int], query: Tensor, context: Tensor) -> Tensor:
+        """Attend row by row over exactly what each slot holds; fills ``context`` [B, D], answers where [B]."""
+        where = torch.empty(len(numbers), device=query.device)
+        score = self.net.attention.score.weight[0]
+        for b, slot in enumerate(numbers):
+            count = slots.symbols[slot]
+            located = torch.stack((slots.last_shares[slot, :count], slots.sum_shares[slot, :count]))
+            places = F.conv1d(located.unsqueeze(0), self._kernel, padding=self._kernel.shape[2] // 2)[0].T
+            shares = torch.tanh(query[b] + slots.keys[slot, :count] + places).mv(score).softmax(0)
+            slots.last_shares[slot, :count] = shares
+            slots.sum_shares[slot, :count] += shares
+            context[b] = shares @ slots.memory[slot, :count]
+            where[b] = shares.argmax()
+        return where
+
+
+class EncodeModule:
+    """Reads a clause, row by row: their lengths differ, and padding would change roundings."""
+
+    most_rows = 1
+
+    def __init__(self, step: TacotronStep) -> None:
+        self._step = step
+
+    @torch.inference_mode()
+    def run(self, slots: TacotronSlots, rows: Sequence[tuple[int, ...]], inputs: Sequence[Clause]) -> list[None]:
+        """See ``studio.engine.families.base.Module``."""
+        for (slot,), given in zip(rows, inputs, strict=True):
+            slots.begin(slot, given, *self._step.encode(given))
+        return [None] * len(rows)
+
+
+class DecodeModule:
+    """Draws a chunk of frames of each row; what they begin with is in the slots."""
+
+    most_rows = MOST_ROWS
+
+    def __init__(self, step: TacotronStep) -> None:
+        self._step = step
+
+    @torch.inference_mode()
+    def run(self, slots: TacotronSlots, rows: Sequence[tuple[int, ...]], inputs: Sequence[Chunk]) -> list[Made]:
+        """See ``studio.engine.families.base.Module``."""
+        index = torch.tensor([slot for (slot,) in rows], device=slots.last.device)
+        before = [store[index] for store in slots.carried]
+        frames = [slots.noise.frame[slot] for (slot,) in rows]
+        try:
+            return self._run(slots, [slot for (slot,) in rows], inputs)
+        except Exception:
+            for store, was in zip(slots.carried, before, strict=True):
+                store[index] = was
+            for (slot,), frame in zip(rows, frames, strict=True):
+                slots.noise.frame[slot] = frame
+            raise
+
+    def _run(self, slots: TacotronSlots, numbers: list[int], inputs: Sequence[Chunk]) -> list[Made]:
+        found: list[list[np.ndarray]] = [[] for _ in numbers]
+        going = [b for b, given in enumerate(inputs) if given.frames]
+        while going:
+            for b, row in zip(going, self._step.draw(slots, [numbers[b] for b in going]), strict=True):
+                found[b].append(row)
+            going = [b for b in going if len(found[b]) < inputs[b].frames and probability(found[b][-1][0]) < EOS_AT]
+        return [_made(np.array(rows, np.float32).reshape(-1, _TOLD)) for rows in found]
+
+
+def _made(rows: np.ndarray) -> Made:
+    return Made(
+        levels=rows[:, 3:].astype(np.uint8),
+        p_stop=[probability(stop) for stop in rows[:, 0]],
+        attended=rows[:, 2].astype(np.int64),
+        is_finite=bool(np.isfinite(rows[:, :2]).all()),
+    )

@@ -1,0 +1,230 @@
+"""Incremental Tacotron 2's net (paper 004, sections 2.1.2, 2.1.3): CBRL encoder, location-sensitive attention, LSTMs.
+
+The mel frame that the paper's last linear layer answers is drawn here from a distribution over dMel's levels.
+"""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from studio.core.errors import BadOption
+from studio.engine import dmel
+from studio.engine.families.spelling import STRESSED, SYMBOLS
+
+SILENCE_FRAMES = 10
+PROSODY_LEVELS = 3  # prosodic word, phonological phrase, intonational phrase
+
+
+@dataclass(frozen=True)
+class Config:
+    """Sizes.
+
+    Attributes:
+        width: of a symbol, of the encoder's convolutions and of what it answers.
+        decoder_width: of both LSTMs; ``prenet_width``, ``attention_width``: of what they see of a frame and compare.
+        convolutions, kernel: of the encoder; location_filters, location_kernel: of the attention.
+        prenet_dropout: also in use; encoder_dropout: in training alone.
+        longest_word_frames: a clause that does not end is cut at so many frames for each of its words.
+    """
+
+    width: int
+    decoder_width: int
+    prenet_width: int
+    attention_width: int
+    speakers: int
+    convolutions: int = 3
+    kernel: int = 5
+    location_filters: int = 32
+    location_kernel: int = 31
+    prenet_dropout: float = 0.5
+    encoder_dropout: float = 0.5
+    longest_word_frames: int = 60
+
+    @staticmethod
+    def named(name: str, speakers: int = 2) -> "Config":
+        """``paper`` (Tacotron 2's own sizes), ``small`` (to be shipped) or ``tiny`` (for tables)."""
+        sizes = {
+            "paper": Config(512, 1024, 256, 128, speakers),
+            "small": Config(192, 256, 96, 96, speakers, encoder_dropout=0.2),
+            "tiny": Config(112, 128, 64, 64, speakers, location_filters=16, encoder_dropout=0.1),
+        }
+        if name not in sizes:
+            raise BadOption(f"there is no config {name!r}", f"there are {', '.join(sizes)}")
+        return sizes[name]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The card's form."""
+        return asdict(self)
+
+
+class Encoder(nn.Module):
+    """CBRL (equation 2): convolutions, each with a norm and a ReLU, and a bidirectional LSTM.
+
+    The norm is of each step's channels, where the paper's is of the batch: a clause must not sound otherwise for the
+    company it is in.
+    """
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        width, kernel = config.width, config.kernel
+        self.dropout = config.encoder_dropout
+        self.convolutions = nn.ModuleList(
+            nn.Conv1d(width, width, kernel, padding=kernel // 2) for _ in range(config.convolutions)
+        )
+        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(config.convolutions))
+        self.lstm = nn.LSTM(width, width // 2, batch_first=True, bidirectional=True)
+
+    def forward(self, x: Tensor, real: Tensor) -> Tensor:
+        """Encode embedded symbols [B, T, D]; ``real`` bool [B, T], those that are there -> [B, T, D]."""
+        there = real.unsqueeze(2)
+        for convolution, norm in zip(self.convolutions, self.norms, strict=True):
+            mixed = convolution((x * there).transpose(1, 2)).transpose(1, 2)
+            x = F.dropout(F.relu(norm(mixed)), self.dropout, self.training)
+        packed = pack_padded_sequence(x, real.sum(1).cpu(), batch_first=True, enforce_sorted=False)
+        out, _ = self.lstm(packed)
+        return pad_packed_sequence(out, batch_first=True, total_length=x.shape[1])[0]
+
+
+class LocationSensitiveAttention(nn.Module):
+    """Attention that knows where it was: the weights of the last frame, and their sum over all frames so far.
+
+    score[t] = v . tanh(W h + V f[t] + U conv([W_last, W_acc])[t]) (Chorowski et al. 2015; Shen et al. 2018).
+    """
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        width, filters, kernel = config.attention_width, config.location_filters, config.location_kernel
+        self.query = nn.Linear(config.decoder_width, width, bias=False)
+        self.key = nn.Linear(config.width, width, bias=False)
+        self.convolution = nn.Conv1d(2, filters, kernel, padding=kernel // 2, bias=False)
+        self.location = nn.Linear(filters, width, bias=False)
+        self.score = nn.Linear(width, 1, bias=False)
+
+    def location_kernel(self) -> Tensor:
+        """Convolution and linear layer as one kernel [A, 2, K]."""
+        return torch.einsum("af,fck->ack", self.location.weight, self.convolution.weight)
+
+    def forward(self, query: Tensor, keys: Tensor, located: Tensor, kernel: Tensor, real: Tensor) -> Tensor:
+        """Shares [B, T] of a query [B, A] over keys [B, T, A].
+
+        Args:
+            located: [B, 2, T], W_last and W_acc.
+            kernel: from ``location_kernel``.
+            real: bool [B, T].
+        """
+        where = F.conv1d(located, kernel, padding=kernel.shape[2] // 2).transpose(1, 2)
+        scores = self.score(torch.tanh(query.unsqueeze(1) + keys + where)).squeeze(2).float()
+        return scores.masked_fill(~real, float("-inf")).softmax(1)
+
+
+class Tacotron(nn.Module):
+    """Phonemes of a clause in; its frames' levels, the stop token and where each frame attends out."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        self.config = c = config
+        self.symbol = nn.Embedding(SYMBOLS, c.width)
+        self.stress = nn.Embedding(STRESSED, c.width)
+        self.prosody = nn.Embedding(2 * PROSODY_LEVELS, c.width)  # no and yes, of each level
+        self.encoder = Encoder(c)
+        self.speaker = nn.Embedding(c.speakers, c.width)
+        self.prenet_in = nn.Linear(dmel.CHANNELS, c.prenet_width, bias=False)
+        self.prenet_out = nn.Linear(c.prenet_width, c.prenet_width, bias=False)
+        self.attention = LocationSensitiveAttention(c)
+        self.attention_lstm = nn.LSTMCell(c.prenet_width + c.width, c.decoder_width)
+        self.decoder_lstm = nn.LSTM(c.decoder_width + c.width, c.decoder_width, batch_first=True)
+        self.levels_out = nn.Linear(c.decoder_width + c.width, dmel.CHANNELS * dmel.LEVELS)
+        self.stop_out = nn.Linear(c.decoder_width + c.width, 1)
+        # frames of each speaker's silence, which precede every utterance
+        self.silence: Tensor
+        self.register_buffer("silence", torch.zeros(c.speakers, SILENCE_FRAMES, dmel.CHANNELS, dtype=torch.uint8))
+        for table in (self.symbol, self.stress, self.prosody, self.speaker):
+            nn.init.normal_(table.weight, std=0.3)
+        nn.init.zeros_(self.levels_out.weight)
+        nn.init.zeros_(self.stop_out.weight)
+        nn.init.constant_(self.stop_out.bias, -3.0)
+
+    def encode(self, symbols: Tensor, prosody: Tensor, speaker: Tensor, real: Tensor) -> Tensor:
+        """F_enc (equation 2) of clauses.
+
+        Args:
+            symbols: int64 [B, T], phonemes with their stress.
+            prosody: int64 [B, T], bits as of ``rule.prosody_of``.
+            speaker: int64 [B].
+            real: bool [B, T], what is there.
+
+        Returns:
+            [B, T, D], what tells the speaker in it.
+        """
+        levels = [2 * level + ((prosody >> level) & 1) for level in range(PROSODY_LEVELS)]
+        # A product in the place of look-ups: their gradients take a CPU long in half precision.
+        tables = torch.cat((self.symbol.weight, self.stress.weight, self.prosody.weight))
+        which = torch.cat(
+            (
+                F.one_hot(symbols % SYMBOLS, SYMBOLS),
+                F.one_hot(symbols // SYMBOLS, STRESSED),
+                F.one_hot(torch.stack(levels), 2 * PROSODY_LEVELS).sum(0),
+            ),
+            dim=2,
+        )
+        return self.encoder(which.to(tables.dtype) @ tables, real) + self.speaker(speaker).unsqueeze(1)
+
+    def look_at(self, levels: Tensor) -> Tensor:
+        """Pre-net: frames uint8 [..., 80] -> [..., P]."""
+        x, share = frame_values(levels).to(self.prenet_in.weight.dtype), self.config.prenet_dropout
+        for layer in (self.prenet_in, self.prenet_out):
+            x = F.dropout(F.relu(layer(x)), share, training=True)  # in use, too
+        return x
+
+    def decode(self, memory: Tensor, real: Tensor, fed: Tensor) -> tuple[Tensor, Tensor]:
+        """Decode whole clauses (equation 3), each frame from the true one before it.
+
+        Args:
+            memory: [B, T, D], from ``encode``.
+            real: bool [B, T].
+            fed: uint8 [B, F, 80], the frame before each.
+
+        Returns:
+            What the last layers see, [B, F, R + D], and the attention's shares, float32 [B, F, T].
+        """
+        cell, attention = self.attention_lstm, self.attention
+        seen = F.linear(self.look_at(fed), cell.weight_ih[:, : self.config.prenet_width], cell.bias_ih + cell.bias_hh)
+        again = torch.cat((cell.weight_ih[:, self.config.prenet_width :], cell.weight_hh), dim=1)
+        keys, kernel = attention.key(memory), attention.location_kernel()
+        hidden = state = memory.new_zeros(len(memory), self.config.decoder_width)
+        context = memory.new_zeros(len(memory), memory.shape[2])
+        last = total = memory.new_zeros(memory.shape[:2])
+        hiddens, contexts, shares = list[Tensor](), list[Tensor](), list[Tensor]()
+        for frame in range(fed.shape[1]):
+            gates = seen[:, frame] + F.linear(torch.cat((context, hidden), dim=1), again)
+            hidden, state = lstm_step(gates, state)
+            found = attention(attention.query(hidden), keys, torch.stack((last, total), dim=1), kernel, real)
+            last = found.to(memory.dtype)
+            total = total + last
+            context = torch.bmm(last.unsqueeze(1), memory).squeeze(1)
+            for kept, one in ((hiddens, hidden), (contexts, context), (shares, found)):
+                kept.append(one)
+        attended = torch.stack(contexts, dim=1)
+        decoded, _ = self.decoder_lstm(torch.cat((torch.stack(hiddens, dim=1), attended), dim=2))
+        return torch.cat((decoded, attended), dim=2), torch.stack(shares, dim=1)
+
+    def heads(self, seen: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits of a frame's levels [..., 80, 16] and of the stop token [...]."""
+        levels = self.levels_out(seen).unflatten(-1, (dmel.CHANNELS, dmel.LEVELS))
+        return levels, self.stop_out(seen).squeeze(-1)
+
+
+def frame_values(levels: Tensor) -> Tensor:
+    """Levels uint8 as numbers from -1 to 1, float32."""
+    return levels.float() * (2.0 / (dmel.LEVELS - 1)) - 1.0
+
+
+def lstm_step(gates: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+    """Hidden and cell state [B, R] after gates [B, 4 R] (input, forget, cell, output) and a cell state."""
+    enter, keep, new, leave = gates.chunk(4, dim=1)
+    state = torch.sigmoid(keep) * state + torch.sigmoid(enter) * torch.tanh(new)
+    return torch.sigmoid(leave) * torch.tanh(state), state

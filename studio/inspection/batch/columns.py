@@ -1,0 +1,75 @@
+"""The three tables of a batch: utterances, words and seams, and what their columns mean."""
+
+from studio.measure.tables.columns import Column
+
+_FILE = Column("file", "text", "where it lies, relative to what was measured")
+_PITCH = "median pitch where there is voice, Hz (WORLD: DIO and StoneMask); empty without voice"
+
+UTTERANCES: tuple[Column, ...] = (
+    _FILE,
+    Column("system", "text", "the folder's manifest says who spoke; else voice, speaker and options"),
+    Column("item", "text", "the folder's manifest says which text; else the file's name"),
+    Column("voice", "text", "name of the voice; empty for a recording"),
+    Column("speaker", "text", "name of its speaker"),
+    Column("family", "text", "family of its net"),
+    Column("vocoder", "text", "what made samples of frames"),
+    Column("options", "text", "the family's options, name=value with commas"),
+    Column("seed", "integer", "of the voice"),
+    Column("temperature", "number", "of the voice"),
+    Column("text", "text", "as it was sent at last; of a recording, as given"),
+    Column("rate_hz", "integer", "samples a second"),
+    Column("audio_s", "number", "length of the sound"),
+    Column("audible_s", "number", "from the first to the last sound within 30 dB of the speech's level"),
+    Column("words", "integer", "spoken words, numbers written out"),
+    Column("words_per_min", "number", "over the audible part"),
+    Column("articulation_per_min", "number", "words a minute without the pauses"),
+    Column("pauses", "integer", "silences of 150 ms and more within the audible part"),
+    Column("pauses_s", "number", "how long they are together"),
+    Column("level_dbfs", "number", "level of the speech without its pauses (ITU-T P.56), dB of full scale"),
+    Column("peak_dbfs", "number", "the largest sample, dB of full scale"),
+    Column("pitch_hz", "number", _PITCH),
+    Column("pitch_p5_hz", "number", "5th percentile of the pitch"),
+    Column("pitch_p95_hz", "number", "95th percentile of the pitch"),
+    Column("pitch_range_st", "number", "between the two, semitones"),
+    Column("segments", "integer", "pieces that the family spoke one after another; empty for a recording"),
+    Column("forced", "integer", "segments whose end a limit forced"),
+    Column("seam_level_db", "number", "median |jump of level| at the seams between segments"),
+    Column("seam_spectrum_db", "number", "median change of spectrum at the seams"),
+    Column("seam_pitch_st", "number", "median |jump of pitch| at the seams, semitones"),
+    Column("first_audio_ms", "number", "t2 - t0: from the first key to the first sample that was made"),
+    Column("known_to_heard_p50_ms", "number", "from a word being known to being heard, median over its words"),
+    Column("known_to_heard_p95_ms", "number", "the same, 95th percentile"),
+    Column("stalls", "integer", "pauses in what was heard that compute or network made"),
+    Column("stalls_s", "number", "how long they are together"),
+    Column("rtf", "number", "compute time over sound"),
+    Column("reference_words", "integer", "words of FILE.TextGrid beside it; empty without one"),
+    Column("reference_f1_25ms", "number", "words whose start and end both lie within 25 ms of the reference's"),
+    Column("reference_miou", "number", "mean intersection over union with the reference's words"),
+)
+WORDS: tuple[Column, ...] = (
+    _FILE,
+    Column("i", "integer", "place of the word among the spoken ones, from 0"),
+    Column("text", "text", "as it was spoken"),
+    Column("start_s", "number", "in the time of the sound; empty where it is not known"),
+    Column("end_s", "number", "in the time of the sound"),
+    Column("duration_s", "number", "end - start"),
+    Column("source", "text", "how its time is known"),
+    Column("segment", "integer", "that spoke it"),
+    Column("typed_ms", "number", "its first character arrived, ms since ready"),
+    Column("known_ms", "number", "what completes it arrived"),
+    Column("made_ms", "number", "its first sample was made"),
+    Column("heard_ms", "number", "its first sample was heard"),
+    Column("pitch_hz", "number", _PITCH),
+    Column("level_dbfs", "number", "RMS, dB of full scale"),
+)
+SEAMS: tuple[Column, ...] = (
+    _FILE,
+    Column("start_s", "number", "where one segment's sound ends and the next begins"),
+    Column("word", "integer", "place of the first word of the segment that begins there"),
+    Column("forced", "boolean", "the segment before was ended by a limit"),
+    Column("level_db", "number", "RMS of the 20 ms after over that of the 20 ms before"),
+    Column("spectrum_db", "number", "mean |change| of 24 log-mel bands at equal level"),
+    Column("pitch_st", "number", "from the last voice before to the first after, within 60 ms each; empty without"),
+    Column("roughness", "number", "of the waveform, 1 is that of the sound around"),
+)
+TABLES = {"utterances": UTTERANCES, "words": WORDS, "seams": SEAMS}

@@ -1,0 +1,95 @@
+"""One utterance packed for the page that shows it: a header in JSON, then sound, frames and p_eos as they are.
+
+Pitch and level come in a bundle of their own: they take seconds for ten minutes of speech, and the picture none.
+"""
+
+import json
+import math
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from studio.core.errors import NeedsPackage
+from studio.core.events import EOS_AT
+from studio.core.trace import Trace
+from studio.inspection.facts import facts
+from studio.inspection.timeline import Timeline, timeline
+from studio.measure.prosody import prosody
+from studio.measure.report import plain
+
+_ALIGN = 4
+_TOLD_BY_TIMELINE = ("text", "heard_by", "words", "segments", "pauses")
+_LEVELS = 16  # of a frame's channel, where no frame says more
+
+
+def pack(trace: Trace) -> bytes:
+    """What ``widgets/inspect/bundle.js`` reads: u32 length, header, then the arrays, each at a multiple of four bytes.
+
+    Raises:
+        BadFile: the trace cannot be laid on a clock.
+    """
+    line = timeline(trace)
+    arrays = {
+        "pcm": ("i16", trace.pcm.astype("<i2", copy=False)),
+        "frames": ("u8", trace.frames.astype(np.uint8, copy=False)),
+        "p_eos": ("f32", trace.p_eos.astype("<f4", copy=False)),
+    }
+    return _packed(_header(trace, line), arrays)
+
+
+def pack_prosody(trace: Trace, most_s: float = math.inf) -> bytes:
+    """Level and pitch in the same form; the header's ``lacks`` says why there is no pitch.
+
+    Args:
+        most_s: of sound whose pitch is measured, which takes a core some seconds for every minute.
+    """
+    is_short = len(trace.pcm) <= most_s * trace.rate_hz
+    lacks = "" if is_short else f"The pitch of more than {most_s / 60:g} minutes is left out: studio measure has it."
+    try:
+        spoken = prosody(trace.pcm, trace.rate_hz, with_pitch=is_short)
+    except NeedsPackage as error:
+        spoken, lacks = prosody(trace.pcm, trace.rate_hz, with_pitch=False), str(error)
+    header = {
+        "step_samples": round(spoken.step_s * trace.rate_hz),
+        "active_db": spoken.active_db if np.isfinite(spoken.active_db) else None,
+        "lacks": lacks,
+    }
+    arrays = {"level": ("f32", spoken.level_db.astype("<f4")), "pitch": ("f32", spoken.pitch_hz.astype("<f4"))}
+    return _packed(header, arrays)
+
+
+def _packed(facts: Mapping[str, Any], arrays: Mapping[str, tuple[str, np.ndarray]]) -> bytes:
+    header = {**facts, "arrays": []}
+    at = 0  # from the end of the header on
+    body = bytearray()
+    for name, (kind, values) in arrays.items():
+        header["arrays"].append({"name": name, "kind": kind, "at": at, "count": int(values.size)})
+        body += values.tobytes()
+        body += bytes(-len(body) % _ALIGN)
+        at = len(body)
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
+    text += b" " * (-(4 + len(text)) % _ALIGN)
+    return struct.pack("<I", len(text)) + text + bytes(body)
+
+
+def _header(trace: Trace, line: Timeline) -> dict[str, Any]:
+    found = facts(trace, line)
+    shown = {name: _plainly(value) for name, value in vars(line).items()}
+    highest = int(trace.frames.max(initial=0))
+    return plain(
+        {
+            "facts": {name: value for name, value in found.items() if name not in _TOLD_BY_TIMELINE},
+            "timeline": shown,
+            "frame_samples": trace.meta.get("frame_samples", 0),
+            "channels": trace.frames.shape[1] if trace.frames.ndim == 2 else 0,
+            "levels": max(_LEVELS, highest + 1),
+            "eos_at": EOS_AT,
+        }
+    )
+
+
+def _plainly(value: Any) -> Any:
+    """A lane's entries as their fields; ``dataclasses.asdict`` takes seconds for ten minutes of them."""
+    return [vars(one) for one in value] if isinstance(value, tuple) else value

@@ -1,0 +1,179 @@
+"""The facts of an utterance in figures and in lines: what the page shows, in a terminal."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from studio.core.trace import Trace
+from studio.inspection.textgrid import spans
+from studio.inspection.timeline import Timeline
+from studio.measure.latency import STEPS, ladder
+from studio.measure.seams import seam_jumps
+from studio.measure.word_timing import SpokenSpan, timing_score
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+COLLARS_MS = (25, 50, 100)
+_IDENTITY = ("voice", "speaker", "family", "vocoder", "seed", "temperature", "options", "device", "git_sha")
+_LAGS = (
+    ("known_to_heard_ms", "known_ms", "heard_ms"),
+    ("typed_to_heard_ms", "typed_ms", "heard_ms"),
+    ("known_to_made_ms", "known_ms", "made_ms"),
+    ("made_to_heard_ms", "made_ms", "heard_ms"),
+)
+_NAMES = {
+    "known_to_heard_ms": "known → heard",
+    "typed_to_heard_ms": "first key → heard",
+    "known_to_made_ms": "known → made",
+    "made_to_heard_ms": "made → heard",
+}
+_LANES = {
+    "player": "as the player reported it",
+    "listener": "as a listener hears it who never pauses",
+    "recording": "the recording's own time",
+}
+
+
+def facts(trace: Trace, line: Timeline) -> dict[str, Any]:
+    """Everything that can be said of one utterance in figures; times in ms since ``ready``."""
+    segments = line.segments
+    joins = [one.start for one in segments if one.start > 0]
+    steps = ladder(trace) if line.heard_by != "recording" else None
+    return {
+        "about": {name: trace.meta[name] for name in _IDENTITY if name in trace.meta},
+        "text": line.text,
+        "rate_hz": trace.rate_hz,
+        "audio_s": len(trace.pcm) / trace.rate_hz,
+        "frames": len(trace.frames),
+        "heard_by": line.heard_by,
+        "words": [dict(vars(one)) for one in line.words],
+        "segments": [dict(vars(one)) for one in segments],
+        "forced": [one.index for one in segments if one.forced],
+        "pauses": [dict(vars(one)) | {"duration_ms": one.duration_ms, "is_stall": one.is_stall} for one in line.pauses],
+        "seams": [dict(vars(one)) for one in seam_jumps(trace.pcm, trace.rate_hz, joins)],
+        "lags": {name: _spread(_differences(line, start, end)) for name, start, end in _LAGS},
+        "ladder": {f"{step}_{start}_ms": steps.since(step, start) for step, start in STEPS} if steps else {},
+        "rtf": steps.rtf if steps and steps.compute_ms else None,
+    }
+
+
+def against(trace: Trace, true: Sequence[SpokenSpan]) -> dict[str, Any]:
+    """How the words of a trace lie against a reference's, in the time of the sound; F1 by collar in ms."""
+    found = spans(trace)
+    scores = {collar_ms: timing_score(found, true, collar_ms / 1000.0) for collar_ms in COLLARS_MS}
+    one = scores[COLLARS_MS[0]]
+    return {
+        "words": one.true,
+        "matched": one.matched,
+        "miou": one.miou,
+        "f1": {str(collar_ms): score.f1 for collar_ms, score in scores.items()},
+        "start_ms": _spread([1000.0 * away_s for away_s in one.start_s]),
+        "end_ms": _spread([1000.0 * away_s for away_s in one.end_s]),
+    }
+
+
+def _differences(line: Timeline, start: str, end: str) -> list[float]:
+    pairs = ((getattr(word, start), getattr(word, end)) for word in line.words)
+    return [last - first for first, last in pairs if first is not None and last is not None]
+
+
+def _spread(values: list[float]) -> dict[str, float] | None:
+    if not values:
+        return None
+    low, middle, high = np.percentile(values, (0, 50, 95))
+    return {"min": float(low), "p50": float(middle), "p95": float(high), "n": len(values)}
+
+
+def shown(found: Mapping[str, Any]) -> "Iterable[RenderableType]":
+    """The facts as a terminal prints them: a table of words, then what held them up, seams and latency."""
+    yield from _headings(found)
+    if found["words"]:
+        yield _words(found)
+    if lags := {name: spread for name, spread in found["lags"].items() if spread}:
+        yield _table(
+            "How long each word took (ms)",
+            ("from → to", "least", "median", "p95", "words"),
+            [(_NAMES[name], one["min"], one["p50"], one["p95"], one["n"]) for name, one in lags.items()],
+        )
+    if compared := found.get("reference"):
+        rows = [("words matched", f"{compared['matched']} of {compared['words']}"), ("mIoU", compared["miou"])]
+        rows += [(f"F1, starts and ends within {collar} ms", f1) for collar, f1 in compared["f1"].items()]
+        for name, what in (("start_ms", "start"), ("end_ms", "end")):
+            if spread := compared[name]:
+                rows.append((f"{what}: median, p95 (ms)", f"{spread['p50']:.1f}, {spread['p95']:.1f}"))
+        yield _table("Against the reference", ("", "value"), rows)
+    if found["ladder"]:
+        steps = [(name.replace("_ms", "").replace("_", " after "), value) for name, value in found["ladder"].items()]
+        yield _table("Latency (ms)", ("step", "time"), steps)
+    if found["pauses"]:
+        yield _table("Pauses in what was heard", ("reason", "count", "ms", "longest"), _pauses(found["pauses"]))
+    if found["seams"]:
+        loudest = sorted(found["seams"], key=lambda one: -abs(one["level_db"]))[:10]
+        rows = [(one["sample"] / found["rate_hz"], *_jumps(one)) for one in loudest]
+        columns = ("at (s of sound)", "level (dB)", "spectrum (dB)", "roughness")
+        yield _table(f"Seams by their jump in level ({len(loudest)} of {len(found['seams'])})", columns, rows)
+
+
+def _headings(found: Mapping[str, Any]) -> Iterable[str]:
+    about = dict(found["about"])
+    voice = ":".join(str(about.pop(name)) for name in ("voice", "speaker") if name in about)
+    options = ",".join(f"{name}={value}" for name, value in about.pop("options", {}).items())
+    rest = "  ".join(f"{name} {value}" for name, value in about.items())
+    yield "  ".join(one for one in (voice or "a recording", options, rest) if one)
+    ends = f"{len(found['segments'])} segments ({len(found['forced'])} forced to end)"
+    parts = [f"{found['audio_s']:.2f} s at {found['rate_hz']} Hz", f"{len(found['words'])} words"]
+    if found["segments"]:
+        parts += [ends, f"{found['frames']} frames"]
+    if found["rtf"] is not None:
+        parts.append(f"rtf {found['rtf']:.3f}")
+    yield ", ".join(parts)
+    yield f"heard: {_LANES[found['heard_by']]}"
+    if not found["words"]:
+        yield "no words are known: give the text of a recording with --text"
+
+
+def _words(found: Mapping[str, Any]) -> "RenderableType":
+    seen = {one["index"]: one["seen"] for one in found["segments"]}
+    texts = {one["i"]: one["text"] for one in found["words"]}
+    segments = {one["index"]: one for one in found["segments"]}
+
+    def row(one: Mapping[str, Any]) -> tuple[object, ...]:
+        saw = " ".join(texts.get(i, "?") for i in seen.get(one["segment"], ()) if i != one["i"])
+        segment = segments.get(one["segment"])
+        end = "" if segment is None or one["i"] != segment["words"][-1] else ("forced" if segment["forced"] else "eos")
+        names = ("typed_ms", "known_ms", "made_ms", "heard_ms", "heard_whole_ms")
+        return (one["text"], *(_whole(one[name]) for name in names), end, saw)
+
+    columns = ("word", "typed", "known", "made", "heard", "heard whole", "end", "seen with")
+    return _table("Words (ms since ready)", columns, [row(one) for one in found["words"]])
+
+
+def _whole(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.0f}"
+
+
+def _pauses(pauses: Iterable[Mapping[str, Any]]) -> list[tuple[object, ...]]:
+    rows: dict[str, list[float]] = {}
+    for one in pauses:
+        name = f"{one['reason']} (stall)" if one["is_stall"] else one["reason"]
+        rows.setdefault(name, []).append(one["duration_ms"])
+    return [(name, len(values), sum(values), max(values)) for name, values in sorted(rows.items())]
+
+
+def _jumps(seam: Mapping[str, Any]) -> tuple[float, float, float]:
+    return seam["level_db"], seam["spectrum_db"], seam["roughness"]
+
+
+def _table(title: str, columns: tuple[str, ...], rows: Iterable[Iterable[object]]) -> "RenderableType":
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left")
+    for place, column in enumerate(columns):
+        is_text = place == 0 or column in ("end", "seen with")
+        table.add_column(column, justify="left" if is_text else "right", overflow="fold")
+    for one in rows:
+        table.add_row(*(f"{value:,.2f}" if isinstance(value, float) else escape(str(value)) for value in one))
+    return table

@@ -1,0 +1,196 @@
+"""What was heard of an utterance, and when: runs of sound without a pause, and the pauses between them.
+
+By the reports of the player where there are some, otherwise as a listener hears it who begins with the first sample and
+never waits longer than the voice made him wait.
+"""
+
+import bisect
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from studio.core import events as ev
+from studio.core.errors import BadFile
+from studio.core.trace import MAX_SILENCE_S, Trace
+
+HeardBy = Literal["player", "listener", "recording"]
+_STANDSTILL_MS = 30.0  # between two reports: what is less is the reports' own unevenness
+
+
+@dataclass(frozen=True)
+class Run:
+    """Sound heard without a pause: samples [start, end) from ``t_ms`` on."""
+
+    t_ms: float
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Pause:
+    """A pause in what was heard, before ``sample``; ``unknown`` where the player stood still and nothing says why."""
+
+    start_ms: float
+    end_ms: float
+    sample: int
+    reason: ev.WaitReason | Literal["unknown"]
+
+    @property
+    def is_stall(self) -> bool:
+        """Whether the computer or the network is to blame; waiting for text is normal life."""
+        return self.reason in ev.STALL_REASONS
+
+    @property
+    def duration_ms(self) -> float:
+        """Its length."""
+        return self.end_ms - self.start_ms
+
+
+@dataclass(frozen=True)
+class Chunks:
+    """Which chunk made a sample, of those in force at the end."""
+
+    starts: list[int]
+    ends: list[int]
+    times_ms: list[float]
+
+    def when(self, sample: int) -> float | None:
+        """Its time on the clock; None where nothing made it."""
+        at = bisect.bisect_right(self.starts, sample) - 1
+        return self.times_ms[at] if at >= 0 and sample < self.ends[at] else None
+
+
+def chunks_of(trace: Trace) -> Chunks:
+    """The chunks of a trace."""
+    found = Chunks([], [], [])
+    for event in trace.events:
+        if isinstance(event, ev.Audio) and len(event.pcm):
+            found.starts.append(event.sample)
+            found.ends.append(event.sample + len(event.pcm))
+            found.times_ms.append(event.t_ms)
+        elif isinstance(event, ev.Revised):
+            while found.starts and found.starts[-1] >= event.from_sample:
+                for part in (found.starts, found.ends, found.times_ms):
+                    part.pop()
+            if found.ends:
+                found.ends[-1] = min(found.ends[-1], event.from_sample)
+    return found
+
+
+def heard(trace: Trace, chunks: Chunks) -> tuple[list[Run], list[Pause], HeardBy]:
+    """Runs and pauses in their order, and whose clock they are by. Raises BadFile where the pauses exceed an hour."""
+    samples = len(trace.pcm)
+    if not any(isinstance(one, ev.Ready) for one in trace.events):
+        return ([Run(0.0, 0, samples)] if samples else []), [], "recording"
+    waits = [one for one in trace.waits_in_force() if 0 <= one.sample <= samples]
+    reports = _reports(trace.events)
+    if len(reports) > 1:
+        runs, pauses = _as_reported(reports, waits, trace.rate_hz)
+        if not any(isinstance(one, ev.Cancelled) for one in trace.events):
+            _go_on(runs, pauses, chunks, waits, samples, trace.rate_hz)
+        heard_by: HeardBy = "player"
+    else:
+        runs, pauses = _as_made(chunks, waits, samples, trace.rate_hz)
+        heard_by = "listener"
+    if sum(one.duration_ms for one in pauses) > 1000.0 * MAX_SILENCE_S:
+        raise BadFile("the pauses of this trace are longer than an hour", "look at its audio without them")
+    return runs, pauses, heard_by
+
+
+def _reports(events: Iterable[ev.Event]) -> list[tuple[int, float]]:
+    """(sample, t_ms) of the player's reports, each further than the one before."""
+    found: list[tuple[int, float]] = []
+    for event in events:
+        if isinstance(event, ev.Played) and event.sample > (found[-1][0] if found else 0):
+            found.append((event.sample, event.t_ms))
+    return found
+
+
+def _as_made(chunks: Chunks, waits: Sequence[ev.Wait], samples: int, rate_hz: int) -> tuple[list[Run], list[Pause]]:
+    """What a listener heard who never paused: every wait but those for his own credit, where it fell."""
+    runs: list[Run] = []
+    pauses: list[Pause] = []
+    at_ms, start = chunks.when(0) or 0.0, 0
+    for wait in waits:
+        if wait.reason == "credit":
+            continue
+        if wait.sample > start:
+            runs.append(Run(at_ms, start, wait.sample))
+            at_ms += 1000.0 * (wait.sample - start) / rate_hz
+            start = wait.sample
+        last_ms = chunks.when(wait.sample) or 0.0  # a wait is measured a little before the sound that ends it
+        until_ms = at_ms + wait.duration_ms
+        until_ms = max(until_ms, last_ms) if last_ms - until_ms < 1.0 else until_ms
+        pauses.append(Pause(at_ms, until_ms, wait.sample, wait.reason))
+        at_ms = until_ms
+    if samples > start:
+        runs.append(Run(at_ms, start, samples))
+    return runs, pauses
+
+
+def _as_reported(
+    reports: Sequence[tuple[int, float]], waits: Sequence[ev.Wait], rate_hz: int
+) -> tuple[list[Run], list[Pause]]:
+    """What the player reported; a report that comes late by more than its own unevenness followed a pause.
+
+    A player reports while it plays, so the pause lay before the samples that the late report tells of.
+    """
+    runs: list[Run] = []
+    pauses: list[Pause] = []
+    before_sample, first_ms = reports[0]
+    runs.append(Run(first_ms - 1000.0 * before_sample / rate_hz, 0, before_sample))
+    for sample, t_ms in reports[1:]:
+        run = runs[-1]
+        due_ms = run.t_ms + 1000.0 * (sample - run.start) / rate_hz
+        if t_ms - due_ms <= _STANDSTILL_MS:
+            runs[-1] = Run(run.t_ms, run.start, sample)
+            continue
+        stood_ms = run.t_ms + 1000.0 * (run.end - run.start) / rate_hz
+        went_on_ms = t_ms - 1000.0 * (sample - run.end) / rate_hz
+        pauses += _named(stood_ms, went_on_ms, run.end, sample, waits)
+        runs.append(Run(went_on_ms, run.end, sample))
+    return runs, pauses
+
+
+def _go_on(
+    runs: list[Run], pauses: list[Pause], chunks: Chunks, waits: Sequence[ev.Wait], samples: int, rate_hz: int
+) -> None:
+    """Add what nobody reported, since a trace is closed when the last sample was made: heard as soon as it could be."""
+    for wait in waits:
+        run, made_ms = runs[-1], chunks.when(wait.sample)
+        due_ms = run.t_ms + 1000.0 * (wait.sample - run.start) / rate_hz
+        if wait.sample < run.end or made_ms is None or made_ms <= due_ms:
+            continue
+        runs[-1] = Run(run.t_ms, run.start, wait.sample)
+        pauses.append(Pause(due_ms, made_ms, wait.sample, wait.reason))
+        runs.append(Run(made_ms, wait.sample, wait.sample))
+    runs[-1] = Run(runs[-1].t_ms, runs[-1].start, samples)
+
+
+def _named(start_ms: float, end_ms: float, low: int, high: int, waits: Sequence[ev.Wait]) -> list[Pause]:
+    """A standstill of the player, shared out among the waits that fell there, in proportion to their lengths."""
+    near = [one for one in waits if low <= one.sample <= high]
+    total_ms = sum(one.duration_ms for one in near)
+    if not near:
+        return [Pause(start_ms, end_ms, low, "unknown")]
+    found: list[Pause] = []
+    at_ms = start_ms
+    for one in near:
+        until_ms = at_ms + (end_ms - start_ms) * one.duration_ms / total_ms
+        found.append(Pause(at_ms, until_ms, low, one.reason))
+        at_ms = until_ms
+    return found
+
+
+def when_of(
+    runs: Sequence[Run], starts: Sequence[int], rate_hz: int, sample: int, *, is_end: bool = False
+) -> float | None:
+    """When a sample was heard, in ms; None where it never was. ``starts`` are those of the runs.
+
+    Args:
+        is_end: ``sample`` is the first one *after* something, whose end is asked for: before a pause, not after it.
+    """
+    at = (bisect.bisect_left if is_end else bisect.bisect_right)(starts, sample) - 1
+    if at < 0 or sample > runs[at].end or (sample == runs[at].end and not is_end):
+        return None
+    return runs[at].t_ms + 1000.0 * (sample - runs[at].start) / rate_hz

@@ -1,0 +1,156 @@
+"""The timeline as a picture to share: SVG, PDF or PNG, drawn by matplotlib."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from studio.core.errors import BadFile, NeedsPackage
+from studio.inspection.heard import Pause
+from studio.inspection.timeline import TimedSegment, TimedWord, Timeline
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SUFFIXES = (".svg", ".png", ".pdf")
+_INCHES_PER_S, _LEAST_INCHES, _MOST_INCHES = 2.0, 8.0, 160.0
+_DPI = 150
+_S_PER_LETTER = 0.038  # of 8 points, at two inches a second
+_TYPED, _MADE, _HEARD = 2.0, 1.0, 0.0
+_HEIGHT = 0.34
+_INK, _FAINT, _PAPER = "#1c2733", "#7a8794", "#ffffff"
+_LANES = {"typed": "#4a5763", "made": "#0b6bcb", "heard": "#12704a"}
+_FORCED = "#b42318"
+PAUSES = {"text": "#e8c66a", "credit": "#c9cfd6", "compute": "#d1503f", "network": "#8f4fb0", "unknown": "#9aa3ad"}
+
+
+def save(line: Timeline, path: Path, title: str = "") -> None:
+    """Draw a timeline into a file, by its suffix.
+
+    Raises:
+        BadFile: the suffix is another one, or the place cannot be written.
+        NeedsPackage: matplotlib is not there.
+    """
+    if path.suffix.lower() not in SUFFIXES:
+        raise BadFile(f"{path} is no picture", f"give a file that ends in {', '.join(SUFFIXES)}")
+    figure = draw(line, title)
+    try:
+        figure.savefig(path, dpi=_DPI, facecolor=_PAPER, metadata=None if path.suffix == ".png" else {"Date": None})
+    except OSError as error:
+        raise BadFile(f"{path} cannot be written: {error.strerror}", "give another place") from error
+
+
+def draw(line: Timeline, title: str = "") -> "Figure":
+    """The three lanes, typed, made and heard, and a line through them for each word. Raises NeedsPackage."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise NeedsPackage("pictures are drawn by matplotlib", "pip install 'streaming-tts-studio[app]'") from error
+    start_s, end_s = line.start_ms / 1000.0, max(line.end_ms, line.start_ms + 1.0) / 1000.0
+    inches = min(_MOST_INCHES, max(_LEAST_INCHES, _INCHES_PER_S * (end_s - start_s)))
+    figure = Figure(figsize=(inches, 3.6), layout="constrained")
+    axes = figure.subplots()
+    is_clocked = line.heard_by != "recording"
+    if is_clocked:
+        _typed(axes, line)
+        _made(axes, line.segments)
+    _heard(axes, line)
+    for word in line.words if is_clocked else ():
+        _join(axes, word)
+    lanes = (_TYPED, _MADE, _HEARD) if is_clocked else (_HEARD,)
+    axes.set_yticks(lanes, list(_LANES) if is_clocked else ["heard"], fontsize=11)
+    axes.set(xlim=(start_s - 0.02, end_s + 0.02), ylim=(_HEARD - 0.75, lanes[0] + 0.75), xlabel="seconds")
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+    axes.tick_params(axis="y", length=0)
+    axes.set_title(title, loc="left", fontsize=11, color=_INK, parse_math=False)
+    _legend(axes, line.pauses, any(one.forced for one in line.segments))
+    return figure
+
+
+def _typed(axes: Any, line: Timeline) -> None:
+    """A tick for each arrival, and each written word under the moment of its first character."""
+    kept = [one for one in line.keys if one.is_kept]
+    dropped = [one for one in line.keys if not one.is_kept]
+    for keys, style in ((kept, {"color": _LANES["typed"]}), (dropped, {"color": _FORCED, "linestyle": ":"})):
+        axes.vlines(_seconds(one.t_ms for one in keys), _TYPED - 0.1, _TYPED + 0.1, linewidth=0.8, **style)
+    written: set[int] = set()
+    room_s = -1.0  # until where the labels so far reach
+    for word in line.words:
+        if word.written in written or word.typed_ms is None:
+            continue
+        written.add(word.written)
+        at_s = max(word.typed_ms / 1000.0, room_s)
+        as_typed = line.text[word.char_start : word.char_end]
+        room_s = at_s + _S_PER_LETTER * (len(as_typed) + 1)
+        axes.text(at_s, _TYPED + 0.2, as_typed, fontsize=8, color=_INK, va="bottom", clip_on=True, parse_math=False)
+
+
+def _made(axes: Any, segments: Iterable[TimedSegment]) -> None:
+    for one in segments:
+        if one.made_ms is None or one.made_whole_ms is None:
+            continue
+        start_s, width_s = one.made_ms / 1000.0, max(0.004, (one.made_whole_ms - one.made_ms) / 1000.0)
+        edge = _FORCED if one.forced else _LANES["made"]
+        axes.broken_barh([(start_s, width_s)], (_MADE - _HEIGHT / 2, _HEIGHT), facecolor="#d8e8f8", edgecolor=edge)
+
+
+def _heard(axes: Any, line: Timeline) -> None:
+    for number, word in enumerate(line.words):
+        if word.heard_ms is None or word.heard_whole_ms is None:
+            continue
+        start_s, width_s = word.heard_ms / 1000.0, max(0.004, (word.heard_whole_ms - word.heard_ms) / 1000.0)
+        shade = "#cfeadd" if number % 2 else "#e6f5ee"
+        axes.broken_barh([(start_s, width_s)], (-_HEIGHT / 2, _HEIGHT), facecolor=shade, edgecolor=_LANES["heard"])
+        upright = _S_PER_LETTER * len(word.text) > width_s
+        axes.text(
+            start_s + width_s / 2,
+            -_HEIGHT / 2 - 0.05,
+            word.text,
+            fontsize=8,
+            color=_INK,
+            ha="right" if upright else "center",
+            va="top",
+            rotation=45 if upright else 0,
+            rotation_mode="anchor",
+            clip_on=True,
+            parse_math=False,
+        )
+    for run in [] if line.words else line.runs:
+        width_s = (run.end - run.start) / line.rate_hz
+        axes.broken_barh([(run.t_ms / 1000.0, width_s)], (-_HEIGHT / 2, _HEIGHT), facecolor="#cfeadd")
+    for pause in line.pauses:
+        span = (pause.start_ms / 1000.0, pause.duration_ms / 1000.0)
+        axes.broken_barh([span], (-_HEIGHT / 2, _HEIGHT), facecolor=PAUSES[pause.reason])
+
+
+def _join(axes: Any, word: TimedWord) -> None:
+    """One line of a word through the lanes: known, made, heard."""
+    points = [(word.known_ms, _TYPED - 0.1), (word.made_ms, _MADE + _HEIGHT / 2)]
+    low = [(word.made_ms, _MADE - _HEIGHT / 2), (word.heard_ms, _HEIGHT / 2)]
+    for ends in (points, low):
+        there = [(t_ms / 1000.0, height) for t_ms, height in ends if t_ms is not None]
+        if len(there) == 2:
+            axes.plot(*zip(*there, strict=True), color=_FAINT, linewidth=0.8, alpha=0.8, solid_capstyle="round")
+
+
+def _legend(axes: Any, pauses: Iterable[Pause], has_forced: bool) -> None:
+    from matplotlib.patches import Patch
+
+    found = dict.fromkeys(one.reason for one in pauses)
+    parts = [Patch(facecolor=PAUSES[reason], label=_pause_name(reason)) for reason in found]
+    if has_forced:
+        parts.append(Patch(facecolor="#d8e8f8", edgecolor=_FORCED, label="forced to end"))
+    if parts:
+        axes.legend(
+            handles=parts, loc="lower right", bbox_to_anchor=(1, 1), ncols=len(parts), fontsize=8, frameon=False
+        )
+
+
+def _pause_name(reason: str) -> str:
+    return {"text": "waits for text", "credit": "waits for the listener", "unknown": "player stood still"}.get(
+        reason, f"stall: {reason}"
+    )
+
+
+def _seconds(times_ms: Iterable[float]) -> list[float]:
+    return [t_ms / 1000.0 for t_ms in times_ms]

@@ -1,0 +1,175 @@
+"""Can seams be told from other word boundaries of the same speech: a detector, and the area under its ROC curve.
+
+A seam is a word boundary where a segment ends; between the words of one segment there are boundaries that are none. A
+detector is trained on some sentences to tell the two, and asked about the others: an area of 0.5 means that it cannot.
+
+*Features* (``boundary_features``), of 100 ms on each side of a boundary: log-mel means (24 bands, 40 Hz to half the
+rate) in three stretches before it and three after it, and the difference of the two that touch it; the largest change
+of level, of spectrum and of the waveform's second difference within 60 ms, and where the last is; the lowest level;
+the jump of pitch, and whether there is voice on both sides; how long the words beside it last.
+
+*Classifier* (``scores``): logistic regression with an L2 penalty on the standardised features and their squares, fitted
+by Newton's method; the penalty is the best of three within the training sentences. *Folds* are of whole sentences.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from studio.core.spectrogram import log_mel
+from studio.measure.bootstrap import Interval, draw_counts, percentile_interval
+from studio.measure.prosody import Prosody, prosody
+
+VALID_FROM = 0.80  # of the area on naive concatenation; a detector that is worse than that is none
+FOLDS = 10
+_BANDS, _HOP_MS, _WINDOW_MS = 24, 5.0, 15.0
+_EDGES_MS = (-100.0, -60.0, -20.0, 0.0, 20.0, 60.0, 100.0)
+_NEAR_MS = 60.0
+_PENALTIES = (3.0, 30.0, 300.0)
+_NEWTON_STEPS = 25
+_REPEATS = 2000
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """The end of a word and the beginning of the next, s; ``is_seam`` where a segment ends between them."""
+
+    at_s: float
+    before_s: float
+    after_s: float
+    is_seam: bool
+
+
+def boundary_features(pcm: np.ndarray, rate_hz: int, boundaries: Sequence[Boundary]) -> np.ndarray:
+    """What is heard around each boundary: float64 [B, F].
+
+    Args:
+        pcm: int16 [T].
+
+    Raises:
+        NeedsPackage: pyworld is not installed.
+    """
+    if not boundaries:
+        return np.zeros((0, _BANDS * len(_EDGES_MS) + 9))
+    mel = log_mel(pcm, rate_hz, bins=_BANDS, window_ms=_WINDOW_MS, hop_ms=_HOP_MS, floor_db=-90.0).astype(np.float64)
+    spoken = prosody(pcm, rate_hz)
+    second = np.abs(np.diff(pcm.astype(np.float64) / 32768.0, 2, prepend=[0.0, 0.0]))
+    return np.stack([_features_at(mel, spoken, second, rate_hz, one) for one in boundaries])
+
+
+def _features_at(mel: np.ndarray, spoken: Prosody, second: np.ndarray, rate_hz: int, one: Boundary) -> np.ndarray:
+    at = one.at_s * 1000.0 / _HOP_MS
+    stretches = [_mean(mel, at + a / _HOP_MS, at + b / _HOP_MS) for a, b in pairwise(_EDGES_MS)]
+    near_s = _NEAR_MS / 1000.0
+    part = spoken.within(max(0.0, one.at_s - near_s), one.at_s + near_s)
+    columns = mel[:, max(0, round(at - _NEAR_MS / _HOP_MS)) : round(at + _NEAR_MS / _HOP_MS) + 1]
+    first = max(0, round((one.at_s - near_s) * rate_hz))
+    rough = second[first : round((one.at_s + near_s) * rate_hz)]
+    usual = np.sqrt(np.mean(np.square(rough))) if len(rough) else 0.0
+    jump = spoken.pitch_jump_st(one.at_s)
+    more = [
+        _most(np.abs(np.diff(part.level_db))),
+        _most(np.abs(np.diff(columns, axis=1)).mean(axis=0)),
+        np.log1p(_most(rough) / usual) if usual > 0 else 0.0,
+        abs(np.argmax(rough) / rate_hz - near_s) if len(rough) else 0.0,
+        float(part.level_db.min(initial=0.0)) - spoken.active_db,
+        abs(jump) if jump is not None else 0.0,
+        float(jump is not None),
+        np.log(max(0.01, one.before_s)),
+        np.log(max(0.01, one.after_s)),
+    ]
+    return np.concatenate([*stretches, stretches[3] - stretches[2], more])
+
+
+def _mean(mel: np.ndarray, first: float, last: float) -> np.ndarray:
+    low = min(max(0, round(first)), mel.shape[1] - 1)
+    return mel[:, low : max(low + 1, round(last))].mean(axis=1)
+
+
+def _most(values: np.ndarray) -> float:
+    return float(values.max(initial=0.0))
+
+
+def scores(features: np.ndarray, labels: np.ndarray, sentences: np.ndarray, seed: int = 0) -> np.ndarray:
+    """How much each boundary looks like a seam to a detector that never saw its sentence: float64 [B].
+
+    Args:
+        features: [B, F].
+        labels: [B], true at seams.
+        sentences: [B], the number of each boundary's sentence.
+    """
+    out = np.zeros(len(labels))
+    for test in _folds(sentences, FOLDS, seed):
+        train = ~test
+        penalty = _best_penalty(features[train], labels[train], sentences[train], seed)
+        out[test] = _fitted(features[train], labels[train], penalty)(features[test])
+    return out
+
+
+def _folds(sentences: np.ndarray, count: int, seed: int) -> list[np.ndarray]:
+    """Which boundaries are asked about in each fold: bool [B]."""
+    known = np.random.default_rng(seed).permutation(np.unique(sentences))
+    return [np.isin(sentences, part) for part in np.array_split(known, min(count, len(known)))]
+
+
+def _best_penalty(features: np.ndarray, labels: np.ndarray, sentences: np.ndarray, seed: int) -> float:
+    parts = _folds(sentences, 3, seed + 1)
+
+    def reached(penalty: float) -> float:
+        found = np.zeros(len(labels))
+        for test in parts:
+            found[test] = _fitted(features[~test], labels[~test], penalty)(features[test])
+        return area(found, labels)
+
+    return max(_PENALTIES, key=reached)
+
+
+def _fitted(features: np.ndarray, labels: np.ndarray, penalty: float) -> Callable[[np.ndarray], np.ndarray]:
+    """Logistic regression on features and their squares, both standardised; what it answers are log odds."""
+    middle, spread = features.mean(axis=0), features.std(axis=0) + 1e-9
+
+    def wide(values: np.ndarray) -> np.ndarray:
+        z = np.clip((values - middle) / spread, -6.0, 6.0)
+        return np.hstack([z, (np.square(z) - 1.0) / np.sqrt(2.0), np.ones((len(z), 1))])
+
+    x, y = wide(features), labels.astype(np.float64)
+    ridge = np.full(x.shape[1], penalty)
+    ridge[-1] = 1e-6
+    weights = np.zeros(x.shape[1])
+    for _ in range(_NEWTON_STEPS):
+        p = 1.0 / (1.0 + np.exp(-np.clip(x @ weights, -30.0, 30.0)))
+        slope = x.T @ (y - p) - ridge * weights
+        bend = (x * (p * (1.0 - p))[:, None]).T @ x
+        bend[np.diag_indices_from(bend)] += ridge
+        step = np.linalg.solve(bend, slope)
+        weights += step
+        if np.abs(step).max() < 1e-6:
+            break
+    return lambda values: wide(values) @ weights
+
+
+def area(found: np.ndarray, labels: np.ndarray, weights: np.ndarray | None = None) -> float:
+    """Area under the ROC curve: how often a seam scores above a boundary that is none, ties as half (Mann-Whitney).
+
+    Args:
+        weights: [B], how often each boundary counts.
+    """
+    many = np.ones(len(found)) if weights is None else weights
+    order = np.argsort(found, kind="stable")
+    score, yes = found[order], (many * labels)[order]
+    no = (many * ~labels.astype(bool))[order]
+    if not yes.sum() or not no.sum():
+        return float("nan")
+    starts = np.flatnonzero(np.diff(score, prepend=np.nan) != 0)
+    yes, no = np.add.reduceat(yes, starts), np.add.reduceat(no, starts)
+    below = np.cumsum(no) - no
+    return float((yes * (below + 0.5 * no)).sum() / (yes.sum() * no.sum()))
+
+
+def area_interval(found: np.ndarray, labels: np.ndarray, sentences: np.ndarray, seed: int = 0) -> Interval:
+    """The area and its bootstrap interval over sentences; the detector is the same in all draws."""
+    known, place = np.unique(sentences, return_inverse=True)
+    drawn = np.array([area(found, labels, counts[place]) for counts in draw_counts(len(known), _REPEATS, seed)])
+    return percentile_interval(area(found, labels), drawn[np.isfinite(drawn)])

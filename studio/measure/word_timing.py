@@ -1,0 +1,75 @@
+"""Word timing: do two accounts of one recording say the same words at the same times."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+
+_MARKS = ".,?!;:\"'()[]-–—“”‘’"
+
+
+@dataclass(frozen=True)
+class SpokenSpan:
+    """A word and its time in a recording."""
+
+    text: str
+    start_s: float
+    end_s: float
+
+
+@dataclass(frozen=True)
+class TimingScore:
+    """How well the times of words agree.
+
+    Attributes:
+        hits: words that match and whose start and end both lie within the collar.
+        matched: words that match, wherever they lie.
+        found, true: words of each account.
+        miou: mean intersection over union of the reference's words; one without a match counts as 0.
+        start_s, end_s: |difference| of each matched word, in order.
+    """
+
+    hits: int
+    matched: int
+    found: int
+    true: int
+    miou: float
+    start_s: tuple[float, ...]
+    end_s: tuple[float, ...]
+
+    @property
+    def f1(self) -> float:
+        """Harmonic mean of precision and recall of the hits."""
+        return 2.0 * self.hits / (self.found + self.true) if self.found + self.true else 0.0
+
+
+def timing_score(found: Sequence[SpokenSpan], true: Sequence[SpokenSpan], collar_s: float) -> TimingScore:
+    """F1 with a collar and mIoU, as paper 002 measures them (appendix E, after Wagner et al. 2024).
+
+    Words match by their letters, in order; a word that matches but lies elsewhere is wrong on both sides.
+
+    Args:
+        found: what is measured.
+        true: the reference.
+        collar_s: how far a start and an end may each be from the reference's.
+    """
+    matcher = SequenceMatcher(None, [_letters(one.text) for one in found], [_letters(one.text) for one in true], False)
+    pairs = [
+        (found[block.a + k], true[block.b + k]) for block in matcher.get_matching_blocks() for k in range(block.size)
+    ]
+    starts = tuple(abs(one.start_s - other.start_s) for one, other in pairs)
+    ends = tuple(abs(one.end_s - other.end_s) for one, other in pairs)
+    # 1 ns of grace, so that a distance of just the collar is inside it whatever its last bit.
+    hits = sum(max(distances) <= collar_s + 1e-9 for distances in zip(starts, ends, strict=True))
+    overlap = sum(_overlap(one, other) for one, other in pairs)
+    return TimingScore(hits, len(pairs), len(found), len(true), overlap / len(true) if true else 0.0, starts, ends)
+
+
+def _overlap(one: SpokenSpan, other: SpokenSpan) -> float:
+    """Intersection over union of two spans."""
+    both_s = min(one.end_s, other.end_s) - max(one.start_s, other.start_s)
+    either_s = max(one.end_s, other.end_s) - min(one.start_s, other.start_s)
+    return max(0.0, both_s) / either_s if either_s > 0 else 0.0
+
+
+def _letters(word: str) -> str:
+    return word.strip(_MARKS).lower()

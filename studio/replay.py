@@ -1,0 +1,172 @@
+"""Making an utterance again from its trace, and telling what differs."""
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from studio.core import events as ev
+from studio.core.ports import Engine, Utterance
+from studio.core.trace import Trace, collect
+
+_PATIENCE_S = 60.0  # until a segment must have come; a replay that went another way never makes it
+_STILL_S = 5.0  # after which what has no end will not go on
+_COMPUTED_BY = ("git_sha", "versions", "device", "threads", "dtype", "vocoder", "checkpoint_sha256")
+
+
+@dataclass(frozen=True)
+class Step:
+    """What is sent next: text (``text``), a ``flush``, the ``end``, or nothing until segment ``until`` has begun."""
+
+    kind: Literal["text", "flush", "end", "until"]
+    text: str = ""
+    until: int = 0
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A trace made again.
+
+    Attributes:
+        trace: what was made now.
+        samples: that both have.
+        first_difference: the first sample that differs, None where all of ``samples`` are the same.
+        is_whole: whether both have equally many samples, or the first was broken off.
+        differences: in what made them, a sentence each.
+    """
+
+    trace: Trace
+    samples: int
+    first_difference: int | None
+    is_whole: bool
+    differences: tuple[str, ...]
+
+    @property
+    def is_same(self) -> bool:
+        """Whether every sample is the same, bit for bit."""
+        return self.first_difference is None and self.is_whole
+
+
+def replay(engine: Engine, before: Trace) -> Replay:
+    """Speak a trace's text again, as it was sent: same voice, seed, temperature and options.
+
+    When text came does not change a sample, but a flush does: what it made the voice say early is waited for before the
+    text that came later. Options that were changed in mid-speech, and what was revised, are not followed: the options
+    of the start and the text of the end are spoken, and ``differences`` says so.
+
+    Raises:
+        BadFile: the trace does not say how it was spoken.
+        BadVoice, BadOption: the voice is not here, or takes no such options.
+    """
+    utterance = engine.open(before.request)
+    about = dict(utterance.provenance)
+    came = threading.Condition()
+    last_begun = -1
+    made: list[ev.Event] = []
+    was_cut = not isinstance(before.events[-1], ev.Ended) or any(isinstance(one, ev.Cancelled) for one in before.events)
+
+    def is_begun(segment: int) -> bool:
+        return last_begun >= segment
+
+    def is_over() -> bool:
+        return bool(made) and ev.is_last(made[-1])
+
+    def is_still() -> bool:
+        """Whether nothing has come for a while; what was broken off may have been about to wait for text."""
+        count = len(made)
+        with came:
+            return not came.wait_for(lambda: len(made) > count, timeout=_STILL_S)
+
+    def send() -> None:
+        for step in script(before.events, ends=not was_cut):
+            if step.kind == "until":
+                with came:
+                    came.wait_for(lambda step=step: is_begun(step.until), timeout=_PATIENCE_S)
+            else:
+                _send(utterance, step)
+        if was_cut:
+            while not is_over() and not is_still():
+                pass
+            utterance.cancel()
+
+    sender = threading.Thread(target=send, daemon=True)
+    sender.start()
+    for event in utterance.events():
+        with came:
+            made.append(event)
+            if isinstance(event, ev.Segment) or ev.is_last(event):
+                last_begun = event.index if isinstance(event, ev.Segment) else len(before.events)
+            came.notify_all()
+        if was_cut and isinstance(event, ev.Audio) and event.sample + len(event.pcm) >= len(before.pcm):
+            utterance.cancel()
+    sender.join()
+    after = collect(about, made)
+    samples = min(len(before.pcm), len(after.pcm))
+    wrong = np.flatnonzero(before.pcm[:samples] != after.pcm[:samples])
+    return Replay(
+        trace=after,
+        samples=samples,
+        first_difference=int(wrong[0]) if len(wrong) else None,
+        is_whole=samples == len(before.pcm) and (was_cut or samples == len(after.pcm)),
+        differences=(*_not_followed(before.events), *_computed_otherwise(before.meta, after.meta)),
+    )
+
+
+def script(events: Sequence[ev.Event], *, ends: bool = True) -> list[Step]:
+    """What to send so that the same is said: the text in force at the end, in its pieces, flushes in their places."""
+    steps: list[Step] = []
+    sent = 0
+    text = _text(events)
+    segments = [event for event in events if isinstance(event, ev.Segment)]
+    is_revised = any(isinstance(event, ev.Revised) for event in events)
+    for event in events:
+        if isinstance(event, ev.Text):
+            until = min(event.char_start + len(event.text), len(text))
+            if until > sent:
+                steps.append(Step("text", text[sent:until]))
+                sent = until
+        elif isinstance(event, ev.Flushed) and not is_revised:
+            steps.append(Step("flush"))
+            early = [one.index for one in segments if max(one.seen) < event.words and one.words[-1] < event.words]
+            if early:
+                steps.append(Step("until", until=max(early)))
+    return [*steps, Step("end")] if ends else steps
+
+
+def _send(utterance: Utterance, step: Step) -> None:
+    if step.kind == "text":
+        utterance.push_text(step.text)
+    elif step.kind == "flush":
+        utterance.flush()
+    else:
+        utterance.end()
+
+
+def _text(events: Sequence[ev.Event]) -> str:
+    text = ""
+    for event in events:
+        if isinstance(event, ev.Text):
+            text = text[: event.char_start] + event.text
+    return text
+
+
+def _not_followed(events: Sequence[ev.Event]) -> list[str]:
+    kinds = {
+        ev.Revised: "it was revised while it was spoken: its last text is spoken at once here",
+        ev.Options: "its options were changed while it was spoken: those of its start are used here",
+    }
+    return [told for kind, told in kinds.items() if any(isinstance(event, kind) for event in events)]
+
+
+def _computed_otherwise(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    """Every part of the provenance that is another one, both told."""
+    pairs = ((name, before.get(name), after.get(name)) for name in _COMPUTED_BY)
+    return [f"{name} was {_short(then)}, is {_short(now)}" for name, then, now in pairs if then != now]
+
+
+def _short(value: object) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {str(one)[:12]}" for name, one in sorted(value.items()))
+    return str(value) if value is not None else "not told"

@@ -1,0 +1,220 @@
+"""The routes of the Library page: what was kept, for the studio's owner alone; each call carries the owner's token."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+from urllib.parse import unquote
+
+from fastapi import APIRouter, FastAPI, Header, Request
+from fastapi import Query as Asked
+from fastapi.responses import FileResponse, Response
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.concurrency import run_in_threadpool
+
+from studio.core.errors import BadFile, BadOption
+from studio.core.trace import Trace
+from studio.library.entries import MAX_TITLE_CHARS, Entry
+from studio.library.index import Query
+from studio.library.library import Library
+from studio.serve.inspection import LIMITS, MAX_FILE_BYTES, MAX_TEXT_CHARS, MEDIA_TYPE, Views, sent
+from studio.serve.mos_door import Door, read_body, takes
+from studio.serve.refusals import PRIVATE, private_json
+from studio.serve.traces import TraceShelf
+
+BELOW, FILES = "/library", "/files"
+LIBRARY_FILES = {BELOW + FILES: MAX_FILE_BYTES}  # the paths that take a file
+PAGE = 50  # entries in one answer
+MAX_CHOICES = 200  # tags and voices to choose from, of each
+SHOWN_CHARS = 600  # of a text in a list; an utterance may have a million
+_A_FILE = {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}}
+T = TypeVar("T")
+
+_Words = Annotated[str, Asked(max_length=MAX_TITLE_CHARS)]
+# What a note may be is said in words by the library itself; here is only what is read at all.
+_Line = Annotated[str, Field(max_length=1000)]
+_Tags = Annotated[list[_Line], Field(max_length=1000)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+
+class TraceKeep(_Strict):
+    """An owner keeps an utterance, by the token of its trace."""
+
+    trace: str = Field(max_length=40)
+    title: _Line = ""
+    tags: _Tags = Field(default_factory=list)
+
+
+class NoteChange(_Strict):
+    """An owner gives what was kept another title, and tags instead of those that it had."""
+
+    name: str = Field(max_length=64)
+    title: _Line
+    tags: _Tags
+
+
+class EntryRemove(_Strict):
+    """An owner deletes what was kept."""
+
+    name: str = Field(max_length=64)
+
+
+class _Kept:
+    """What the routes share; the library is opened at the first call, so that one that is damaged stops no start."""
+
+    def __init__(self, root: Path, door: Door, shelf: TraceShelf, views: Views) -> None:
+        self.door, self.shelf, self.views = door, shelf, views
+        self._root = root
+        self._opening = threading.Lock()
+        self._library: Library | None = None
+
+    async def call(self, work: Callable[[Library], T]) -> T:
+        """Do something beside the loop. Raises BadFile where the folder cannot be used, and what ``work`` raises."""
+        return await run_in_threadpool(lambda: work(self._opened()))
+
+    def _opened(self) -> Library:
+        with self._opening:
+            if self._library is None:
+                self._library = Library(self._root)
+            return self._library
+
+
+def add_library(app: FastAPI, root: Path, door: Door, shelf: TraceShelf, views: Views) -> None:
+    """Put the routes of the library in a folder into an app."""
+    kept = _Kept(root, door, shelf, views)
+    app.include_router(_reading(kept))
+    app.include_router(_changing(kept))
+
+
+def _reading(kept: _Kept) -> APIRouter:
+    routes = APIRouter(prefix=BELOW)
+
+    @routes.get("/entries")
+    async def entries(
+        request: Request,
+        text: _Words = "",
+        voice: _Words = "",
+        tag: _Words = "",
+        since: date | None = None,
+        until: date | None = None,
+        offset: int = 0,
+    ) -> Response:
+        await kept.door.owner(request)
+        wanted = Query(text=text, voice=voice, tag=tag, since=since, until=until, limit=PAGE, offset=offset)
+        return private_json(await kept.call(lambda library: _page(library, wanted)))
+
+    async def opened(request: Request, name: str, packed: Callable[[Callable[[], Trace]], Response]) -> Response:
+        await kept.door.owner(request)
+
+        def work(library: Library) -> Response:
+            entry = _named(library, name)
+            return packed(lambda: library.open(entry))
+
+        return await kept.call(work)
+
+    @routes.get("/view/{name}")
+    async def view(request: Request, name: str) -> Response:
+        return await opened(request, name, kept.views.packed)
+
+    @routes.get("/prosody/{name}")
+    async def prosody(request: Request, name: str) -> Response:
+        return await opened(request, name, kept.views.prosody)
+
+    @routes.get("/file/{name}")
+    async def file(request: Request, name: str) -> Response:
+        await kept.door.owner(request)
+
+        def found(library: Library) -> Response:
+            entry = _named(library, name)
+            path = library.path(entry)
+            if not path.is_file():
+                raise BadFile("its file is gone", "`studio library rebuild` makes the list again from what is there")
+            called = f"utterance-{entry.name}{path.suffix}"
+            return FileResponse(path, media_type=MEDIA_TYPE, filename=called, headers=PRIVATE)
+
+        return await kept.call(found)
+
+    return routes
+
+
+def _changing(kept: _Kept) -> APIRouter:
+    routes = APIRouter(prefix=BELOW)
+
+    @routes.post("/keep", openapi_extra=takes(TraceKeep))
+    async def keep(request: Request) -> Response:
+        await kept.door.owner(request)
+        wanted = await read_body(request, TraceKeep)
+
+        def keep(library: Library) -> Entry:
+            with kept.views.place():
+                return library.keep(kept.shelf.read(wanted.trace), title=wanted.title, tags=wanted.tags)
+
+        return _told(await kept.call(keep))
+
+    @routes.post(FILES, openapi_extra={"requestBody": {"required": True, "content": _A_FILE}})
+    async def files(
+        request: Request,
+        x_studio_text: Annotated[str, Header(max_length=MAX_TEXT_CHARS)] = "",
+        x_studio_title: Annotated[str, Header(max_length=MAX_TEXT_CHARS)] = "",
+    ) -> Response:
+        await kept.door.owner(request)
+        body, text, title = await request.body(), unquote(x_studio_text), unquote(x_studio_title)
+
+        def keep(library: Library) -> Entry:
+            with kept.views.place(), sent():
+                return library.keep(body, text, title, limits=LIMITS)
+
+        return _told(await kept.call(keep))
+
+    @routes.post("/note", openapi_extra=takes(NoteChange))
+    async def note(request: Request) -> Response:
+        await kept.door.owner(request)
+        wanted = await read_body(request, NoteChange)
+
+        def change(library: Library) -> Entry:
+            return library.note(_named(library, wanted.name), wanted.title, tags=wanted.tags)
+
+        return _told(await kept.call(change))
+
+    @routes.post("/remove", openapi_extra=takes(EntryRemove))
+    async def remove(request: Request) -> Response:
+        await kept.door.owner(request)
+        wanted = await read_body(request, EntryRemove)
+        await kept.call(lambda library: library.remove(_named(library, wanted.name)))
+        return private_json({"removed": wanted.name})
+
+    return routes
+
+
+def _page(library: Library, wanted: Query) -> dict[str, Any]:
+    found, of = library.find(wanted)
+    most = sorted(library.tags(), key=lambda one: -one[1])[:MAX_CHOICES]
+    return {
+        "of": of,
+        "entries": [_shown(one) for one in found],
+        "tags": sorted(most),
+        "voices": library.voices()[:MAX_CHOICES],
+    }
+
+
+def _named(library: Library, name: str) -> Entry:
+    """Raises BadFile where there is no such entry."""
+    try:
+        return library.entry(name)
+    except BadOption as error:
+        raise BadFile(f"the library has no {name[:64]!r}", "the Library page lists what it has") from error
+
+
+def _told(entry: Entry) -> Response:
+    return private_json(_shown(entry))
+
+
+def _shown(entry: Entry) -> dict[str, Any]:
+    """An entry as the page lists it."""
+    text = entry.text if len(entry.text) <= SHOWN_CHARS else entry.text[:SHOWN_CHARS] + "…"
+    return replace(entry, text=text).to_dict()

@@ -1,0 +1,45 @@
+"""What a shared link shows of a page: title, description and picture, ours alone; Gradio's own go."""
+
+import re
+from html import escape
+
+from starlette.types import Scope
+
+from studio.ui.assets import asset_path
+from studio.ui.page_policy import host_of
+
+CLAIM = "It speaks while you are still typing."
+PICTURE = "live/race/card.png"  # a race of the voice wren, saved from the page
+_THEIRS = re.compile(rb'<meta\s+(?:property|name)="(?:og:|twitter:|description")[^>]*>\s*', re.IGNORECASE)
+_CHARSET = re.compile(rb'<meta charset="[^"]*"\s*/?>')
+_RATERS = "/rate"
+
+
+def described(html: bytes, scope: Scope, title: str) -> bytes:
+    """A page whose description is its own.
+
+    Raters' pages keep only a plain title: a link to a listening test shows nothing of the studio behind it.
+    """
+    html = _THEIRS.sub(b"", html)
+    is_raters = scope["path"].rstrip("/").endswith(_RATERS)
+    ours = b'<meta name="robots" content="noindex">' if is_raters else _tags(scope, title).encode()
+    return _CHARSET.sub(lambda found: found.group(0) + ours, html, count=1)
+
+
+def _tags(scope: Scope, title: str) -> str:
+    said = {"og:type": "website", "og:title": title, "og:description": CLAIM}
+    named = {"description": CLAIM, "twitter:card": "summary_large_image", "twitter:title": title}
+    if address := _address(scope):
+        said |= {"og:image": address, "og:image:width": "1200", "og:image:height": "630"}
+        named |= {"twitter:image": address}
+    tags = [f'<meta property="{name}" content="{escape(value)}">' for name, value in said.items()]
+    return "".join(tags + [f'<meta name="{name}" content="{escape(value)}">' for name, value in named.items()])
+
+
+def _address(scope: Scope) -> str:
+    """Where the picture is, whole as those who show links want it; empty where the host is not named."""
+    host = host_of(scope)
+    if not host:
+        return ""
+    scheme = {"ws": "http", "wss": "https"}.get(scope.get("scheme", "http"), scope.get("scheme", "http"))
+    return f"{scheme}://{host}{scope.get('root_path', '').rstrip('/')}{asset_path()}/{PICTURE}"

@@ -1,0 +1,272 @@
+// The owner's page for one draft: begun from a template, saved as it is edited, looked at as a rater would, and opened.
+
+import { Calls, download, token } from "../owner/calls.js";
+import { ask as askIn, button, h } from "../rate/dom.js";
+import { Checks, panel, Raters, words } from "./design.js";
+import { count } from "./fields.js";
+import { Preview } from "./preview.js";
+import { Questions } from "./questions.js";
+import { Systems, TextList } from "./systems.js";
+
+const SAVE_MS = 600;
+const LOOK_MS = 1000; // while texts are being spoken
+const draft = (name, path = "") => `drafts/${encodeURIComponent(name)}${path}`;
+const ASK = "Give the owner's token. It was printed when the studio first started; studio campaign token makes a new one.";
+
+class Editor {
+  constructor(root, base, server) {
+    Object.assign(this, { root, base, server, calls: new Calls(server, "mos/owner/") });
+    this.name = new URLSearchParams(location.search).get("campaign") ?? "";
+    this.page = root.querySelector(".edit-page");
+    this.status = root.querySelector(".status");
+    this.saving = Promise.resolve(); // one change after the other
+  }
+
+  async begin() {
+    if (!token()) return this.tell(ASK);
+    try {
+      this.templates ??= (await this.calls.get("templates")).templates;
+      if (!this.name) return this.drawNew();
+      this.voices ??= (await (await fetch(new URL("api/voices", this.server))).json()).voices;
+      this.draw(await this.calls.get(draft(this.name)));
+    } catch (error) {
+      this.page.replaceChildren();
+      this.tell(error.message, "error");
+    }
+    return undefined;
+  }
+
+  tell(text = "", level = "info") {
+    this.status.textContent = text;
+    this.status.dataset.level = level;
+    this.status.hidden = !text;
+  }
+
+  // --- a new test -------------------------------------------------------------------------------
+
+  drawNew() {
+    this.tell();
+    this.root.dataset.stage = "new";
+    const taken = { template: "", name: "" };
+    const name = h("input", { type: "text", id: "edit-name", maxlength: 80, required: true, autocomplete: "off", on: { input: () => (taken.name = name.value.trim()) } });
+    const kinds = this.templates.map((one) => this.template(one, () => (taken.template = one.name)));
+    const make = async (event) => {
+      event.preventDefault();
+      try {
+        if (!taken.template) return this.tell("Choose a kind of test first.", "error");
+        const state = await this.calls.post("drafts", taken);
+        this.name = state.name;
+        history.pushState(null, "", `${location.pathname}?${new URLSearchParams({ campaign: state.name })}`); // Gradio sets a base
+        return await this.begin();
+      } catch (error) {
+        return this.tell(error.message, "error");
+      }
+    };
+    const field = h("div", { class: "field" }, h("label", { for: "edit-name", text: "Name" }), name, h("small", { class: "muted", text: "For you: raters see the title, never the name." }));
+    const form = h("form", { class: "new-test", on: { submit: make } }, h("fieldset", { class: "kinds" }, h("legend", { text: "What is asked" }), ...kinds), field, h("div", { class: "actions" }, h("button", { type: "submit", class: "primary", text: "Begin" })));
+    this.page.replaceChildren(h("h1", { text: "New listening test" }), h("p", { class: "muted", text: "It begins as a draft with the settings of a template; everything but the kind can be changed." }), form);
+  }
+
+  template({ name, title, about, asks }, take) {
+    const input = h("input", { type: "radio", name: "edit-template", value: name, required: true, on: { change: take } });
+    const quoted = asks.map(({ prompt }) => `“${prompt}”`).join(" ");
+    return h("label", { class: "kind-card" }, input, h("span", {}, h("b", { text: title }), h("span", { text: about }), h("small", { class: "muted", text: `${name}: ${quoted}` })));
+  }
+
+  // --- a draft ----------------------------------------------------------------------------------
+
+  draw(state) {
+    this.tell();
+    this.state = state;
+    this.settings = state.settings;
+    this.seen = state.seen;
+    this.root.dataset.stage = state.state;
+    document.title = `${state.name} · ${document.title.split(" · ").at(-1)}`;
+    const changed = () => this.changed();
+    const known = this.known();
+    this.texts = new TextList(this, this.settings, changed);
+    this.parts = [new Questions(this.settings, state.kind, known, changed), new Systems(this, this.voices), this.texts, new Raters(this, this.settings, changed)];
+    const rest = [words(this.settings, changed), new Checks(this.settings, changed).element, panel(this.settings, changed)];
+    this.saved = h("span", { class: "muted saved", role: "status", text: "All is saved" });
+    this.chip = h("span", { class: "state" });
+    this.aside = h("aside", { class: "owner-card ready", "aria-label": "Ready to open" });
+    this.dialog = h("dialog", { class: "owner-ask" });
+    const head = h("header", { class: "edit-head" }, h("h1", { text: state.name }), this.chip, h("span", { class: "kind", text: state.kind }), this.saved);
+    const form = h("fieldset", { class: "edit-form", disabled: state.state !== "draft" }, h("legend", { class: "sr-only", text: "Settings" }), ...this.parts.map(({ element }) => element), ...rest);
+    this.page.replaceChildren(h("p", {}, h("a", { href: "./campaigns", text: "All listening tests" })), head, h("p", { class: "muted", text: `${state.kind_title}. ${state.about}` }), h("div", { class: "edit-columns" }, form, this.aside), this.dialog);
+    this.update(state);
+  }
+
+  /** Questions to begin with: those of the same kind's templates first, each attribute once. */
+  known() {
+    const among = [...this.templates].sort((a, b) => (b.kind === this.state.kind) - (a.kind === this.state.kind));
+    const fits = ({ kind }) => kind === this.state.kind || (!["dcr", "ccr", "mushra"].includes(kind) && !["dcr", "ccr", "mushra"].includes(this.state.kind));
+    const every = among.filter(fits).flatMap(({ asks }) => asks.filter(({ id }) => id));
+    return every.filter((one, k) => every.findIndex(({ id }) => id === one.id) === k);
+  }
+
+  /** What the server says of the draft now; fields are left alone, for somebody types there. */
+  update(state) {
+    this.state = state;
+    this.chip.textContent = this.chip.dataset.state = state.state;
+    for (const part of this.parts) part.update(state);
+    this.drawAside(state);
+    clearTimeout(this.looking);
+    if (state.speaking && !state.speaking.over) this.looking = setTimeout(() => this.look(), LOOK_MS);
+  }
+
+  async look() {
+    try {
+      this.update(await this.calls.get(draft(this.name)));
+    } catch (error) {
+      this.say(error.message, "error");
+      this.looking = setTimeout(() => this.look(), 5 * LOOK_MS);
+    }
+  }
+
+  drawAside({ state, not_ready: unready, links }) {
+    const look = button("Preview", () => this.preview());
+    const keep = button("Download the settings", () => this.download());
+    const toResults = h("a", { class: "button", href: `./results?campaign=${encodeURIComponent(this.name)}`, text: "Results" });
+    const open = button("Open for raters", () => this.open(), { class: "primary", disabled: unready.length > 0 });
+    const toRate = h("a", { class: "button", href: `.${links.rater}`, target: "_blank", rel: "noopener", text: "The raters' link" });
+    const lacks = h("ul", { class: "lacking" }, ...unready.map((text) => h("li", { text })));
+    const told = {
+      draft: unready.length ? [h("h2", { text: "Not ready yet" }), lacks] : [h("h2", { text: "Ready to open" }), h("p", { class: "muted", text: "Once it is open nothing of it changes any more." })],
+      open: [h("h2", { text: "Open" }), h("p", { class: "muted", text: "What raters were given never changes: close it on the list of tests, and make another draft for another test." })],
+      closed: [h("h2", { text: "Closed" }), h("p", { class: "muted", text: "What raters were given never changes. It can be opened again on the list of tests." })],
+    };
+    const actions = state === "draft" ? [open, look, keep] : [look, keep, ...(state === "open" ? [toRate] : []), toResults];
+    this.aside.replaceChildren(...told[state], h("div", { class: "actions" }, ...actions));
+  }
+
+  // --- saving -----------------------------------------------------------------------------------
+
+  say(text, level = "info") {
+    this.saved.textContent = text;
+    this.saved.dataset.level = level;
+  }
+
+  waits() {
+    this.say("Saving…");
+  }
+
+  changed() {
+    clearTimeout(this.timer);
+    this.waits();
+    this.timer = setTimeout(() => this.save(), SAVE_MS);
+  }
+
+  /** Send the settings as they are; answers once they are on the server. */
+  save() {
+    clearTimeout(this.timer);
+    this.timer = null;
+    return this.change("/settings", () => ({ settings: this.settings, seen: this.seen }));
+  }
+
+  /** One change after the other; answers the error where it was refused. Errors that are `quiet` are the caller's. */
+  change(path, body = {}, { quiet = [] } = {}) {
+    const work = async () => {
+      try {
+        const state = await this.calls.post(draft(this.name, path), typeof body === "function" ? body() : body);
+        this.seen = state.seen;
+        this.say(state.notes?.length ? `Saved. Note: ${state.notes.join(" ")}` : "All is saved");
+        this.update(state);
+        return null;
+      } catch (error) {
+        if (!quiet.includes(error.code)) this.say(`Not saved: ${error.message}`, "error");
+        else this.say("Not saved yet");
+        return error;
+      }
+    };
+    this.saving = this.saving.then(work);
+    return this.saving;
+  }
+
+  /** What the server works out of the draft as it is; an error as text. */
+  async asked(path, body) {
+    await this.settle();
+    try {
+      return await this.calls.post(draft(this.name, path), body);
+    } catch (error) {
+      return { error: error.message };
+    }
+  }
+
+  /** Until whatever was typed is on the server. */
+  async settle() {
+    this.texts.flush();
+    if (this.timer) this.save();
+    await this.saving;
+  }
+
+  async upload(system, files, told) {
+    await this.settle();
+    try {
+      for (const [k, file] of files.entries()) {
+        told(`Sending ${k + 1} of ${files.length}: ${file.name}`);
+        const where = new URLSearchParams({ campaign: this.name, system, file: file.name });
+        await this.calls.json("POST", `sounds?${where}`, file, { "Content-Type": "application/octet-stream" });
+      }
+    } catch (error) {
+      told(`Not taken: ${error.message}`);
+      return false;
+    }
+    told("Levelling…");
+    const refused = await this.change("/sounds", {});
+    told(refused ? `Not taken: ${refused.message}` : `${count(files.length, "clip")} of ${system} taken.`);
+    return !refused;
+  }
+
+  // --- looking and opening ----------------------------------------------------------------------
+
+  async preview() {
+    await this.settle();
+    try {
+      const shown = await this.calls.get(draft(this.name, "/preview"));
+      const said = await (await fetch(`${this.base}/rate/words.json`)).json();
+      const sound = async (item, system) => (await this.calls.call("GET", draft(this.name, `/sound?${new URLSearchParams({ item, system })}`))).arrayBuffer();
+      await new Preview(shown, said, sound).open();
+    } catch (error) {
+      this.say(error.message, "error");
+    }
+  }
+
+  async download() {
+    await this.settle();
+    try {
+      await download(await this.calls.call("GET", draft(this.name, "/settings.toml")), `${this.name}.toml`);
+    } catch (error) {
+      this.say(error.message, "error");
+    }
+  }
+
+  async open() {
+    await this.settle();
+    const { units, settings, sittings } = this.state;
+    const text = `${count(units, "screen")}, ${count(settings.raters_per_stimulus, "rater")} each: ${count(sittings, "rater")} if all finish. Nothing of the test changes after that.`;
+    if (!(await this.ask(`Open ${this.name} for raters?`, text, "Open it"))) return;
+    try {
+      await this.calls.post(`campaigns/${encodeURIComponent(this.name)}/state`, { state: "open" });
+      await this.begin();
+    } catch (error) {
+      this.say(error.message, "error");
+    }
+  }
+
+  ask(question, text = "", yes = "Yes") {
+    return askIn(this.dialog, question, text, "No", yes);
+  }
+}
+
+/** Called by Gradio when the component is in the page. */
+export function start(element, base, server) {
+  const root = element.querySelector(".edit");
+  if (root.isStarted) return;
+  root.isStarted = true;
+  const editor = new Editor(root, base, server);
+  addEventListener("studio-owner", () => editor.begin());
+  addEventListener("popstate", () => location.reload());
+  addEventListener("beforeunload", (event) => (editor.timer || editor.texts?.isTyping) && event.preventDefault());
+  editor.begin();
+}

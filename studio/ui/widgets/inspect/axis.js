@@ -1,0 +1,86 @@
+// The axis: milliseconds of the trace's clock against CSS pixels.
+
+const BEFORE_PX = 58;
+const AFTER_PX = 12;
+const LEAST_MS = 20; // that a whole width shows at the deepest zoom
+const STEPS_MS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 30000, 60000, 120000, 300000, 600000];
+const TICK_PX = 84;
+
+export class Axis {
+  /** Everything lies in [firstMs, lastMs]; `width` in CSS pixels. */
+  constructor(firstMs, lastMs, width) {
+    Object.assign(this, { firstMs, lastMs });
+    this.resize(width);
+    this.fit();
+  }
+
+  /** Before the first and after the last thing there is room: for the lanes' names, and to see that it is the end. */
+  resize(width) {
+    this.width = width;
+    const perPx = (this.lastMs - this.firstMs + 1) / Math.max(40, width - BEFORE_PX - AFTER_PX);
+    this.startMs = this.firstMs - BEFORE_PX * perPx;
+    this.endMs = this.lastMs + AFTER_PX * perPx;
+  }
+
+  get spanMs() {
+    return this.rightMs - this.leftMs;
+  }
+
+  get pxPerMs() {
+    return this.width / this.spanMs;
+  }
+
+  x(ms) {
+    return (ms - this.leftMs) * this.pxPerMs;
+  }
+
+  ms(x) {
+    return this.leftMs + x / this.pxPerMs;
+  }
+
+  fit() {
+    this.leftMs = this.startMs;
+    this.rightMs = this.endMs;
+  }
+
+  /** Show [leftMs, rightMs], as far as there is something. */
+  show(leftMs, rightMs) {
+    const whole = this.endMs - this.startMs;
+    const span = Math.min(whole, Math.max(Math.min(LEAST_MS, whole), rightMs - leftMs));
+    const left = Math.min(Math.max(leftMs, this.startMs), this.endMs - span);
+    this.leftMs = left;
+    this.rightMs = left + span;
+  }
+
+  /** Zoom by a factor (above 1: closer) around what is at `x`. */
+  zoom(factor, x) {
+    const at = this.ms(x);
+    const span = this.spanMs / factor;
+    const whole = this.endMs - this.startMs;
+    const kept = Math.min(whole, Math.max(LEAST_MS, span));
+    const left = at - (x / this.width) * kept;
+    this.show(left, left + kept);
+  }
+
+  pan(ms) {
+    this.show(this.leftMs + ms, this.rightMs + ms);
+  }
+
+  /** Times to write on the ruler, with how many digits after the point. */
+  ticks() {
+    const step = STEPS_MS.find((ms) => ms * this.pxPerMs >= TICK_PX) ?? STEPS_MS.at(-1);
+    const digits = step >= 1000 ? 0 : step >= 100 ? 1 : step >= 10 ? 2 : 3;
+    const times = [];
+    for (let ms = Math.ceil(this.leftMs / step) * step; ms <= this.rightMs; ms += step) times.push(ms);
+    return { times, digits };
+  }
+}
+
+/** Seconds as people read them: 12.3, or 1:05 past a minute. */
+export function clock(ms, digits = 3) {
+  const sign = ms < 0 ? "−" : "";
+  const s = Math.abs(ms) / 1000;
+  if (s < 60) return `${sign}${s.toFixed(digits)}`;
+  const minutes = Math.floor(s / 60);
+  return `${sign}${minutes}:${(s - 60 * minutes).toFixed(digits).padStart(digits ? 3 + digits : 2, "0")}`;
+}

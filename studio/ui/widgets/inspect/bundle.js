@@ -1,0 +1,20 @@
+// What the server packs for one utterance (studio/inspection/bundle.py): a header in JSON, then arrays of numbers.
+
+const KINDS = { i16: Int16Array, u8: Uint8Array, f32: Float32Array };
+
+/** The parts of a bundle: `view` is the header, the arrays lie beside it by name. */
+export function parse(buffer) {
+  const length = new DataView(buffer).getUint32(0, true);
+  const view = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)));
+  const parts = { view };
+  for (const { name, kind, at, count } of view.arrays) parts[name] = new KINDS[kind](buffer, 4 + length + at, count);
+  return parts;
+}
+
+/** The bytes of a text in base64. */
+export function fromBase64(text) {
+  const binary = atob(text.trim());
+  const bytes = new Uint8Array(binary.length);
+  for (let k = 0; k < binary.length; k++) bytes[k] = binary.charCodeAt(k);
+  return bytes.buffer;
+}

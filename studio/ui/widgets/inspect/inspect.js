@@ -1,0 +1,97 @@
+// The Inspect page: opens a trace or a recording, and looks at it with the viewer.
+
+import { token } from "../owner/calls.js";
+import { fromBase64, parse } from "./bundle.js";
+import { Viewer } from "./viewer.js";
+
+const MAX_MB = 64;
+const TO_LIBRARY = "This utterance is in the library, which wants the owner's token: open it from the Library page.";
+
+/** Start the page; `root` is the server's address with a slash at its end. */
+export function start(element, root) {
+  const page = element.querySelector(".inspect");
+  const status = page.querySelector(".status");
+  const text = page.querySelector(".wav-text input");
+  let viewer = null;
+  let asked = 0; // only the answer to the last question is shown
+
+  const tell = (message, level = "") => {
+    status.textContent = message;
+    status.dataset.level = level;
+  };
+
+  /** `request` fetches a part, view or prosody; `trace` names one that the server still has, and that may be kept. */
+  async function open(what, request, trace = "") {
+    const mine = ++asked;
+    const fetched = async (part) => {
+      const answer = await request(part);
+      if (!answer.ok) throw new Error(await why(answer));
+      return parse(await answer.arrayBuffer());
+    };
+    tell(`Opening ${what} …`);
+    try {
+      const parts = await fetched("view");
+      if (mine !== asked) return;
+      viewer?.close();
+      const mineViewer = (viewer = new Viewer(page, parts, what));
+      offer(trace);
+      tell("");
+      fetched("prosody").then((measured) => mineViewer.take(measured), () => {}); // the picture stands without it
+    } catch (error) {
+      if (mine === asked) tell(error instanceof TypeError ? "The server cannot be reached." : error.message, "error");
+    }
+  }
+
+  function offer(trace) {
+    const keep = page.querySelector(".keep");
+    keep.hidden = !trace || !document.querySelector('.masthead a[href$="/library"]');
+    keep.href = `./library?keep=${encodeURIComponent(trace)}`;
+  }
+
+  /** What the library has, for whoever gave the owner's token in this tab. */
+  async function kept(name, part) {
+    if (!token()) throw new Error(TO_LIBRARY);
+    const answer = await fetch(`${root}library/${part}/${encodeURIComponent(name)}`, { headers: { Authorization: `Bearer ${token()}` } });
+    if (answer.status === 403) throw new Error(TO_LIBRARY);
+    return answer;
+  }
+
+  function upload(file) {
+    if (file.size > MAX_MB * 1e6) return tell(`${file.name} is larger than ${MAX_MB} MB; use studio inspect for it.`, "error");
+    const headers = { "Content-Type": "application/octet-stream", "X-Studio-Text": encodeURIComponent(text.value) };
+    const path = { view: "open", prosody: "prosody" };
+    return open(file.name, (part) => fetch(`${root}inspect/${path[part]}`, { method: "POST", body: file, headers }));
+  }
+
+  page.querySelector("input[type=file]").addEventListener("change", (e) => {
+    if (e.target.files[0]) upload(e.target.files[0]);
+    e.target.value = "";
+  });
+  for (const name of ["dragover", "dragleave", "drop"]) {
+    page.addEventListener(name, (e) => {
+      e.preventDefault();
+      page.classList.toggle("over", name === "dragover");
+      if (name === "drop" && e.dataTransfer.files[0]) upload(e.dataTransfer.files[0]);
+    });
+  }
+  const address = new URLSearchParams(location.search);
+  const [trace, name] = [address.get("trace"), address.get("kept")];
+  if (trace) open("the trace", (part) => fetch(`${root}traces/${encodeURIComponent(trace)}.${part}`), trace);
+  else if (name) open("the utterance", (part) => kept(name, part));
+  page.dataset.ready = "";
+}
+
+/** Show what the page itself holds, in a file of its own. */
+export function startFile(element) {
+  const page = element.querySelector(".inspect");
+  const [data, measured] = ["bundle", "prosody"].map((name) => document.getElementById(name));
+  new Viewer(page, parse(fromBase64(data.textContent)), data.dataset.name).take(parse(fromBase64(measured.textContent)));
+}
+
+async function why(answer) {
+  try {
+    return (await answer.json()).message;
+  } catch {
+    return `The server answered ${answer.status}.`;
+  }
+}

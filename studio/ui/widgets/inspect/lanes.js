@@ -1,0 +1,193 @@
+// What was typed, made and heard, and the line that joins each word through the three.
+
+import { clock } from "./axis.js";
+import { lowerBound } from "../sound/marks.js";
+
+export const FONT = '"Segoe UI", Inter, Roboto, "Helvetica Neue", Arial, "Liberation Sans", sans-serif';
+const BOX = 22;
+const LEAST_WORD_PX = 12; // on average, where words are written
+const LEAST_TICK_PX = 1.5; // between two keys that are both drawn
+
+export const PAUSES = {
+  text: "waits for text",
+  credit: "waits for the listener",
+  compute: "stall: the computer",
+  network: "stall: the network",
+  unknown: "the player stood still",
+};
+
+/** The colour of a pause. */
+export const pauseColour = (reason, colours) =>
+  ({ text: colours.warn, compute: colours.stall, network: colours.stall })[reason] ?? colours.muted;
+
+export function drawRuler(scene, { y, height }) {
+  const { paint, axis, colours } = scene;
+  const { times, digits } = axis.ticks();
+  paint.font = `11px ${FONT}`;
+  paint.textBaseline = "middle";
+  paint.textAlign = "left";
+  for (const ms of times) {
+    const x = Math.round(axis.x(ms)) + 0.5;
+    paint.strokeStyle = colours.line;
+    paint.beginPath();
+    paint.moveTo(x, y + height - 6);
+    paint.lineTo(x, scene.height);
+    paint.stroke();
+    const text = `${clock(ms, digits)}${ms < 60000 ? " s" : ""}`;
+    paint.fillStyle = colours.muted;
+    if (x + 4 + paint.measureText(text).width <= axis.width) paint.fillText(text, x + 4, y + height / 2);
+  }
+}
+
+export function drawTyped(scene, { y, height }) {
+  const { paint, axis, colours, line } = scene;
+  let drawn = -Infinity;
+  const from = lowerBound(line.keys, (key) => key.t_ms, axis.leftMs);
+  for (let k = from; k < line.keys.length && line.keys[k].t_ms <= axis.rightMs; k++) {
+    const key = line.keys[k];
+    const x = axis.x(key.t_ms);
+    if (x - drawn < LEAST_TICK_PX) continue;
+    drawn = x;
+    paint.fillStyle = key.is_kept ? colours.ink : colours.stall;
+    paint.fillRect(Math.round(x), y + height - 12, 1, 10);
+  }
+  let free = -Infinity; // until where there are words already
+  let before = -1;
+  paint.font = `600 12px ${FONT}`;
+  paint.textBaseline = "middle";
+  paint.textAlign = "left";
+  const words = seen(line.words, axis, "typed_ms", "typed_ms", 4000);
+  if (words.length * LEAST_WORD_PX > axis.width) return; // a few of them would look like all
+  for (const word of words) {
+    if (word.written === before) continue;
+    before = word.written;
+    const x = axis.x(word.typed_ms);
+    const text = line.text.slice(word.char_start, word.char_end);
+    const width = paint.measureText(text).width;
+    if (x < free || x > axis.width) continue;
+    free = x + width + 6;
+    paint.fillStyle = scene.isChosen(word) ? colours.accent : colours.ink;
+    paint.fillText(text, x, y + 12);
+  }
+}
+
+export function drawMade(scene, { y, height }) {
+  const { paint, axis, colours, line } = scene;
+  const top = y + (height - BOX) / 2;
+  for (const one of seen(line.segments, axis, "made_ms", "made_whole_ms", 10000)) {
+    const x = axis.x(one.made_ms);
+    const width = Math.max(2, axis.x(one.made_whole_ms) - x);
+    paint.fillStyle = colours["accent-soft"];
+    paint.fillRect(x, top, width, BOX);
+    if (width > 3) {
+      paint.strokeStyle = one.forced ? colours.stall : colours.accent;
+      paint.strokeRect(Math.round(x) + 0.5, top + 0.5, Math.max(1, Math.round(width) - 1), BOX - 1);
+    }
+    const words = one.words.map((i) => scene.word(i)?.text).join(" ");
+    const saw = one.seen.filter((i) => !one.words.includes(i)).map((i) => scene.word(i)?.text);
+    inside(scene, saw.length ? `${words} | ${saw.join(" ")}` : words, x, width, top, colours.ink) ||
+      inside(scene, words, x, width, top, colours.ink);
+  }
+}
+
+export function drawHeard(scene, { y, height }) {
+  const { paint, axis, colours, line } = scene;
+  const top = y + (height - BOX) / 2;
+  for (const word of seen(line.words, axis, "heard_ms", "heard_whole_ms", 10000)) {
+    const x = axis.x(word.heard_ms);
+    const width = Math.max(1, axis.x(word.heard_whole_ms) - x);
+    const isNow = word.heard_ms <= scene.atMs && scene.atMs < word.heard_whole_ms;
+    paint.fillStyle = isNow ? colours.good : `color-mix(in srgb, ${colours.good} ${word.i % 2 ? 26 : 16}%, ${colours.panel})`;
+    paint.fillRect(x, top, Math.max(1, width - (width > 4 ? 1 : 0)), BOX);
+    if (scene.isChosen(word)) {
+      paint.strokeStyle = colours.accent;
+      paint.lineWidth = 2;
+      paint.strokeRect(x + 1, top + 1, width - 2, BOX - 2);
+      paint.lineWidth = 1;
+    }
+  }
+  if (!line.words.some((word) => word.heard_ms !== null)) {
+    paint.fillStyle = colours["accent-soft"];
+    for (const run of line.runs) paint.fillRect(axis.x(run.t_ms), top, ((run.end - run.start) / scene.rateHz) * 1000 * axis.pxPerMs, BOX);
+  }
+  for (const pause of seen(line.pauses, axis, "start_ms", "end_ms", 0)) {
+    const x = axis.x(pause.start_ms);
+    const width = Math.max(1, axis.x(pause.end_ms) - x);
+    paint.fillStyle = pauseColour(pause.reason, colours);
+    paint.fillRect(x, top - 3, width, BOX + 6);
+    inside(scene, pause.reason, x, width, top, colours.panel);
+  }
+  let free = -Infinity; // below the boxes, where words stand that are wider than theirs
+  const words = seen(line.words, axis, "heard_ms", "heard_whole_ms", 0);
+  if (words.length * LEAST_WORD_PX > axis.width) return;
+  for (const word of words) {
+    const isNow = word.heard_ms <= scene.atMs && scene.atMs < word.heard_whole_ms;
+    const [left, right] = clear(word, line.pauses).map((ms) => axis.x(ms));
+    if (inside(scene, word.text, left, right - left, top, isNow ? colours.panel : colours.ink)) continue;
+    paint.font = `11px ${FONT}`;
+    const width = paint.measureText(word.text).width;
+    const x = Math.max(free, Math.min((axis.x(word.heard_ms) + axis.x(word.heard_whole_ms) - width) / 2, axis.width - width));
+    if (x - (left + right) / 2 > width / 2 || x < 0 || x + width > axis.width) continue;
+    free = x + width + 5;
+    paint.fillStyle = colours.ink;
+    paint.textAlign = "left";
+    paint.fillText(word.text, x, top + BOX + 8);
+  }
+}
+
+/** The longest stretch of a word without a pause. */
+function clear(word, pauses) {
+  let [best, at] = [[word.heard_ms, word.heard_ms], word.heard_ms];
+  const within = pauses.filter((pause) => pause.start_ms < word.heard_whole_ms && pause.end_ms > word.heard_ms);
+  for (const { start_ms: start, end_ms: end } of [...within, { start_ms: word.heard_whole_ms, end_ms: Infinity }]) {
+    if (start - at > best[1] - best[0]) best = [at, start];
+    at = Math.max(at, end);
+  }
+  return best;
+}
+
+/** One line of a word: from where it was known to where it was made to where it was heard. */
+export function drawJoins(scene, typed, made, heard) {
+  const { paint, axis, colours, line } = scene;
+  const among = line.words.filter((word) => word.known_ms !== null && word.heard_ms !== null);
+  const shown = among.filter((word) => word.heard_ms >= axis.leftMs && word.known_ms <= axis.rightMs);
+  const isDense = shown.length * 3 > axis.width;
+  for (const word of shown) {
+    const isChosen = scene.isChosen(word);
+    if (isDense && !isChosen && word.i % Math.ceil((shown.length * 3) / axis.width)) continue;
+    paint.strokeStyle = isChosen ? colours.accent : colours.muted;
+    paint.globalAlpha = isChosen ? 1 : 0.45;
+    paint.lineWidth = isChosen ? 2 : 1;
+    const box = (lane) => [lane.y + (lane.height - BOX) / 2, lane.y + (lane.height + BOX) / 2];
+    paint.beginPath();
+    paint.moveTo(axis.x(word.known_ms), typed.y + typed.height - 2);
+    paint.lineTo(axis.x(word.made_ms), box(made)[0]);
+    paint.moveTo(axis.x(word.made_ms), box(made)[1]);
+    paint.lineTo(axis.x(word.heard_ms), box(heard)[0]);
+    paint.stroke();
+  }
+  paint.globalAlpha = 1;
+  paint.lineWidth = 1;
+}
+
+/** Entries that reach into what is shown; `slackMs` is longer than any of them lasts where ends are not in order. */
+function seen(list, axis, start, end, slackMs) {
+  const there = list.filter((one) => one[start] !== null && one[end] !== null);
+  return there.filter((one) => one[end] >= axis.leftMs - slackMs && one[start] <= axis.rightMs);
+}
+
+/** Write a text where it fits whole, and say whether it did: nothing is cut to a few letters. */
+function inside(scene, text, x, width, top, colour) {
+  const { paint, axis } = scene;
+  const left = Math.max(x, 0);
+  const room = Math.min(x + width, axis.width) - left - 6;
+  if (room < 8) return false;
+  paint.font = `12px ${FONT}`;
+  if (paint.measureText(text).width > room) return false;
+  paint.fillStyle = colour;
+  paint.textBaseline = "middle";
+  paint.textAlign = "center";
+  paint.fillText(text, left + 3 + room / 2, top + BOX / 2 + 0.5);
+  return true;
+}
+

@@ -1,0 +1,178 @@
+// What was heard, as a wave, as a picture, and as the net's own opinion of when a segment is over.
+
+import { FONT, pauseColour } from "./lanes.js";
+import { budget } from "./tiles.js";
+
+/** Each run that reaches into what is shown: its samples [start, end) that are seen, and where they lie. */
+function* stretches(scene) {
+  const { axis, line, rateHz } = scene;
+  const perMs = rateHz / 1000;
+  for (const run of line.runs) {
+    const endMs = run.t_ms + (run.end - run.start) / perMs;
+    if (endMs < axis.leftMs || run.t_ms > axis.rightMs) continue;
+    const start = run.start + Math.max(0, axis.leftMs - run.t_ms) * perMs;
+    const end = run.end - Math.max(0, endMs - axis.rightMs) * perMs;
+    const x = axis.x(run.t_ms + (start - run.start) / perMs);
+    if (end > start) yield { start, end, x, width: axis.x(run.t_ms + (end - run.start) / perMs) - x };
+  }
+}
+
+export function drawWave(scene, { y, height }) {
+  const { paint, colours, peaks } = scene;
+  const middle = y + height / 2;
+  const scale = (height / 2 - 3) / scene.loudest;
+  paint.fillStyle = colours.accent;
+  for (const { start, end, x, width } of stretches(scene)) {
+    const perPx = (end - start) / width;
+    for (let px = Math.floor(x); px < x + width; px++) {
+      const from = start + (px - x) * perPx;
+      const [low, high] = peaks.of(Math.max(start, from), Math.min(end, from + perPx));
+      paint.fillRect(px, middle - high * scale, 1, Math.max(1, (high - low) * scale));
+    }
+  }
+}
+
+const LEVEL_DB = 50; // below the speech's own level, what is still drawn
+const MARGIN_ST = 2; // above and below what is spoken
+
+/** Level and pitch of a sound in steps of a few milliseconds. */
+export class Prosody {
+  constructor({ view, level, pitch }) {
+    this.step = view.step_samples;
+    this.topDb = (view.active_db ?? -20) + 6;
+    this.level = level;
+    this.pitch = pitch;
+    const voiced = pitch.filter((hz) => hz > 0).sort();
+    const at = (share) => voiced[Math.floor(share * (voiced.length - 1))];
+    this.hasPitch = voiced.length > 0;
+    this.lowHz = this.hasPitch ? at(0.02) * 2 ** (-MARGIN_ST / 12) : 0;
+    this.highHz = this.hasPitch ? at(0.98) * 2 ** (MARGIN_ST / 12) : 0;
+  }
+
+  /** The pitch at a sample, Hz; 0 without a voice. */
+  hz(sample) {
+    return this.pitch[Math.floor(sample / this.step)] ?? 0;
+  }
+
+  /** The loudest level and the middle pitch among samples [from, to). */
+  among(from, to) {
+    const last = Math.max(Math.floor(from / this.step) + 1, Math.ceil(to / this.step));
+    let [db, sum, count] = [-Infinity, 0, 0];
+    for (let k = Math.floor(from / this.step); k < Math.min(last, this.level.length); k++) {
+      if (this.level[k] > db) db = this.level[k];
+      if (this.pitch[k] > 0) [sum, count] = [sum + Math.log2(this.pitch[k]), count + 1];
+    }
+    return { db, hz: count ? 2 ** (sum / count) : 0 };
+  }
+}
+
+/** Pitch as dots on a scale of semitones, level as a grey line behind it. */
+export function drawPitch(scene, { y, height }) {
+  const { paint, axis, colours, prosody } = scene;
+  const [top, tall] = [y + 6, height - 12];
+  const atDb = (db) => top + tall * Math.min(1, Math.max(0, (prosody.topDb - db) / LEVEL_DB));
+  const span = Math.log2(prosody.highHz / prosody.lowHz);
+  const atHz = (hz) => top + tall * (1 - Math.min(1, Math.max(0, Math.log2(hz / prosody.lowHz) / span)));
+  for (const { start, end, x, width } of stretches(scene)) {
+    const perPx = (end - start) / width;
+    paint.strokeStyle = colours.muted;
+    paint.globalAlpha = 0.5;
+    paint.beginPath();
+    const dots = [];
+    for (let px = Math.floor(x); px < x + width; px++) {
+      const from = Math.max(start, start + (px - x) * perPx);
+      const { db, hz } = prosody.among(from, from + perPx);
+      if (db > -Infinity) paint.lineTo(px, atDb(db));
+      if (hz) dots.push([px, atHz(hz)]);
+    }
+    paint.stroke();
+    paint.globalAlpha = 1;
+    paint.fillStyle = colours.accent;
+    for (const [px, at] of dots) paint.fillRect(px - 1, at - 1, 2, 2);
+  }
+  if (!prosody.hasPitch) return;
+  paint.font = `11px ${FONT}`;
+  paint.textAlign = "right";
+  paint.textBaseline = "middle";
+  for (const hz of [prosody.highHz, prosody.lowHz]) {
+    const text = `${Math.round(hz)} Hz`;
+    const at = atHz(hz) + (hz === prosody.lowHz ? -4 : 4);
+    const width = paint.measureText(text).width;
+    paint.fillStyle = colours.panel;
+    paint.globalAlpha = 0.82;
+    paint.fillRect(axis.width - width - 10, at - 8, width + 10, 16);
+    paint.globalAlpha = 1;
+    paint.fillStyle = colours.muted;
+    paint.fillText(text, axis.width - 6, at);
+  }
+}
+
+/** Draw a picture under the axis; false where some of it comes later. */
+export function drawPicture(scene, { y, height }) {
+  const { paint, colours, picture } = scene;
+  paint.fillStyle = colours.faint;
+  paint.fillRect(0, y, scene.axis.width, height);
+  const until = budget();
+  let isWhole = true;
+  for (const { start, end, x, width } of stretches(scene)) {
+    isWhole = picture.draw(paint, start, end, x, width, y, height, until) && isWhole;
+  }
+  return isWhole;
+}
+
+/** p_eos of each frame, and the threshold that ends a segment. */
+export function drawEos(scene, { y, height }) {
+  const { paint, axis, colours, pEos, frameSamples } = scene;
+  const top = y + 6;
+  const tall = height - 12;
+  const at = (p) => top + tall * (1 - p);
+  paint.strokeStyle = colours.stall;
+  paint.setLineDash([4, 4]);
+  paint.beginPath();
+  paint.moveTo(0, at(scene.eosAt));
+  paint.lineTo(axis.width, at(scene.eosAt));
+  paint.stroke();
+  paint.setLineDash([]);
+  for (const { start, end, x, width } of stretches(scene)) {
+    const perSample = width / (end - start);
+    const first = Math.floor(start / frameSamples);
+    const last = Math.min(pEos.length, Math.ceil(end / frameSamples));
+    const wide = frameSamples * perSample;
+    const step = Math.max(1, Math.floor(0.7 / wide));
+    for (let k = first; k < last; k += step) {
+      let p = 0;
+      for (let n = k; n < Math.min(last, k + step); n++) if (pEos[n] > p) p = pEos[n]; // NaN is never above
+      const left = Math.max(x, x + (k * frameSamples - start) * perSample);
+      paint.fillStyle = p >= scene.eosAt ? colours.accent : colours.muted;
+      paint.fillRect(left, at(p), Math.max(1, wide * step - (wide > 4 ? 1 : 0)), top + tall - at(p));
+    }
+  }
+}
+
+/** Seams and ends over the wave and the picture; where they coincide they are one line. */
+export function drawSeams(scene, top, bottom) {
+  const { paint, axis, colours, line } = scene;
+  const dense = line.segments.length / Math.max(1, axis.width) > 0.25;
+  for (const one of line.segments) {
+    if (one.heard_ms === null || one.heard_ms < axis.leftMs || one.heard_ms > axis.rightMs) continue;
+    const x = Math.round(axis.x(one.heard_ms)) + 0.5;
+    const before = line.segments[scene.placeOf.get(one.index) - 1];
+    if (dense && !before?.forced) continue;
+    paint.strokeStyle = before?.forced ? colours.stall : colours.ink;
+    paint.globalAlpha = before?.forced ? 1 : 0.35;
+    paint.setLineDash(before?.forced ? [] : [3, 3]);
+    paint.beginPath();
+    paint.moveTo(x, top);
+    paint.lineTo(x, bottom);
+    paint.stroke();
+  }
+  paint.setLineDash([]);
+  paint.globalAlpha = 1;
+  for (const pause of line.pauses) {
+    if (pause.end_ms < axis.leftMs || pause.start_ms > axis.rightMs) continue;
+    paint.fillStyle = pauseColour(pause.reason, colours);
+    paint.globalAlpha = 0.14;
+    paint.fillRect(axis.x(pause.start_ms), top, Math.max(1, axis.x(pause.end_ms) - axis.x(pause.start_ms)), bottom - top);
+    paint.globalAlpha = 1;
+  }
+}

@@ -1,0 +1,178 @@
+// The picture: lanes and layers over one axis, drawn anew whenever something in it changes.
+
+import { isDark } from "../sound/colours.js";
+import { Axis } from "./axis.js";
+import { drawHeard, drawJoins, drawMade, drawRuler, drawTyped, FONT } from "./lanes.js";
+import { drawEos, drawPicture, drawPitch, drawSeams, drawWave, Prosody } from "./layers.js";
+import { framesPicture, heardPicture, Peaks } from "./tiles.js";
+
+const HEIGHTS = { ruler: 24, typed: 46, made: 62, heard: 52, wave: 84, pitch: 76, picture: 150, eos: 56 };
+const NAMES = { typed: "typed", made: "made", heard: "heard", wave: "sound", pitch: "", picture: "", eos: "p_eos" };
+const COLOURS = ["paper", "panel", "ink", "muted", "line", "faint", "accent", "accent-soft", "accent-ink", "stall", "warn", "good"];
+
+export class Scene {
+  /** `lanes`: which are drawn, of those that there are. */
+  constructor(canvas, { view, pcm, frames, p_eos: pEos }, lanes = Object.keys(HEIGHTS)) {
+    this.canvas = canvas;
+    this.lanes = lanes;
+    this.paint = canvas.getContext("2d", { alpha: false });
+    this.line = view.timeline;
+    this.rateHz = view.timeline.rate_hz;
+    this.frameSamples = view.frame_samples;
+    this.eosAt = view.eos_at;
+    this.pcm = pcm;
+    this.pEos = pEos;
+    this.peaks = new Peaks(pcm);
+    this.loudest = Math.max(1, ...this.peaks.levels.at(-1).high, ...[...this.peaks.levels.at(-1).low].map((low) => -low));
+    this.pictures = { heard: heardPicture(pcm, this.rateHz) };
+    if (frames.length) this.pictures.frames = framesPicture(frames, view.channels, view.levels, this.frameSamples);
+    this.shown = frames.length ? "frames" : "heard";
+    this.byIndex = new Map(this.line.words.map((word) => [word.i, word]));
+    this.placeOf = new Map(this.line.segments.map((one, k) => [one.index, k]));
+    this.axis = new Axis(this.line.start_ms, this.line.end_ms, 1);
+    this.prosody = null; // comes later
+    this.chosen = null; // a word's number
+    this.selection = null; // [startMs, endMs]
+    this.atMs = -Infinity;
+    this.drawn = 0;
+    this.places = this.lay();
+    this.recolour();
+  }
+
+  get picture() {
+    return this.pictures[this.shown];
+  }
+
+  /** Which lanes there are, from top to bottom. */
+  lay() {
+    const isClocked = this.line.heard_by !== "recording";
+    const isThere = { typed: isClocked, made: isClocked, eos: this.pEos.some((p) => p > 0), pitch: Boolean(this.prosody) };
+    const places = {};
+    let y = 0;
+    for (const [name, height] of Object.entries(HEIGHTS)) {
+      if (isThere[name] === false || !this.lanes.includes(name)) continue;
+      places[name] = { y, height };
+      y += height;
+    }
+    this.height = y;
+    return places;
+  }
+
+  /** Level and pitch, once they are measured: one lane more. */
+  take(parts) {
+    this.prosody = new Prosody(parts);
+    this.places = this.lay();
+    this.resize();
+  }
+
+  word(i) {
+    return this.byIndex.get(i);
+  }
+
+  isChosen(word) {
+    return word.i === this.chosen;
+  }
+
+  recolour() {
+    const style = getComputedStyle(this.canvas);
+    this.colours = Object.fromEntries(COLOURS.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
+    for (const picture of Object.values(this.pictures)) picture.recolour(isDark());
+    this.ask();
+  }
+
+  resize() {
+    const scale = devicePixelRatio || 1;
+    const width = this.canvas.clientWidth;
+    if (!width) return;
+    const { leftMs, rightMs, startMs, endMs } = this.axis;
+    const isWhole = leftMs <= startMs && rightMs >= endMs;
+    this.canvas.style.blockSize = `${this.height}px`;
+    this.canvas.width = Math.round(width * scale);
+    this.canvas.height = Math.round(this.height * scale);
+    this.scale = scale;
+    this.axis.resize(width);
+    if (isWhole) this.axis.fit();
+    else this.axis.show(leftMs, rightMs);
+    this.draw();
+  }
+
+  /** Draw with the next frame of the browser. */
+  ask() {
+    this.asked ??= requestAnimationFrame(() => this.draw());
+  }
+
+  draw() {
+    cancelAnimationFrame(this.asked);
+    this.asked = undefined;
+    if (!this.canvas.width) return;
+    const { paint, places, colours, axis } = this;
+    paint.setTransform(this.scale, 0, 0, this.scale, 0, 0);
+    paint.fillStyle = colours.panel;
+    paint.fillRect(0, 0, axis.width, this.height);
+    drawRuler(this, places.ruler);
+    this.shade();
+    if (places.typed) {
+      drawJoins(this, places.typed, places.made, places.heard);
+      drawTyped(this, places.typed);
+      drawMade(this, places.made);
+    }
+    drawHeard(this, places.heard);
+    drawWave(this, places.wave);
+    if (places.pitch) drawPitch(this, places.pitch);
+    const isWhole = !places.picture || drawPicture(this, places.picture);
+    if (places.eos) drawEos(this, places.eos);
+    drawSeams(this, places.wave.y, this.height);
+    this.names();
+    this.drawn++;
+    if (!isWhole) this.ask();
+    this.after?.();
+  }
+
+  /** The selection, from top to bottom. */
+  shade() {
+    if (!this.selection) return;
+    const [left, right] = this.selection.map((ms) => this.axis.x(ms));
+    this.paint.fillStyle = this.colours["accent-soft"];
+    this.paint.fillRect(left, this.places.ruler.height, right - left, this.height);
+  }
+
+  /** What each lane is, at its left edge over what is drawn there. */
+  names() {
+    const { paint, colours } = this;
+    paint.font = `600 11px ${FONT}`;
+    paint.textAlign = "left";
+    paint.textBaseline = "middle";
+    const picture = this.shown === "frames" ? "frames of the voice" : "spectrogram";
+    const names = { ...NAMES, picture, pitch: this.prosody?.hasPitch ? "pitch, level" : "level" };
+    for (const [name, { y, height }] of Object.entries(this.places)) {
+      if (!names[name]) continue;
+      const top = { picture: y + 10, wave: y + 10, pitch: y + 10, typed: y + height - 8 }[name] ?? y + height / 2;
+      const width = paint.measureText(names[name]).width;
+      paint.fillStyle = colours.panel;
+      paint.globalAlpha = 0.82;
+      paint.fillRect(0, top - 9, width + 12, 18);
+      paint.globalAlpha = 1;
+      paint.fillStyle = colours.muted;
+      paint.fillText(names[name], 6, top);
+    }
+  }
+
+  /** The sample that is heard at a time; null in a pause. */
+  sampleAt(ms) {
+    const run = this.line.runs.findLast((one) => one.t_ms <= ms);
+    if (!run) return null;
+    const sample = run.start + Math.floor(((ms - run.t_ms) * this.rateHz) / 1000);
+    return sample < run.end ? sample : null;
+  }
+
+  /** The word of a place in the picture, by the lane that it lies in. */
+  wordAt(ms, y) {
+    const of = (first, last) => this.line.words.findLast((word) => word[first] !== null && word[first] <= ms && ms < word[last]);
+    const within = (place) => place && y >= place.y && y < place.y + place.height;
+    if (within(this.places.typed)) {
+      return this.line.words.find((word) => word.typed_ms !== null && word.typed_ms <= ms && ms <= word.known_ms);
+    }
+    if (within(this.places.made)) return of("made_ms", "made_whole_ms");
+    return of("heard_ms", "heard_whole_ms");
+  }
+}

@@ -1,0 +1,120 @@
+// The same facts as tables: for who reads rather than looks, and to sort seams by what changes there.
+
+import { clock } from "./axis.js";
+import { PAUSES, pauseColour } from "./lanes.js";
+
+const LAGS = {
+  known_to_heard_ms: "from known to heard",
+  typed_to_heard_ms: "from first key to heard",
+  known_to_made_ms: "from known to made",
+  made_to_heard_ms: "from made to heard",
+};
+const whole = (ms) => (ms === null || ms === undefined ? "–" : Math.round(ms).toLocaleString("en"));
+
+const make = (tag, text = "", attributes = {}) => {
+  const element = document.createElement(tag);
+  element.textContent = text;
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  return element;
+};
+
+/** Who spoke, how, and how long. */
+export function about(view) {
+  const { about: who, audio_s: audioS, forced, rtf } = view.facts;
+  const { words, segments } = view.timeline;
+  const options = Object.entries(who.options ?? {}).map(([name, value]) => `${name} ${value}`);
+  const heard = { player: "heard as the player reported", listener: "heard by one who never pauses", recording: "a recording: no keys, no making" };
+  return [
+    who.voice ? `${who.voice}:${who.speaker}` : "",
+    ...options,
+    who.seed === undefined ? "" : `seed ${who.seed}`,
+    `${audioS.toFixed(2)} s of sound`,
+    `${words.length} ${words.length === 1 ? "word" : "words"}`,
+    segments.length ? `${segments.length} segments${forced.length ? `, ${forced.length} forced to end` : ""}` : "",
+    rtf ? `rtf ${rtf.toFixed(2)}` : "",
+    heard[view.timeline.heard_by],
+  ].filter(Boolean).join(" · ");
+}
+
+export function fillLags(list, view) {
+  const rows = Object.entries(LAGS).filter(([name]) => view.facts.lags[name]);
+  const fact = (value, what) => {
+    const row = make("div");
+    row.append(make("dd", value), make("dt", what));
+    return row;
+  };
+  const pauses = new Map();
+  for (const pause of view.timeline.pauses) {
+    const [count, ms] = pauses.get(pause.reason) ?? [0, 0];
+    pauses.set(pause.reason, [count + 1, ms + pause.end_ms - pause.start_ms]);
+  }
+  list.replaceChildren(
+    ...rows.map(([name, what]) => fact(`${whole(view.facts.lags[name].p50)} ms`, `${what}, median; p95 ${whole(view.facts.lags[name].p95)}`)),
+    ...[...pauses].map(([reason, [count, ms]]) => fact(`${whole(ms)} ms`, `${PAUSES[reason]}, ${count} ${count === 1 ? "time" : "times"}`)),
+  );
+  if (!list.children.length) list.append(fact("–", "a recording has no clock but its own"));
+}
+
+export function fillLegend(list, view, colours) {
+  const reasons = [...new Set(view.timeline.pauses.map((pause) => pause.reason))];
+  const entries = reasons.map((reason) => [PAUSES[reason], pauseColour(reason, colours)]);
+  if (view.facts.forced.length) entries.push(["forced to end", colours.stall]);
+  list.replaceChildren(...entries.map(([text, colour]) => {
+    const entry = make("li", text);
+    entry.style.setProperty("--mark", colour);
+    return entry;
+  }));
+}
+
+/** Seams, sorted by a column on request; `go(seam)` is called for the row that is chosen. */
+export function fillSeams(details, view, go) {
+  const { seams } = view.facts;
+  details.hidden = !seams.length;
+  details.querySelector("summary").textContent = `Seams (${seams.length})`;
+  const columns = [["sample", "at (s of sound)"], ["level_db", "level (dB)"], ["spectrum_db", "spectrum (dB)"], ["roughness", "roughness"]];
+  const table = details.querySelector("table");
+  const fill = (by) => {
+    const sorted = [...seams].sort((one, other) => (by === "sample" ? one.sample - other.sample : Math.abs(other[by]) - Math.abs(one[by])));
+    const head = make("tr");
+    for (const [name, title] of columns) {
+      const cell = make("th", "", { scope: "col", "aria-sort": name === by ? "descending" : "none" });
+      const button = make("button", title, { type: "button" });
+      button.addEventListener("click", () => fill(name));
+      cell.append(button);
+      head.append(cell);
+    }
+    head.append(make("th", "listen", { scope: "col" }));
+    const rows = sorted.map((seam) => {
+      const row = make("tr");
+      row.append(make("td", (seam.sample / view.timeline.rate_hz).toFixed(3)));
+      for (const [name] of columns.slice(1)) row.append(make("td", seam[name].toFixed(2)));
+      const cell = make("td");
+      const button = make("button", "200 ms", { type: "button", "aria-label": `Play 200 ms around the seam at ${(seam.sample / view.timeline.rate_hz).toFixed(3)} s` });
+      button.addEventListener("click", () => go(seam));
+      cell.append(button);
+      row.append(cell);
+      return row;
+    });
+    table.replaceChildren(head, ...rows);
+  };
+  fill("level_db");
+}
+
+export function fillWords(details, view, go) {
+  const { words } = view.timeline;
+  details.hidden = !words.length;
+  details.querySelector("summary").textContent = `Words (${words.length})`;
+  const times = ["typed_ms", "known_ms", "made_ms", "heard_ms", "heard_whole_ms"];
+  const head = make("tr");
+  for (const title of ["word", "first key", "known", "made", "heard", "heard whole", "by"]) head.append(make("th", title, { scope: "col" }));
+  const rows = words.map((word) => {
+    const row = make("tr");
+    const cell = make("th", "", { scope: "row" });
+    const button = make("button", word.text, { type: "button" });
+    button.addEventListener("click", () => go(word));
+    cell.append(button);
+    row.append(cell, ...times.map((name) => make("td", word[name] === null ? "–" : clock(word[name]))), make("td", word.source));
+    return row;
+  });
+  details.querySelector("table").replaceChildren(head, ...rows);
+}

@@ -1,0 +1,161 @@
+// Pictures of sound in tiles, made when they are first seen: of what was heard (STFT), or of the voice's own frames.
+
+import { ROWS, Spectrum } from "../sound/spectrum.js";
+import { palette } from "../sound/colours.js";
+
+const COLUMNS = 256;
+const KEPT = 160;
+const BUDGET_MS = 7; // of one picture; what is missing comes with the next
+
+/** One kind of picture: `columnSamples` samples a column, `rows` high, `fill(column, bytes)` low rows first. */
+class Tiled {
+  constructor({ columnSamples, offset, columns, rows, fill }) {
+    Object.assign(this, { columnSamples, offset, columns, rows, fill });
+    this.tiles = new Map(); // by "level/number", the longest unused first
+    this.colours = null;
+  }
+
+  recolour(isDark) {
+    this.colours = palette(isDark);
+    this.tiles.clear();
+  }
+
+  /** Draw samples [start, end) into x..x+width; false where a tile is still missing. */
+  draw(paint, start, end, x, width, y, height, until) {
+    const perSample = width / (end - start);
+    let level = 1; // every so many columns
+    while (level * this.columnSamples * perSample < 0.75) level *= 2;
+    const step = level * this.columnSamples;
+    const first = Math.max(0, Math.floor((start - this.offset) / step));
+    const last = Math.min(Math.ceil(this.columns / level), Math.ceil((end - this.offset) / step));
+    let isWhole = true;
+    paint.save();
+    paint.beginPath();
+    paint.rect(x, y, width, height);
+    paint.clip();
+    paint.imageSmoothingEnabled = perSample * step < 4;
+    for (let number = Math.floor(first / COLUMNS); number * COLUMNS < last; number++) {
+      const tile = this.tile(level, number, until);
+      if (!tile) {
+        isWhole = false;
+        continue;
+      }
+      const left = x + (number * COLUMNS * step + this.offset - start) * perSample;
+      paint.drawImage(tile, left, y, COLUMNS * step * perSample, height);
+    }
+    paint.restore();
+    return isWhole;
+  }
+
+  tile(level, number, until) {
+    const name = `${level}/${number}`;
+    const found = this.tiles.get(name);
+    if (found) {
+      this.tiles.delete(name);
+      this.tiles.set(name, found);
+      return found;
+    }
+    if (performance.now() > until) return null;
+    const made = this.make(level, number);
+    this.tiles.set(name, made);
+    if (this.tiles.size > KEPT) this.tiles.delete(this.tiles.keys().next().value);
+    return made;
+  }
+
+  make(level, number) {
+    const canvas = document.createElement("canvas");
+    canvas.width = COLUMNS;
+    canvas.height = this.rows;
+    const paint = canvas.getContext("2d");
+    const image = paint.createImageData(COLUMNS, this.rows);
+    const pixels = new Uint32Array(image.data.buffer);
+    const colours = new Uint32Array(this.colours.buffer);
+    const bytes = new Uint8Array(this.rows);
+    for (let k = 0; k < COLUMNS; k++) {
+      const column = (number * COLUMNS + k) * level;
+      if (column >= this.columns) break;
+      this.fill(column, bytes);
+      for (let row = 0; row < this.rows; row++) pixels[(this.rows - 1 - row) * COLUMNS + k] = colours[bytes[row]];
+    }
+    paint.putImageData(image, 0, 0);
+    return canvas;
+  }
+}
+
+/** The spectrogram of what was heard. */
+export function heardPicture(pcm, rateHz) {
+  const spectrum = new Spectrum(rateHz);
+  const { hop, window } = spectrum;
+  const fill = (column, bytes) => {
+    const end = (column + 1) * hop;
+    spectrum.past.fill(0);
+    const from = Math.max(0, end - window);
+    const part = pcm.subarray(from, Math.min(end, pcm.length));
+    for (let k = 0; k < part.length; k++) spectrum.past[window - (end - from) + k] = part[k] / 32768;
+    spectrum.column(bytes);
+  };
+  const columns = Math.ceil(pcm.length / hop);
+  return new Tiled({ columnSamples: hop, offset: (hop - window) / 2, columns, rows: ROWS, fill });
+}
+
+/** The frames of a voice as its net saw them: `levels` levels, `channels` a frame, the lowest first. */
+export function framesPicture(frames, channels, levels, frameSamples) {
+  const scale = 255 / Math.max(1, levels - 1);
+  const fill = (column, bytes) => {
+    for (let c = 0; c < channels; c++) bytes[c] = frames[column * channels + c] * scale;
+  };
+  const columns = Math.floor(frames.length / channels);
+  return new Tiled({ columnSamples: frameSamples, offset: 0, columns, rows: channels, fill });
+}
+
+export const budget = () => performance.now() + BUDGET_MS;
+
+/** Least and greatest sample of blocks, in levels of four: any stretch is drawn from a few thousand numbers. */
+export class Peaks {
+  constructor(pcm) {
+    this.pcm = pcm;
+    this.levels = [];
+    const block = 64;
+    let low = new Int16Array(Math.ceil(pcm.length / block));
+    let high = new Int16Array(low.length);
+    for (let k = 0; k < low.length; k++) {
+      let [least, most] = [32767, -32768];
+      for (let at = k * block, end = Math.min(pcm.length, at + block); at < end; at++) {
+        if (pcm[at] < least) least = pcm[at];
+        if (pcm[at] > most) most = pcm[at];
+      }
+      low[k] = least;
+      high[k] = most;
+    }
+    for (let size = block; ; size *= 4) {
+      this.levels.push({ size, low, high });
+      if (low.length <= 1024) break;
+      const [lowBefore, highBefore] = [low, high];
+      low = new Int16Array(Math.ceil(low.length / 4));
+      high = new Int16Array(low.length);
+      for (let k = 0; k < low.length; k++) {
+        low[k] = lowBefore.subarray(4 * k, 4 * k + 4).reduce((a, b) => Math.min(a, b));
+        high[k] = highBefore.subarray(4 * k, 4 * k + 4).reduce((a, b) => Math.max(a, b));
+      }
+    }
+  }
+
+  /** Least and greatest of samples [start, end). */
+  of(start, end) {
+    const level = this.levels.findLast(({ size }) => size <= end - start);
+    let [least, most] = [32767, -32768];
+    if (!level) {
+      for (let at = Math.max(0, Math.floor(start)); at < Math.min(this.pcm.length, Math.ceil(end)); at++) {
+        if (this.pcm[at] < least) least = this.pcm[at];
+        if (this.pcm[at] > most) most = this.pcm[at];
+      }
+    } else {
+      const last = Math.min(level.low.length, Math.ceil(end / level.size));
+      for (let k = Math.max(0, Math.floor(start / level.size)); k < last; k++) {
+        if (level.low[k] < least) least = level.low[k];
+        if (level.high[k] > most) most = level.high[k];
+      }
+    }
+    return least > most ? [0, 0] : [least, most];
+  }
+}

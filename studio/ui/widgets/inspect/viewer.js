@@ -1,0 +1,259 @@
+// One utterance in front of somebody: the picture, the player, the pointer, the keys and the tables.
+
+import { clock } from "./axis.js";
+import { PAUSES } from "./lanes.js";
+import { pointed } from "./pointer.js";
+import { Player } from "./player.js";
+import { Scene } from "./scene.js";
+import { about, fillLags, fillLegend, fillSeams, fillWords } from "./tables.js";
+
+const AROUND_MS = 100; // on each side of a seam that is listened to
+const ZOOM = 1.6;
+
+export class Viewer {
+  constructor(page, parts, name) {
+    this.page = page;
+    this.view = parts.view;
+    this.name = name;
+    this.gone = new AbortController();
+    page.dataset.state = "open";
+    this.find(".view").hidden = false;
+    this.scene = new Scene(this.find(".scene"), parts);
+    this.player = new Player(parts.pcm, this.scene.line.runs, this.scene.rateHz, (ms) => this.moved(ms), () => this.changed());
+    this.scene.after = () => this.placed();
+    this.fill();
+    this.listen();
+    this.scene.resize();
+    this.player.place(this.player.firstMs);
+    page.viewer = this; // for tests
+  }
+
+  find(selector) {
+    return this.page.querySelector(selector);
+  }
+
+  fill() {
+    const { view, page } = this;
+    this.find(".view h1").textContent = view.timeline.text.trim() || this.name;
+    this.find(".about").textContent = about(view);
+    fillLags(this.find(".lags"), view);
+    fillLegend(this.find(".legend"), view, this.scene.colours);
+    fillSeams(page.querySelector("details.seams"), view, (seam) => this.toSeam(seam.sample));
+    fillWords(page.querySelector("details.words"), view, (word) => this.choose(word.i, true));
+    this.find('[data-do="picture"]').hidden = !this.scene.pictures.frames;
+    this.changed();
+  }
+
+  listen() {
+    const signal = { signal: this.gone.signal };
+    for (const button of this.page.querySelectorAll("[data-do]")) {
+      button.addEventListener("click", () => this.act(button.dataset.do), signal);
+    }
+    pointed(this, signal);
+    this.scene.canvas.addEventListener("keydown", (e) => this.pressed(e), signal);
+    this.size = new ResizeObserver(() => this.scene.resize());
+    this.size.observe(this.scene.canvas);
+    this.theme = new MutationObserver(() => {
+      this.scene.recolour();
+      fillLegend(this.find(".legend"), this.view, this.scene.colours);
+    });
+    this.theme.observe(document.body, { attributes: true, attributeFilter: ["class"] });
+  }
+
+  close() {
+    this.gone.abort();
+    this.size.disconnect();
+    this.theme.disconnect();
+    this.player.close();
+  }
+
+  /** Level and pitch, which come after the picture; `lacks` says what pitch would need. */
+  take(parts) {
+    if (this.gone.signal.aborted) return;
+    this.scene.take(parts);
+    this.find(".lacks").textContent = parts.view.lacks;
+  }
+
+  // ------------------------------------------------------------ what it does
+
+  act(name) {
+    const { scene, player } = this;
+    const middle = scene.axis.width / 2;
+    if (name === "play") player.toggle();
+    else if (name === "loop") this.loop(!player.loop);
+    else if (name === "half") player.speed = player.speed === 1 ? 0.5 : 1;
+    else if (name === "in") scene.axis.zoom(ZOOM, middle);
+    else if (name === "out") scene.axis.zoom(1 / ZOOM, middle);
+    else if (name === "fit") scene.axis.fit();
+    else if (name === "picture") scene.shown = scene.shown === "frames" ? "heard" : "frames";
+    else if (name === "png") this.savePng();
+    scene.ask();
+    this.changed();
+  }
+
+  pressed(e) {
+    if (e.ctrlKey || e.metaKey || e.altKey) return;
+    const { scene } = this;
+    const move = (part) => scene.axis.pan(part * scene.axis.spanMs);
+    const keys = {
+      " ": () => this.act("play"),
+      l: () => this.act("loop"),
+      h: () => this.act("half"),
+      "+": () => this.act("in"),
+      "=": () => this.act("in"),
+      "-": () => this.act("out"),
+      0: () => this.act("fit"),
+      ArrowLeft: () => move(-0.15),
+      ArrowRight: () => move(0.15),
+      Home: () => this.jump(this.player.firstMs),
+      End: () => this.jump(this.player.lastMs),
+      "[": () => this.step(-1),
+      "]": () => this.step(1),
+      n: () => this.next((one, k) => k > 0, true),
+      f: () => this.next((one, k, all) => all[k - 1]?.forced, false),
+      Escape: () => this.select(null),
+    };
+    const act = keys[e.key.length === 1 ? e.key.toLowerCase() : e.key];
+    if (!act) return;
+    e.preventDefault();
+    act();
+    scene.ask();
+  }
+
+  /** Put the playhead somewhere, and show it. */
+  jump(ms) {
+    const { axis } = this.scene;
+    this.player.place(ms);
+    if (ms < axis.leftMs || ms > axis.rightMs) axis.show(ms - axis.spanMs / 2, ms + axis.spanMs / 2);
+    this.scene.ask();
+  }
+
+  select(span) {
+    this.scene.selection = span;
+    if (this.player.loop) this.player.loop = span;
+    if (!span) this.scene.chosen = null;
+    this.scene.ask();
+    this.changed();
+  }
+
+  loop(isOn) {
+    this.player.loop = isOn ? this.scene.selection ?? [this.player.firstMs, this.player.lastMs] : null;
+  }
+
+  choose(i, plays = false) {
+    const word = this.scene.word(i);
+    this.scene.chosen = i;
+    if (!word || word.heard_ms === null) return this.scene.ask();
+    this.scene.selection = [word.heard_ms, word.heard_whole_ms];
+    if (this.player.loop) this.player.loop = this.scene.selection;
+    this.jump(word.heard_ms);
+    this.tellWord(word);
+    if (plays) this.player.play(word.heard_ms, this.player.loop ? Infinity : word.heard_whole_ms);
+    return undefined;
+  }
+
+  step(by) {
+    const { words } = this.scene.line;
+    const at = words.findIndex((word) => word.i === this.scene.chosen);
+    const next = words[at < 0 ? 0 : Math.min(words.length - 1, Math.max(0, at + by))];
+    if (next) this.choose(next.i);
+  }
+
+  /** Go to the next segment that `fits`, after the playhead, and around again. */
+  next(fits, plays) {
+    const found = this.scene.line.segments.filter((one, k, all) => one.heard_ms !== null && fits(one, k, all));
+    const one = found.find((each) => each.heard_ms - (plays ? AROUND_MS : 0) > this.player.atMs + AROUND_MS + 1) ?? found[0];
+    if (!one) return;
+    if (plays) this.toSeam(one.start);
+    else this.jump(one.heard_ms);
+  }
+
+  /** Play 200 ms around a seam. */
+  toSeam(sample) {
+    const segment = this.scene.line.segments.find((one) => one.start === sample);
+    if (!segment || segment.heard_ms === null) return;
+    const span = [segment.heard_ms - AROUND_MS, segment.heard_ms + AROUND_MS];
+    this.select(span);
+    this.scene.axis.show(segment.heard_ms - 600, segment.heard_ms + 600);
+    this.player.play(...span);
+  }
+
+  savePng() {
+    this.scene.draw();
+    this.scene.canvas.toBlob((blob) => {
+      const link = document.createElement("a");
+      link.href = URL.createObjectURL(blob);
+      link.download = "timeline.png";
+      link.click();
+      setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+    });
+  }
+
+  // ------------------------------------------------------------ what is seen
+
+  changed() {
+    const { player, scene } = this;
+    if (!player) return;
+    this.find('[data-do="play"]').textContent = player.isPlaying ? "Pause" : "Play";
+    this.find('[data-do="loop"]').setAttribute("aria-pressed", Boolean(player.loop));
+    this.find('[data-do="half"]').setAttribute("aria-pressed", player.speed !== 1);
+    this.find('[data-do="picture"]').textContent = scene.shown === "frames" ? "Spectrogram" : "Frames of the voice";
+  }
+
+  moved(ms) {
+    const { scene } = this;
+    const before = scene.wordAt(scene.atMs, Infinity);
+    scene.atMs = ms;
+    if (scene.wordAt(ms, Infinity) !== before) scene.ask();
+    if (this.player?.isPlaying && !this.player.loop && ms > scene.axis.rightMs) scene.axis.pan(0.9 * scene.axis.spanMs), scene.ask();
+    this.placed();
+  }
+
+  /** The playhead, and which part of the whole is shown. */
+  placed() {
+    const { axis } = this.scene;
+    const head = this.find(".head");
+    const x = axis.x(this.scene.atMs);
+    head.hidden = !(x >= 0 && x <= axis.width);
+    head.style.transform = `translateX(${x}px)`;
+    const whole = axis.endMs - axis.startMs;
+    const bar = this.find(".whole i");
+    bar.style.insetInlineStart = `${(100 * (axis.leftMs - axis.startMs)) / whole}%`;
+    bar.style.inlineSize = `${(100 * axis.spanMs) / whole}%`;
+  }
+
+  /** What is known of a place in the picture. */
+  hover(ms, y) {
+    const { scene } = this;
+    const sample = scene.sampleAt(ms);
+    const pause = scene.line.pauses.find((one) => one.start_ms <= ms && ms < one.end_ms);
+    const word = scene.wordAt(ms, y);
+    const parts = [`${clock(ms)} s`];
+    if (sample !== null) {
+      parts.push(`sample ${sample.toLocaleString("en")}`);
+      if (scene.frameSamples) {
+        const frame = Math.floor(sample / scene.frameSamples);
+        const p = scene.pEos[frame];
+        parts.push(`frame ${frame}${p > 0 || p === 0 ? `, p_eos ${p.toFixed(3)}` : ""}`);
+      }
+      const hz = scene.prosody?.hz(sample);
+      if (hz) parts.push(`${Math.round(hz)} Hz`);
+    }
+    if (pause) parts.push(`${PAUSES[pause.reason]}, ${Math.round(pause.end_ms - pause.start_ms)} ms`);
+    this.find(".readout").textContent = parts.join(" · ") + (word ? ` · ${this.story(word)}` : "");
+  }
+
+  tellWord(word) {
+    this.find(".readout").textContent = this.story(word);
+  }
+
+  story(word) {
+    const segment = this.scene.line.segments.find((one) => one.index === word.segment);
+    const saw = (segment?.seen ?? []).filter((i) => i !== word.i).map((i) => this.scene.word(i)?.text);
+    const told = [`“${word.text}”`];
+    if (word.known_ms !== null && word.heard_ms !== null) told.push(`known ${clock(word.known_ms)}, heard ${clock(word.heard_ms)}: ${Math.round(word.heard_ms - word.known_ms)} ms`);
+    if (saw.length) told.push(`with ${saw.join(" ")}`);
+    if (segment?.forced) told.push("forced to end");
+    return told.join(", ");
+  }
+}

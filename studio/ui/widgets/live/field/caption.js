@@ -1,0 +1,242 @@
+// The line of what is said: words light up as they are heard. Only words near the ear are in the page.
+
+const AHEAD = 160; // words drawn ahead of the one being heard
+const BEHIND = 400; // and behind it
+const TAIL_CHARS = 240; // of text that is not committed yet
+const SPOKEN_EVERY_MS = 1800; // pace of the screen reader's caption
+
+export class Caption {
+  constructor(root) {
+    this.line = root.querySelector(".words");
+    this.box = root.querySelector(".caption");
+    this.reader = root.querySelector(".heard");
+    this.leftOut = root.querySelector(".leftout");
+    this.onLit = null;
+    this.isTold = false; // to screen readers, which may themselves speak what is typed
+    this.clear();
+  }
+
+  /** Whether the words stand here: those that are in the field light up there, as long as they are the same. */
+  put(isHere) {
+    this.box.hidden = !isHere;
+  }
+
+  clear() {
+    this.isNew = true; // since it was last shown in the field
+    this.text = []; // as sent, in code points
+    this.tokens = []; // {start, end, words: [i], why, edited, node}
+    this.byWord = []; // word i -> its token
+    this.starts = []; // word i -> sample
+    this.ends = [];
+    this.spelt = [];
+    this.first = this.next = 0; // drawn tokens are [first, next)
+    this.tail = document.createElement("span");
+    this.tail.className = "tail";
+    this.line.replaceChildren(this.tail);
+    this.leftOut.replaceChildren();
+    this.leftOut.hidden = true;
+    this.held = "";
+    this.rewind();
+    this.reader.textContent = "";
+  }
+
+  /** Nothing has been heard yet (a replay begins). */
+  rewind() {
+    this.isNew = true;
+    this.now = -1; // the last word that has begun
+    this.isPast = false; // and it has ended
+    this.said = this.spokenAt = 0;
+    for (const token of this.tokens) if (token.node) token.node.className = className(token, this);
+    this.box.scrollTop = 0;
+    this.draw();
+  }
+
+  get heardWords() {
+    return this.now + 1;
+  }
+
+  event(e) {
+    EVENTS[e.type]?.(this, e);
+  }
+
+  add(token) {
+    this.isNew = true;
+    token.index = this.tokens.length;
+    this.tokens.push(token);
+    this.stale = true;
+  }
+
+  /** Everything before `sample` was heard: light what has begun. Words begin in order. */
+  heard(sample, nowMs) {
+    let next = this.now;
+    while (next + 1 < this.starts.length && this.starts[next + 1] < sample) next++;
+    const isPast = next >= 0 && sample >= (this.ends[next] ?? Infinity);
+    if (next !== this.now || isPast !== this.isPast) {
+      const from = this.now;
+      this.now = next;
+      this.isPast = isPast;
+      for (let i = Math.max(0, from); i <= next; i++) this.mark(i);
+      for (let i = from + 1; i <= next; i++) this.onLit?.(i, sample);
+      this.follow();
+    }
+    if (this.stale) this.draw();
+    if (this.isTold && nowMs - this.spokenAt > SPOKEN_EVERY_MS && this.said <= this.now) this.speak(nowMs);
+  }
+
+  speak(nowMs) {
+    this.reader.textContent = this.spelt.slice(this.said, this.now + 1).join(" ");
+    this.said = this.now + 1;
+    this.spokenAt = nowMs;
+  }
+
+  /** Everything was heard: no word is the present one any more. */
+  finish(nowMs) {
+    if (this.isTold && this.said <= this.now) this.speak(nowMs);
+    this.isPast = true;
+    this.mark(this.now);
+  }
+
+  mark(i) {
+    this.isNew = true;
+    const token = this.byWord[i];
+    if (token?.node) token.node.className = className(token, this);
+  }
+
+  follow() {
+    const node = this.byWord[this.now]?.node;
+    if (!node) return void (this.stale = true);
+    const top = node.offsetTop;
+    const { scrollTop, clientHeight } = this.box;
+    if (top < scrollTop || top > scrollTop + clientHeight - 1.6 * node.offsetHeight) {
+      this.box.scrollTop = Math.max(0, top - clientHeight * 0.35);
+    }
+    this.stale = true;
+  }
+
+  /** Words from one on will be committed anew. */
+  takeBack(words) {
+    this.isNew = true;
+    const first = this.byWord[words];
+    this.byWord.length = this.spelt.length = Math.min(this.spelt.length, words);
+    if (!first) return;
+    const isParted = first.words[0] < words; // a place of several words, of which some stay
+    if (isParted) first.words = first.words.filter((i) => i < words);
+    for (const token of this.tokens.splice(first.index + (isParted ? 1 : 0))) {
+      if (token.node?.nextElementSibling?.tagName === "INS") token.node.nextElementSibling.remove();
+      token.node?.nextSibling?.remove();
+      token.node?.remove();
+    }
+    this.next = Math.min(this.next, this.tokens.length);
+    this.first = Math.min(this.first, this.next);
+    this.stale = true;
+  }
+
+  setHeld(text) {
+    this.held = text;
+    this.stale = true;
+  }
+
+  draw() {
+    this.stale = false;
+    const centre = this.byWord[this.now]?.index ?? 0;
+    const to = Math.min(this.tokens.length, centre + AHEAD);
+    for (; this.next < to; this.next++) this.place(this.tokens[this.next]);
+    for (; this.first < centre - BEHIND; this.first++) {
+      const { node } = this.tokens[this.first];
+      while (node && this.line.firstChild !== node) this.line.firstChild.remove();
+      node?.remove();
+      this.tokens[this.first].node = null;
+    }
+    const from = this.next < this.tokens.length ? this.tokens[this.next].start : (this.tokens.at(-1)?.end ?? 0);
+    const rest = this.text.slice(from, from + TAIL_CHARS).join("");
+    this.tail.textContent = rest + this.held.slice(0, TAIL_CHARS);
+    this.line.classList.toggle("empty", this.tokens.length === 0 && !this.tail.textContent.trim());
+  }
+
+  place(token) {
+    const node = document.createElement("span");
+    node.textContent = this.text.slice(token.start, token.end).join("");
+    node.className = className(token, this);
+    if (token.why) node.title = token.why;
+    token.node = node;
+    this.line.insertBefore(node, this.tail);
+    this.line.insertBefore(document.createTextNode(" "), this.tail);
+  }
+
+  explain(token) {
+    const item = document.createElement("li");
+    const what = document.createElement("b");
+    what.textContent = this.text.slice(token.start, Math.min(token.end, token.start + 24)).join("").trim() || "(white space)";
+    item.append(what, ` ${token.why}`);
+    if (this.leftOut.childElementCount < 6) this.leftOut.append(item);
+    this.leftOut.hidden = false;
+  }
+}
+
+const EVENTS = {
+  text(c, e) {
+    const chars = Array.from(e.text);
+    c.text = c.text.length === e.char_start ? appended(c.text, chars) : c.text.slice(0, e.char_start).concat(chars);
+    c.stale = true;
+  },
+  committed(c, e) {
+    const last = c.tokens.at(-1);
+    c.spelt[e.i] = e.word;
+    if (last && last.start === e.char_start && !last.why) {
+      last.words.push(e.i);
+      c.byWord[e.i] = last;
+    } else {
+      const token = { start: e.char_start, end: e.char_end, words: [e.i] };
+      c.byWord[e.i] = token;
+      c.add(token);
+    }
+  },
+  unsupported(c, e) {
+    if (c.tokens.some((one) => one.why && one.start === e.char_start)) return; // read again
+    const token = { start: e.char_start, end: e.char_end, words: [], why: e.why };
+    c.add(token);
+    c.explain(token);
+  },
+  word_start(c, e) {
+    c.starts[e.i] = e.sample;
+  },
+  word_end(c, e) {
+    c.ends[e.i] = e.sample;
+  },
+  edited(c, e) {
+    c.put(true);
+    for (let i = e.first; i <= e.last; i++) {
+      if (!c.byWord[i]) continue;
+      c.byWord[i].edited = true;
+      c.mark(i);
+    }
+    const node = c.byWord[e.last]?.node;
+    if (node?.nextElementSibling?.tagName === "INS") node.nextElementSibling.remove();
+    if (!node || !e.text?.trim()) return;
+    const added = document.createElement("ins");
+    added.textContent = e.text.trim();
+    added.title = "Changed after it was heard; what was said stays as it was.";
+    node.after(" ", added);
+  },
+  revised(c, e) {
+    c.takeBack(e.words);
+    c.starts = c.starts.filter((sample) => sample < e.from_sample).slice(0, e.words);
+    c.ends = c.ends.filter((sample) => sample <= e.from_sample).slice(0, e.words);
+    c.now = Math.min(c.now, c.starts.length - 1);
+  },
+};
+
+function appended(chars, more) {
+  for (const char of more) chars.push(char);
+  return chars;
+}
+
+function className(token, caption) {
+  const names = ["w"];
+  if (token.why) names.push("unsupported");
+  if (token.edited) names.push("edited");
+  const last = token.words.at(-1) ?? Infinity;
+  if (last < caption.now || (last === caption.now && caption.isPast)) names.push("was");
+  else if (token.words.includes(caption.now)) names.push("now");
+  return names.join(" ");
+}

@@ -1,0 +1,182 @@
+// The race as a picture at one moment of its clock: on the page, in the clip and in the picture to share alike.
+
+export const BUCKET_MS = 20; // of the sound that is drawn as one bar
+const FACE = '"Segoe UI", Inter, Roboto, "Helvetica Neue", Arial, "Liberation Sans", sans-serif';
+const NAMES = ["Word by word", "Sentence by sentence"];
+const GAP = 2.6; // between the lanes, in lines
+const seconds = (ms) => `${(ms / 1000).toFixed(1)} s`;
+
+/** The words that describe the outcome; "" while there is none. */
+export function outcome(race) {
+  const [words, sentences] = race.lanes.map((lane) => lane.firstMs);
+  if (!words || !sentences) return "";
+  const earlier = sentences - words;
+  return earlier >= 0 ? `heard ${seconds(earlier)} earlier` : `heard ${seconds(-earlier)} later`;
+}
+
+/** How long each lane took, from the first finished word to the first sound. */
+export function after(race, lane) {
+  const { firstMs } = race.lanes[lane];
+  return firstMs ? `${seconds(firstMs - race.firstWordMs)} after the first word` : "";
+}
+
+const isOn = (race, tMs) => tMs > 0 && tMs < (race.endMs ?? Infinity);
+
+/** Draw the race as it stands at `tMs` into a box of `paint`: {x, y, width, height}; `em` is the size of its text. */
+export function drawRace(paint, race, tMs, box, colours, em) {
+  const lane = (box.height - GAP * em - 1.6 * em) / 2;
+  const scale = box.width / Math.max(race.spanMs, tMs + 500);
+  const x = (ms) => box.x + ms * scale;
+  const tops = [box.y, box.y + lane + GAP * em];
+  tops.forEach((y, k) => drawLane(paint, race, k, tMs, { ...box, y, height: lane }, colours, em, x));
+  drawAxis(paint, { ...box, y: box.y + box.height - 1.4 * em, scale }, colours, em);
+  drawOutcome(paint, race, tMs, x, tops[0] + lane, em, colours, box);
+}
+
+function drawLane(paint, race, k, tMs, box, colours, em, x) {
+  const lane = race.lanes[k];
+  const isHeard = race.secondMs !== null && tMs >= race.secondMs ? k === 1 : k === 0;
+  write(paint, NAMES[k], box.x, box.y + 0.8 * em, 650, 0.87 * em, colours.ink);
+  const told = lane.firstMs && tMs >= lane.firstMs ? after(race, k) : "";
+  const width = paint.measureText(NAMES[k]).width;
+  if (isHeard && isOn(race, tMs)) speaker(paint, box.x + width + 0.7 * em, box.y + 0.75 * em, 0.8 * em, colours.accent);
+  paint.textAlign = "right";
+  write(paint, told, box.x + box.width, box.y + 0.8 * em, 500, 0.87 * em, k ? colours.muted : colours.accent);
+  paint.textAlign = "left";
+  const track = Math.max(1.7 * em, Math.min(3 * em, box.height * 0.28));
+  drawText(paint, race, k, tMs, { ...box, y: box.y + 1.7 * em, height: box.height - track - 2.2 * em }, colours, em * 1.15);
+  drawTrack(paint, race, lane, tMs, { ...box, y: box.y + box.height - track, height: track }, colours, x, k);
+}
+
+/** What was typed, with the words that have been heard; the last lines where it is long. */
+function drawText(paint, race, k, tMs, box, colours, em) {
+  paint.font = `450 ${em}px ${FACE}`;
+  paint.textBaseline = "middle";
+  const typed = race.keys.filter((key) => key.tMs <= tMs).length;
+  const line = 1.5 * em;
+  const placed = flowed(paint, race.words, box.width, em);
+  const last = placed.findLastIndex((word) => word.from < typed);
+  const rows = Math.max(1, Math.floor(box.height / line));
+  const skip = Math.max(0, (placed[last]?.row ?? 0) - rows + 1);
+  for (const [i, word] of placed.entries()) {
+    const row = word.row - skip;
+    if (row < 0 || row >= rows) continue;
+    const [litMs, offMs] = race.lanes[k].lit[i] ?? [];
+    const isNow = litMs <= tMs && !(offMs <= tMs);
+    const [left, middle] = [box.x + word.x, box.y + (row + 0.5) * line];
+    if (litMs <= tMs) {
+      paint.fillStyle = isNow ? colours.accent : colours["accent-soft"];
+      paint.beginPath();
+      paint.roundRect(left - 3, middle - 0.66 * em, word.width + 6, 1.32 * em, 5);
+      paint.fill();
+    }
+    const isTyped = word.from < typed;
+    paint.fillStyle = isNow ? colours["accent-ink"] : isTyped ? colours.ink : colours.faintest;
+    paint.globalAlpha = isTyped ? 1 : 0.28;
+    paint.fillText(isTyped ? Array.from(word.text).slice(0, typed - word.from).join("") : word.text, left, middle);
+    paint.globalAlpha = 1;
+  }
+}
+
+/** Words as lines of at most `width`. */
+function flowed(paint, words, width, em) {
+  const space = 0.32 * em;
+  let [x, row] = [0, 0];
+  return words.map((word) => {
+    const { width: own } = paint.measureText(word.text);
+    if (x > 0 && x + own > width) [x, row] = [0, row + 1];
+    const placed = { ...word, x, row, width: own };
+    x += own + space;
+    return placed;
+  });
+}
+
+/** The sound at the time at which it is heard, over the keys. */
+function drawTrack(paint, race, lane, tMs, box, colours, x, k) {
+  paint.fillStyle = colours.faint;
+  paint.beginPath();
+  paint.roundRect(box.x, box.y, box.width, box.height, 6);
+  paint.fill();
+  paint.fillStyle = colours.muted;
+  for (const key of race.keys) {
+    if (key.tMs <= tMs && key.text.trim()) paint.fillRect(x(key.tMs), box.y + box.height - 4, 1, 3);
+  }
+  const middle = box.y + box.height / 2;
+  const bar = Math.max(1, x(BUCKET_MS) - x(0) - 1);
+  for (const [bucket, level] of lane.levels.entries()) {
+    const ms = bucket * BUCKET_MS;
+    if (level === undefined || ms > tMs) continue;
+    const half = Math.max(1, (box.height / 2 - 4) * Math.min(1, Math.sqrt(level) * 1.25));
+    paint.fillStyle = k ? colours.second : colours.accent;
+    paint.fillRect(x(ms), middle - half, bar, 2 * half);
+  }
+  const head = race.secondMs !== null && k === 1 && tMs >= race.secondMs ? lane.firstMs + tMs - race.secondMs : tMs;
+  if (isOn(race, tMs) && head < race.spanMs) {
+    paint.fillStyle = colours.accent;
+    paint.fillRect(x(head) - 1, box.y - 3, 2, box.height + 6);
+  }
+}
+
+function drawAxis(paint, box, colours, em) {
+  for (let s = 0; s * 1000 * box.scale < box.width - 2 * em; s++) {
+    const x = box.x + s * 1000 * box.scale;
+    paint.fillStyle = colours.line;
+    paint.fillRect(Math.round(x), box.y, 1, 0.5 * em);
+    write(paint, `${s} s`, x + 4, box.y + 0.7 * em, 400, 0.75 * em, colours.muted);
+  }
+}
+
+/** From the first sound of the one to that of the other. */
+function drawOutcome(paint, race, tMs, x, y, em, colours, box) {
+  const [first, second] = race.lanes.map((lane) => lane.firstMs);
+  if (!first || tMs < first) return;
+  const to = second ? Math.min(tMs, second) : tMs;
+  const middle = y + (GAP / 2) * em;
+  paint.strokeStyle = colours.accent;
+  paint.lineWidth = 2;
+  paint.beginPath();
+  paint.moveTo(x(first), y + 2);
+  paint.lineTo(x(first), middle + 0.5 * em);
+  paint.moveTo(x(first), middle);
+  paint.lineTo(x(to), middle);
+  if (second && tMs >= second) {
+    paint.moveTo(x(second), middle - 0.5 * em);
+    paint.lineTo(x(second), y + GAP * em - 2);
+  }
+  paint.stroke();
+  if (!second || tMs < second) return;
+  const text = outcome(race);
+  paint.font = `680 ${1.05 * em}px ${FACE}`;
+  const width = paint.measureText(text).width + 1.6 * em;
+  const left = Math.max(box.x, Math.min(box.x + box.width - width, (x(first) + x(second)) / 2 - width / 2));
+  paint.fillStyle = colours.accent;
+  paint.beginPath();
+  paint.roundRect(left, middle - 0.95 * em, width, 1.9 * em, 0.95 * em);
+  paint.fill();
+  write(paint, text, left + 0.8 * em, middle + 0.05 * em, 680, 1.05 * em, colours["accent-ink"]);
+}
+
+export function write(paint, text, x, y, weight, size, colour) {
+  paint.font = `${weight} ${size}px ${FACE}`;
+  paint.textBaseline = "middle";
+  paint.fillStyle = colour;
+  paint.fillText(text, x, y);
+}
+
+function speaker(paint, x, y, size, colour) {
+  paint.fillStyle = paint.strokeStyle = colour;
+  paint.beginPath();
+  paint.moveTo(x, y - 0.18 * size);
+  paint.lineTo(x + 0.22 * size, y - 0.18 * size);
+  paint.lineTo(x + 0.5 * size, y - 0.45 * size);
+  paint.lineTo(x + 0.5 * size, y + 0.45 * size);
+  paint.lineTo(x + 0.22 * size, y + 0.18 * size);
+  paint.lineTo(x, y + 0.18 * size);
+  paint.fill();
+  paint.lineWidth = 0.11 * size;
+  for (const radius of [0.25, 0.45]) {
+    paint.beginPath();
+    paint.arc(x + 0.55 * size, y, radius * size, -0.8, 0.8);
+    paint.stroke();
+  }
+}

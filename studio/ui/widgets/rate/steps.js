@@ -1,0 +1,58 @@
+// A screen whose questions are asked one after another, the sound heard anew for each (ITU-T P.835).
+
+import { h } from "./dom.js";
+import { Trial } from "./trial.js";
+
+export class StepTrial extends Trial {
+  build() {
+    const element = super.build();
+    this.place = h("p", { class: "count step" });
+    element.querySelector(".answers").prepend(this.place);
+    return element;
+  }
+
+  restore(draft) {
+    this.step = draft?.step ?? 0;
+    this.beforeMs = draft?.beforeMs ?? 0; // heard for the questions that are answered
+    super.restore(draft);
+  }
+
+  get isLast() {
+    return this.step === this.marks.length - 1;
+  }
+
+  get more() {
+    return { step: this.step, beforeMs: this.beforeMs };
+  }
+
+  heardMs(k) {
+    return this.beforeMs + super.heardMs(k);
+  }
+
+  get left() {
+    if (this.unheard.length) return this.words.say(this.step ? "listen_again" : "listen_first");
+    return this.marks[this.step].value === null ? this.words.say("answer_first") : "";
+  }
+
+  get mayRead() {
+    return this.step > 0 || super.mayRead;
+  }
+
+  update() {
+    super.update();
+    for (const [k, mark] of this.marks.entries()) mark.element.hidden = k !== this.step;
+    const place = this.words.say("question_of", { n: this.step + 1, of: this.marks.length });
+    if (this.place.textContent !== place) this.place.textContent = place;
+    this.sender.firstElementChild.textContent = this.words.say(this.isLast ? "send" : "go_on");
+  }
+
+  send() {
+    if (this.isLast || this.left || this.isLocked) return super.send();
+    this.beforeMs = this.heardMs(0);
+    this.step += 1;
+    this.deck.again(0);
+    this.keep();
+    this.players[0].press.focus({ preventScroll: true });
+    return this.on.say(`${this.place.textContent}. ${this.marks[this.step].legend.textContent}`);
+  }
+}

@@ -1,0 +1,77 @@
+"""Five nets are five nets: what each is made of, counted at its paper's sizes."""
+
+from collections import Counter
+
+import pytest
+import torch
+from torch import nn
+
+from studio.engine.families.base import family_names
+from studio.engine.families.dsm.depth import DepthTransformer
+from studio.engine.families.dsm.net import Config as DsmConfig
+from studio.engine.families.dsm.net import Dsm
+from studio.engine.families.ist.net import Config as IstConfig
+from studio.engine.families.ist.net import Ist
+from studio.engine.families.s5.alignment import AuxiliaryAttention
+from studio.engine.families.s5.net import S5
+from studio.engine.families.s5.net import Config as S5Config
+from studio.engine.families.speakstream.net import Config as SpeakStreamConfig
+from studio.engine.families.speakstream.net import SpeakStream
+from studio.engine.families.tacotron.net import Config as TacotronConfig
+from studio.engine.families.tacotron.net import LocationSensitiveAttention, Tacotron
+from studio.engine.nets.cross import CrossAttention
+from studio.engine.nets.transformer import Block
+
+COUNTED = {
+    "self-attention": Block,
+    "cross-attention": CrossAttention,
+    "LSTM": nn.RNNBase | nn.RNNCellBase,
+    "depth": DepthTransformer,
+    "auxiliary attention": AuxiliaryAttention,
+    "location-sensitive attention": LocationSensitiveAttention,
+    "convolution": nn.Conv1d,
+}
+
+
+def named(config: type) -> object:
+    return config.named("paper")
+
+
+NETS = {
+    "speakstream": lambda: SpeakStream(named(SpeakStreamConfig)),
+    "s5": lambda: S5(named(S5Config)),
+    "dsm": lambda: Dsm(named(DsmConfig)),
+    "ist": lambda: Ist(named(IstConfig)),
+    "tacotron": lambda: Tacotron(named(TacotronConfig)),
+}
+WANTED = {
+    "speakstream": {"self-attention": 36},  # one decoder over text and frames
+    "s5": {"self-attention": 4 + 8, "cross-attention": 8, "auxiliary attention": 1, "convolution": 4},
+    # A backbone that attends to who speaks, four layers of depth for each of eight groups; convolutions hear a speaker.
+    "dsm": {"self-attention": 16 + 8 * 4, "cross-attention": 16, "depth": 1, "convolution": 2},
+    "ist": {"self-attention": 12},
+    # The encoder's LSTM goes both ways; a convolution of the attention knows where it was.
+    "tacotron": {"LSTM": 3, "location-sensitive attention": 1, "convolution": 3 + 1},
+}
+
+
+def made_of(name: str) -> tuple[dict[str, int], set[str]]:
+    """How many of each kind a net has, and the names of its parts."""
+    with torch.device("meta"):
+        net = NETS[name]()
+    found = Counter(kind for part in net.modules() for kind, one in COUNTED.items() if isinstance(part, one))
+    return dict(found), {part for part, _ in net.named_children()}
+
+
+@pytest.mark.parametrize("name", NETS)
+def test_each_net_has_its_papers_modules(name):
+    found, _ = made_of(name)
+    assert found == WANTED[name]
+
+
+def test_no_family_is_another_with_another_rule():
+    assert {*NETS} == {*family_names()}, "a new family says here what it is made of"
+    parts = {name: made_of(name)[1] for name in NETS}
+    # The two that are one decoder each are told how to interleave, each by tables of its own.
+    assert "ratio" in parts["ist"] - parts["speakstream"] and parts["speakstream"] - parts["ist"]
+    assert len({frozenset(one) for one in parts.values()}) == len(NETS)

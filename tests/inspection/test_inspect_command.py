@@ -1,0 +1,105 @@
+"""``studio inspect``: facts in the terminal, pictures, and what cannot be opened."""
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from inspection.spoken import RATE_HZ, TEXT, pcm, story
+from typer.testing import CliRunner
+
+from studio.cli import cli
+from studio.core.clips import wav_bytes, write_wav
+from studio.core.errors import BadFile, BadOption, StudioError
+from studio.core.trace import TraceWriter
+from studio.inspection.opening import Limits, open_bytes
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    writer = TraceWriter(tmp_path / "a", {})
+    writer.write(*story())
+    return writer.close()
+
+
+def told(*arguments: object) -> str:
+    done = CliRunner().invoke(cli, ["inspect", *map(str, arguments)], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_the_terminal_tells_words_pauses_and_seams(trace: Path) -> None:
+    found = told(trace)
+    for part in (
+        "v:a",
+        "3 words",
+        "2 segments (1 forced to end)",
+        "three",
+        "compute (stall)",
+        "Seams",
+        "known → heard",
+    ):
+        assert part in found
+
+
+def test_json_holds_the_same_facts(trace: Path) -> None:
+    found = json.loads(told(trace, "--json"))
+    assert found["text"] == TEXT and found["forced"] == [1]
+    assert [one["heard_ms"] for one in found["words"]] == [600.0, 800.0, 875.0]
+    assert found["lags"]["known_to_heard_ms"]["n"] == 3
+    assert found["seams"][0]["sample"] == 2400
+
+
+def test_pictures_hold_every_word(trace: Path, tmp_path: Path) -> None:
+    svg, png = tmp_path / "a.svg", tmp_path / "a.png"
+    told(trace, "--svg", svg, "--png", png)
+    ElementTree.parse(svg)
+    assert png.read_bytes().startswith(b"\x89PNG")
+    from studio.core.trace import open_trace
+    from studio.inspection.picture import draw
+    from studio.inspection.timeline import timeline
+
+    drawn = draw(timeline(open_trace(trace)), "title").axes[0]
+    words = [text.get_text() for text in drawn.texts]
+    assert words == ["One", "two", "3", "one", "two", "three"], "as typed above, as spoken below"
+    assert [one.get_text() for one in drawn.get_yticklabels()] == ["typed", "made", "heard"]
+
+
+def test_a_recording_is_told_with_its_text(tmp_path: Path) -> None:
+    wav = tmp_path / "a.wav"
+    write_wav(wav, pcm(), RATE_HZ)
+    assert "give the text" in told(wav)
+    found = json.loads(told(wav, "--text", "one two", "--json"))
+    assert [one["text"] for one in found["words"]] == ["one", "two"]
+    assert found["words"][0]["heard_ms"] is None
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "why"),
+    [
+        ("a.trace", b"", "not a readable trace"),
+        ("a.trace", b"PK\x03\x04 and then nothing", "not a readable trace"),
+        ("a.wav", b"RIFF\x00\x00", "cannot be read as WAV"),
+        ("a.wav", wav_bytes(pcm()[:0], RATE_HZ), "holds no samples"),
+        ("absent.trace", None, "there is no trace"),
+    ],
+)
+def test_what_cannot_be_opened_is_told(name: str, content: bytes | None, why: str, tmp_path: Path) -> None:
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    done = CliRunner().invoke(cli, ["inspect", str(tmp_path / name)])
+    assert isinstance(done.exception, BadFile) and why in str(done.exception)
+
+
+def test_a_trace_takes_no_text_and_a_picture_its_own_suffix(trace: Path, tmp_path: Path) -> None:
+    for arguments, kind in ((["--text", "x"], BadOption), (["--svg", str(tmp_path / "a.gif")], BadFile)):
+        done = CliRunner().invoke(cli, ["inspect", str(trace), *arguments])
+        assert isinstance(done.exception, kind) and isinstance(done.exception, StudioError)
+
+
+def test_what_was_sent_unpacks_no_further_than_allowed(trace: Path) -> None:
+    assert len(open_bytes(trace.read_bytes()).pcm) == 6000
+    for wav_bytes_allowed, layer in ((10_000, 1 << 20), (1 << 20, 100)):
+        parts = {"meta.json": 1 << 20, "events.jsonl": 1 << 20, "audio.wav": wav_bytes_allowed, "layers.npz": 1 << 20}
+        with pytest.raises(BadFile, match="unpacks to more"):
+            open_bytes(trace.read_bytes(), limits=Limits(parts, layer))

@@ -1,0 +1,139 @@
+"""Typed, made and heard over one clock, against times that are known."""
+
+import numpy as np
+import pytest
+from inspection.spoken import FRAME, RATE_HZ, TEXT, pcm, story, trace
+
+from studio.core import events as ev
+from studio.core.errors import BadFile
+from studio.core.trace import collect
+from studio.inspection.heard import Run, when_of
+from studio.inspection.opening import recording
+from studio.inspection.timeline import timeline
+
+
+def test_each_word_is_joined_through_typed_made_and_heard() -> None:
+    line = timeline(trace())
+    assert line.text == TEXT and line.heard_by == "listener"
+    one, two, three = line.words
+    assert (one.typed_ms, one.known_ms, one.made_ms, one.made_whole_ms) == (0.0, 300.0, 600.0, 630.0)
+    assert (one.heard_ms, one.heard_whole_ms) == (600.0, 700.0), "four frames of 25 ms"
+    assert (two.typed_ms, two.known_ms, two.made_ms) == (500.0, 800.0, 800.0)
+    assert (two.heard_ms, two.heard_whole_ms) == (800.0, 875.0), "after both waits, and its end before none"
+    assert (three.typed_ms, three.known_ms, three.heard_whole_ms) == (900.0, 1000.0, 950.0)
+    assert [word.segment for word in line.words] == [0, 1, 1]
+    assert [(one.seen, one.forced) for one in line.segments] == [((0, 1), False), ((1, 2), True)]
+
+
+def test_pauses_are_named_and_lie_where_they_were_heard() -> None:
+    line = timeline(trace())
+    assert [(one.reason, one.start_ms, one.end_ms, one.is_stall) for one in line.pauses] == [
+        ("text", 700.0, 790.0, False),
+        ("compute", 790.0, 800.0, True),
+    ]
+    assert line.runs == (Run(600.0, 0, 4 * FRAME), Run(800.0, 4 * FRAME, 10 * FRAME))
+
+
+def test_where_a_player_reports_its_clock_holds() -> None:
+    """It began 40 ms after the first sound was made, and stood still for 120 ms before the second segment."""
+    line = timeline(trace(played=True))
+    assert line.heard_by == "player"
+    assert line.words[0].heard_ms == pytest.approx(640.0)
+    assert line.words[0].heard_whole_ms == pytest.approx(740.0)
+    assert line.words[1].heard_ms == pytest.approx(860.0)
+    assert sum(one.duration_ms for one in line.pauses) == pytest.approx(120.0)
+    assert [one.reason for one in line.pauses] == ["text", "compute"], "shared out among the waits that fell there"
+
+
+def test_what_a_closed_trace_no_longer_heard_of_is_heard_all_the_same() -> None:
+    """The reports end in the first segment: the second one follows when it was made, after the wait for it."""
+    events = [one for one in story(played=True) if not isinstance(one, ev.Played) or one.t_ms < 800.0]
+    line = timeline(collect({}, events))
+    assert line.heard_by == "player" and line.runs[-1].end == 10 * FRAME
+    assert [(one.reason, one.start_ms, one.end_ms) for one in line.pauses] == [("text", 740.0, 800.0)]
+    assert line.words[-1].heard_whole_ms == pytest.approx(950.0)
+    events.insert(-1, ev.Cancelled(heard=[0], sample=4 * FRAME, t_ms=905.0))
+    assert timeline(collect({}, events)).words[-1].heard_ms is None, "who cancels hears no more"
+
+
+def test_a_player_that_stands_still_for_nothing_known_is_called_so() -> None:
+    events = [one for one in story(played=True) if not isinstance(one, ev.Wait)]
+    assert [one.reason for one in timeline(collect({}, events)).pauses] == ["unknown"]
+
+
+def test_what_was_revised_is_gone_but_its_keys_are_seen() -> None:
+    """The last word is taken back and typed anew; the sound of the second segment is made again."""
+    events = story()[:-1]
+    sound = pcm(14)[10 * FRAME :]
+    events += [
+        ev.Text(char_start=9, text="4 ", t_ms=1100.0),
+        ev.Revised(from_sample=7 * FRAME, take=1, words=2, t_ms=1101.0),
+        ev.Committed(i=2, word="four", written=2, char_start=9, char_end=10, t_ms=1102.0),
+        ev.Segment(index=2, words=[2], seen=[2], sample=7 * FRAME, frame=7, t_ms=1105.0),
+        ev.Audio(sample=7 * FRAME, pcm=sound, t_ms=1110.0),
+        ev.WordStart(i=2, sample=7 * FRAME, source="eos", t_ms=1110.0),
+        ev.Ended(samples=11 * FRAME, t_ms=1120.0),
+    ]
+    line = timeline(collect({}, events))
+    assert line.text == "One  two 4 "
+    assert [key.text for key in line.keys if not key.is_kept] == ["3", " "]
+    last = line.words[2]
+    assert (last.text, last.typed_ms, last.known_ms, last.made_ms) == ("four", 1100.0, 1100.0, 1110.0)
+    assert line.words[1].known_ms == 800.0, "what came before the revision keeps its time"
+
+
+def test_a_recording_has_no_clock_but_its_own() -> None:
+    line = timeline(recording(pcm(), RATE_HZ, "one two"))
+    assert line.heard_by == "recording" and line.runs == (Run(0.0, 0, 10 * FRAME),)
+    assert [(word.text, word.known_ms, word.heard_ms) for word in line.words] == [
+        ("one", None, None),
+        ("two", None, None),
+    ]
+
+
+def test_pauses_of_more_than_an_hour_are_refused() -> None:
+    events = story()
+    events.insert(-1, ev.Wait(reason="text", sample=5 * FRAME, duration_ms=4e6, t_ms=905.0))
+    with pytest.raises(BadFile, match="longer than an hour"):
+        timeline(collect({}, events))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_whatever_a_trace_holds_lanes_keep_their_order(seed: int) -> None:
+    """Random chunks and waits: runs cover the sound once, in order; nothing is heard before it was made."""
+    rng = np.random.default_rng(seed)
+    events: list[ev.Event] = [story()[0]]
+    at, now_ms, dry_ms = 0, 50.0, None
+    for _ in range(60):
+        samples = int(rng.integers(1, 3) * FRAME)
+        now_ms += float(rng.choice([1.0, 20.0, 400.0]))
+        if dry_ms is not None and now_ms > dry_ms:
+            events.append(ev.Wait(reason="text", sample=at, duration_ms=now_ms - dry_ms, t_ms=now_ms))
+        dry_ms = max(now_ms, dry_ms or 0.0) + 1000.0 * samples / RATE_HZ
+        events.append(ev.Audio(sample=at, pcm=np.ones(samples, np.int16), t_ms=now_ms))
+        at += samples
+    line = timeline(collect({}, events))
+    assert [run.start for run in line.runs[1:]] == [run.end for run in line.runs[:-1]]
+    assert (line.runs[0].start, line.runs[-1].end) == (0, at)
+    for event in events:
+        if isinstance(event, ev.Audio):
+            heard_ms = when_of(line.runs, [run.start for run in line.runs], line.rate_hz, event.sample)
+            assert heard_ms is not None and heard_ms >= event.t_ms - 1e-6
+
+
+def test_a_wait_before_sound_that_was_taken_back_was_waited_all_the_same() -> None:
+    """Else what was made anew would be heard before it was made."""
+    sound = np.ones(FRAME, np.int16)
+    events = [
+        story()[0],
+        ev.Audio(sample=0, pcm=sound, t_ms=100.0),
+        ev.Wait(reason="text", sample=FRAME, duration_ms=75.0, t_ms=200.0),
+        ev.Audio(sample=FRAME, pcm=sound, t_ms=200.0),
+        ev.Revised(from_sample=FRAME, take=1, words=1, t_ms=210.0),
+        ev.Wait(reason="compute", sample=FRAME, duration_ms=100.0, t_ms=300.0),
+        ev.Audio(sample=FRAME, pcm=sound, t_ms=300.0),
+    ]
+    trace = collect({}, events)
+    line = timeline(trace)
+    assert [(run.t_ms, run.start, run.end) for run in line.runs] == [(100.0, 0, FRAME), (300.0, FRAME, 2 * FRAME)]
+    assert len(trace.as_heard()) == 2 * FRAME + round(0.175 * RATE_HZ)

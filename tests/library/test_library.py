@@ -1,0 +1,244 @@
+"""Kept utterances: found, tagged, removed, and the same after the index is lost."""
+
+import hashlib
+import io
+import json
+import multiprocessing
+import os
+import random
+import zipfile
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import numpy as np
+import pytest
+from inspection.spoken import RATE_HZ, pcm, story
+from typer.testing import CliRunner
+
+from studio.cli import cli
+from studio.core.clips import wav_bytes, write_wav
+from studio.core.errors import BadFile, BadOption, BadText
+from studio.core.trace import TraceWriter
+from studio.library.index import Query
+from studio.library.library import Library
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> bytes:
+    writer = TraceWriter(tmp_path / "a", {"vocoder": "tiny"})
+    writer.write(*story())
+    return writer.close().read_bytes()
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Iterator[Library]:
+    found = Library(tmp_path / "library")
+    yield found
+    found.close()
+
+
+def said(number: int) -> bytes:
+    return wav_bytes(pcm(2 + number), RATE_HZ)
+
+
+def names(library: Library, **wanted: object) -> list[str]:
+    return [one.note.title for one in library.find(Query(**wanted))[0]]  # type: ignore[arg-type]
+
+
+def everything(library: Library) -> list[dict[str, object]]:
+    return [one.to_dict() for one in library.find(Query(limit=1000))[0]]
+
+
+def test_a_trace_is_kept_once_and_comes_back_byte_for_byte(library: Library, trace: bytes) -> None:
+    entry = library.keep(trace, title="First", tags=["demo"])
+    assert entry.sha256 == hashlib.sha256(trace).hexdigest()
+    assert (entry.kind, entry.text, entry.voice, entry.speaker) == ("trace", "One  two 3", "v", "a")
+    assert (entry.words, entry.duration_ms, entry.vocoder) == (3, 250.0, "tiny")
+    again = library.keep(trace, tags=["seen twice"])
+    assert again.note.title == "First" and again.note.tags == ("demo", "seen twice")
+    assert again.note.added_at == entry.note.added_at
+    assert library.find(Query()) == ([again], 1)
+    assert library.read(again) == trace and np.array_equal(library.open(again).pcm, pcm())
+
+
+def test_a_recording_keeps_its_text(library: Library) -> None:
+    entry = library.keep(said(1), "Speech flows", title="mine")
+    assert (entry.kind, entry.text, entry.voice) == ("recording", "Speech flows", "")
+    assert library.open(entry).pcm.shape == (3 * 600,)
+    with pytest.raises(BadText):
+        library.keep(said(2), "x" * 100_001)
+    for bad in (b"", b"RIFF", b"no trace at all"):
+        with pytest.raises(BadFile):
+            library.keep(bad)
+    assert library.find(Query())[1] == 1 and len([*library.root.glob("sounds/*/*")]) == 1
+
+
+def test_what_is_looked_for_is_found(library: Library, trace: bytes) -> None:
+    library.keep(trace, title="typed live", tags=["demo"])
+    library.keep(said(1), "Straße 100% wide", title="one", tags=["Demo", "noise here"])
+    library.keep(said(2), "die STRASSE_x", title="two")
+    assert names(library) == ["two", "one", "typed live"]
+    assert names(library, text="strasse") == ["two", "one"]
+    assert names(library, text="100%") == ["one"] and names(library, text="e_x") == ["two"]
+    assert names(library, text="wide ONE") == ["one"] and names(library, text="wide two") == []
+    assert names(library, voice="v") == names(library, voice="v:a") == ["typed live"]
+    assert names(library, voice="v:b") == [] and names(library, tag="demo") == ["typed live"]
+    assert names(library, limit=1, offset=1) == ["one"] and library.find(Query(limit=1))[1] == 3
+    today = datetime.now(UTC).date()
+    assert len(names(library, since=today, until=today)) == 3
+    assert names(library, until=date(2001, 1, 1)) == [] and names(library, since=date(2999, 1, 1)) == []
+    assert library.tags() == [("Demo", 1), ("demo", 1), ("noise here", 1)]
+
+
+def test_notes_change_and_bad_ones_are_refused(library: Library) -> None:
+    entry = library.keep(said(1), tags=["a", "b"])
+    entry = library.note(entry, title="now", add=["c"], drop=["a"])
+    assert library.entry(entry.name).note == entry.note and entry.note.tags == ("b", "c")
+    assert library.note(entry, title="").note.title == ""
+    for tags in (["a,b"], [""], [" a"], ["x" * 61], ["two\nlines"], [f"t{n}" for n in range(33)]):
+        with pytest.raises(BadOption):
+            library.note(entry, add=tags)
+    with pytest.raises(BadOption):
+        library.note(entry, title="two\nlines")
+    assert library.entry(entry.sha256[:6]).note.tags == ("b", "c")
+
+
+def test_names_are_digits_and_lead_nowhere_else(library: Library) -> None:
+    entry = library.keep(said(1))
+    for name in ("", "abc", "../../etc", entry.name.upper() + "G", "%" * 8, "000000"):
+        with pytest.raises(BadOption):
+            library.entry(name)
+    library.remove(library.entry(entry.name))
+    assert library.find(Query()) == ([], 0)
+    assert not list(library.root.glob("*/*/*"))
+
+
+@pytest.mark.parametrize("harm", ["gone", "damaged", "another schema"])
+def test_the_index_is_made_again_from_the_folder(library: Library, trace: bytes, harm: str) -> None:
+    library.keep(trace, title="typed", tags=["x", "y"])
+    library.keep(said(3), "a recording")
+    before = everything(library)
+    library.close()
+    file = library.root / "index.sqlite"
+    if harm == "gone":
+        file.unlink()
+    elif harm == "damaged":
+        file.write_bytes(random.Random(1).randbytes(8192))
+    else:
+        import sqlite3
+
+        with sqlite3.connect(file) as connection:
+            connection.execute("DROP TABLE kept")
+            connection.execute("PRAGMA user_version = 999")
+        connection.close()
+    again = Library(library.root)
+    assert everything(again) == before
+    again.close()
+
+
+def test_a_rebuild_says_what_it_cannot_read(library: Library, trace: bytes) -> None:
+    kept = library.keep(trace)
+    other, third = library.keep(said(1), "one"), library.keep(said(2), "two", title="stays")
+    path = library.path(kept)
+    path.write_bytes(path.read_bytes()[:-1])
+    library._note(other.sha256).write_text("{]")
+    library._note(third.sha256).unlink()
+    seen: list[tuple[int, int]] = []
+    count, problems = library.rebuild(lambda done, of: seen.append((done, of)))
+    assert count == 1 and len(problems) == 2 and seen[-1] == (3, 3)
+    assert "not what was kept" in "".join(problems) and "note" in "".join(problems)
+    with pytest.raises(BadFile, match="not what was kept"):
+        library.read(kept)
+
+
+def _keeps(root: Path, numbers: list[int]) -> None:
+    library = Library(root)
+    for number in numbers:
+        library.keep(said(number), f"number {number}", tags=[f"t{number % 3}"])
+    library.close()
+    os._exit(0)
+
+
+def test_several_programs_keep_at_once(tmp_path: Path) -> None:
+    spawn = multiprocessing.get_context("fork")
+    at_once = [spawn.Process(target=_keeps, args=(tmp_path / "library", [k, k + 10, 30])) for k in range(3)]
+    for one in at_once:
+        one.start()
+    for one in at_once:
+        one.join(60)
+        assert one.exitcode == 0
+    library = Library(tmp_path / "library")
+    before = everything(library)
+    assert len(before) == 7 and library.rebuild() == (7, []) and everything(library) == before
+    library.close()
+
+
+def test_the_command_line_does_it_all(tmp_path: Path, trace: bytes) -> None:
+    (tmp_path / "a.trace").write_bytes(trace)
+    write_wav(tmp_path / "b.wav", pcm(), RATE_HZ)
+    (tmp_path / "b.txt").write_text("what it says\n")
+
+    def told(*words: str, status: int = 0) -> str:
+        done = CliRunner().invoke(cli, ["library", *words, "--data", str(tmp_path)])
+        assert done.exit_code == status, done.output
+        return done.stdout
+
+    assert "One  two 3 [x]" in told("add", str(tmp_path / "a.trace"), "--tag", "x")
+    assert "what it says" in told("add", str(tmp_path / "b.wav"))
+    found = json.loads(told("find", "two", "--json"))
+    name = found["entries"][0]["name"]
+    assert found["of"] == 1 and found["entries"][0]["options"] == {}
+    assert "Mine" in told("note", name, "--title", "Mine", "--untag", "x") and told("tags") == ""
+    path = told("path", name).strip()
+    assert "3 words" in CliRunner().invoke(cli, ["inspect", path]).stdout
+    assert told("rebuild") == "2 utterances\n"
+    told("remove", name)
+    assert "Mine" not in told("find")
+    Path(path).parent.mkdir(exist_ok=True)
+    Path(path).write_bytes(b"no trace")
+    assert told("rebuild", status=1) == "1 utterances\n"
+
+
+@pytest.mark.parametrize(
+    "meta",
+    ['{"options": {"a": NaN}}', '{"options": {"a": 1e999}}', r'{"voice": "\ud800"}', r'{"options": {"\ud800": 1}}'],
+)
+def test_a_trace_that_cannot_be_told_again_is_not_kept(library: Library, trace: bytes, meta: str) -> None:
+    with zipfile.ZipFile(io.BytesIO(trace)) as kept:
+        parts = {name: kept.read(name) for name in kept.namelist()}
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for name, data in (parts | {"meta.json": meta.encode()}).items():
+            archive.writestr(name, data)
+    with pytest.raises(BadFile, match=r"meta\.json is not JSON"):
+        library.keep(out.getvalue())
+    assert library.find(Query())[1] == 0 and not list(library.root.glob("sounds/*/*"))
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        '{"title": "", "text": "", "tags": [], "added_at": Infinity}',
+        r'{"title": "\ud800", "text": "", "tags": [], "added_at": 1}',
+        '{"title": "", "text": "%s", "tags": [], "added_at": 1}' % ("long " * 30_000),
+        "[" * 50_000,
+    ],
+)
+def test_a_note_that_is_damaged_stops_no_other(library: Library, note: str) -> None:
+    good, bad = library.keep(said(1), "one"), library.keep(said(2), "two")
+    next(library.root.glob(f"notes/*/{bad.sha256}.json")).write_text(note)
+    strange = wav_bytes(pcm(), RATE_HZ)
+    strange = strange[:24] + bytes(4) + strange[28:]  # no sample a second
+    sha256 = hashlib.sha256(strange).hexdigest()
+    (library.root / "sounds" / sha256[:2]).mkdir(exist_ok=True)
+    (library.root / "sounds" / sha256[:2] / f"{sha256}.wav").write_bytes(strange)
+    count, problems = library.rebuild()
+    assert count == 1 and len(problems) == 2 and library.find(Query())[0][0].sha256 == good.sha256
+
+
+def test_a_tag_that_stands_twice_in_a_note_is_one(library: Library) -> None:
+    entry = library.keep(said(1), "one")
+    note = next(library.root.glob(f"notes/*/{entry.sha256}.json"))
+    note.write_text('{"title": "one", "text": "", "tags": ["b", "a", "b"], "added_at": 1}')
+    assert library.rebuild() == (1, []) and library.entry(entry.sha256).note.tags == ("a", "b")

@@ -1,0 +1,226 @@
+"""Kinds of test that follow one another in one sitting."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from mos.world import AB, ACR, Sitting, World
+from sqlmodel import Session
+
+from studio.core.errors import BadOption
+from studio.mos.campaign.config import Arena, Completion, Gates, StopRule, WayOut, to_json
+from studio.mos.campaign.draft import SystemSpec
+from studio.mos.exchange.raters import rater_rows
+from studio.mos.rating.campaigns import find
+from studio.mos.rating.codes import new_code
+from studio.mos.rating.forgetting import forget_rater
+from studio.mos.rating.parts import config_of
+from studio.mos.store.tables.answers import Answer
+from studio.mos.store.tables.raters import Passage, Rater
+
+ENDS = Completion(code="ALL-DONE", full=WayOut(code="FULL"))
+FIRST = replace(ACR, then="second", completion=ENDS)
+SECOND = replace(AB, gates=Gates(level=True, headphones="woods"), completion=Completion(code="NEVER"))
+
+
+@pytest.fixture
+def two(world: World) -> World:
+    """Scores, and then pairs."""
+    world.campaign(SECOND, "second")
+    world.campaign(FIRST)
+    return world
+
+
+def to_second(sitting: Sitting) -> dict[str, object]:
+    """Through the whole first part; what is shown then."""
+    sitting.to_trials()
+    return rated(sitting, 4)
+
+
+def rated(sitting: Sitting, value: object = "a") -> dict[str, object]:
+    """Answer all screens of a part; what is shown then."""
+    for _ in sitting.trials(value):
+        pass
+    return sitting.next()
+
+
+def test_who_is_done_with_one_part_goes_on_with_the_next(two: World) -> None:
+    sitting = two.join("ann")
+    assert sitting.next()["part"] == {"n": 1, "of": 2}
+    shown = to_second(sitting)
+    assert shown["stage"] == "instructions" and shown["part"] == {"n": 2, "of": 2}
+    assert shown["stages"] == ["instructions", "trials", "comments", "done"]  # checks are the first part's
+    assert sitting.row().part == 2
+    screen = sitting.send("instructions")
+    assert screen["screen"]["kind"] == "ab"
+    assert rated(sitting)["stage"] == "comments"
+    done = sitting.send("comments", comment="long")
+    assert (done["stage"], done["code"]) == ("done", "ALL-DONE")
+    first, second = two.all(Rater)
+    assert (first.pseudonym, first.identity, first.panel) == (second.pseudonym, second.identity, second.panel)
+    assert first.finished_at and second.finished_at and second.consent_version == 3
+    assert [p.stage for p in two.all(Passage) if p.rater_id == second.id] == ["instructions", "comments"]
+    with two.store.read() as session:
+        parts = [next(iter(rater_rows(session, find(session, name))))["part"] for name in ("first", "second")]
+    assert parts == [1, 2]
+
+
+def test_a_link_and_a_token_of_before_come_to_the_part_that_is_open(two: World) -> None:
+    sitting = two.join("ann")
+    before = sitting.agree().token
+    to_second(sitting)
+    assert sitting.token != before
+    again = two.join("ann")
+    assert again.rater_id == sitting.rater_id and again.joined_at == "instructions"
+    old = Sitting(two, before, "")
+    assert old.next()["stage"] == "instructions" and old.token == sitting.token
+    assert len(two.all(Rater)) == 2
+
+
+def test_nothing_follows_where_the_next_part_takes_nobody(two: World) -> None:
+    two.set_state("closed", "second")
+    shown = to_second(two.join("ann"))
+    assert (shown["stage"], shown["code"]) == ("done", "ALL-DONE")
+    two.set_state("open", "second")  # it is gone on with when there is room again
+    assert two.join("ann").next()["stage"] == "instructions"
+
+
+def test_a_part_that_is_full_is_left_out(world: World) -> None:
+    world.campaign(replace(SECOND, raters_per_stimulus=1, trials_per_sitting=4), "second")
+    world.campaign(FIRST)
+    ann, ben, cleo = world.join("ann"), world.join("ben"), world.join("cleo")
+    assert to_second(ann)["stage"] == to_second(ben)["stage"] == "instructions"
+    ann.send("instructions")
+    late = ben.send("instructions")
+    assert (late["stage"], late["code"]) == ("done", "ALL-DONE")  # all that there was for them is done
+    assert to_second(cleo)["stage"] == "done"
+
+
+def test_whoever_began_a_sitting_may_finish_it(two: World) -> None:
+    sitting = two.join("ann")
+    to_second(sitting)
+    two.set_state("closed", "second")
+    assert sitting.send("instructions")["stage"] == "trials"
+
+
+def test_a_preview_sees_every_part(world: World) -> None:
+    world.campaign(SECOND, "second", state="draft")
+    world.campaign(FIRST, state="draft")
+    sitting = world.join("ann", role="preview")
+    assert to_second(sitting)["part"] == {"n": 2, "of": 2}
+    assert sitting.row().role == "preview"
+
+
+def test_who_is_forgotten_is_forgotten_in_every_part(two: World) -> None:
+    for who in ("ann", "ben"):
+        sitting = two.join(who)
+        to_second(sitting)
+        sitting.send("instructions")
+        rated(sitting)
+    kept = next(r.pseudonym for r in two.all(Rater) if "ben" in r.panel)
+    listening = two.listening
+    gone = forget_rater(two.store, listening.clips, listening.access, "second", "ann")
+    assert gone.answers == 8 and {r.pseudonym for r in two.all(Rater)} == {kept} and len(two.all(Answer)) == 8
+
+
+def test_who_is_known_by_a_code_is_forgotten_by_it_in_a_later_part(two: World) -> None:
+    code = new_code()
+    sitting = two.sit(f"code|{code}", {})
+    to_second(sitting)
+    listening = two.listening
+    forget_rater(two.store, listening.clips, listening.access, "second", code)
+    assert two.all(Rater) == []
+
+
+def test_parts_may_be_more_than_two(world: World) -> None:
+    world.campaign(replace(AB, completion=Completion(code="NO")), "third")
+    world.campaign(replace(SECOND, then="third"), "second")
+    world.campaign(FIRST)
+    sitting = world.join("ann")
+    assert to_second(sitting)["part"] == {"n": 2, "of": 3}
+    sitting.send("instructions")
+    assert rated(sitting)["part"] == {"n": 3, "of": 3} and sitting.row().part == 3
+
+
+def refused(world: World, config: object, name: str = "first", **more: object) -> str:
+    """Why a campaign cannot be opened."""
+    world.campaign(config, name, state="draft", **more)  # type: ignore[arg-type]
+    with pytest.raises(BadOption) as error:
+        world.set_state("open", name)
+    return str(error.value)
+
+
+def test_what_cannot_go_on_is_not_opened(world: World) -> None:
+    assert "no campaign is called so" in refused(world, FIRST)
+    world.campaign(SECOND, "second", state="draft")
+    assert "is not open" in refused(world, FIRST, "a")
+    world.set_state("open", "second")
+    other = replace(FIRST, texts=replace(FIRST.texts, consent="Something else?"))
+    assert "another consent" in refused(world, other, "b")
+    assert "comes again" in refused(world, replace(FIRST, then="c"), "c")
+    voices = [SystemSpec(name, voice={"voice": "tone", "speaker": name}) for name in ("low", "high")]
+    arena = replace(AB, kind="arena", arena=Arena(), stop=StopRule())
+    assert "has no end" in refused(world, replace(arena, then="second"), "d", systems=voices)
+    world.campaign(arena, "ring", systems=voices)
+    assert "has no end" in refused(world, replace(FIRST, then="ring"), "e")
+    world.set_state("open")
+
+
+def changed(world: World, name: str, **changes: object) -> None:
+    """Another setting of a campaign, by hand, as a merge or an older studio may have brought it."""
+
+    def work(session: Session) -> None:
+        campaign = find(session, name)
+        campaign.config = json.dumps(to_json(replace(config_of(campaign), **changes)))
+        session.add(campaign)
+
+    world.store.write_now(work)
+    world.listening.forget_running()
+
+
+def test_a_circle_has_an_end(two: World) -> None:
+    changed(two, "second", then="first")
+    sitting = two.join("ann")
+    assert to_second(sitting)["part"]["n"] == 2
+    sitting.send("instructions")
+    assert rated(sitting)["stage"] == "done"
+    assert two.join("ann").next()["stage"] == "done" and len(two.all(Rater)) == 2
+    two.set_state("closed")
+    with pytest.raises(BadOption, match="comes again"):
+        two.set_state("open")  # also of what was open before
+
+
+def test_nobody_goes_on_under_another_consent(two: World) -> None:
+    changed(two, "second", texts=replace(SECOND.texts, consent="We sell your voice.", consent_version=4))
+    shown = to_second(two.join("ann"))
+    assert (shown["stage"], shown["code"]) == ("done", "ALL-DONE") and "part" not in shown
+    assert len(two.all(Rater)) == 1
+
+
+def test_a_full_part_in_the_middle_does_not_end_the_sitting(world: World) -> None:
+    world.campaign(replace(AB, completion=Completion(code="NO")), "third")
+    world.campaign(replace(SECOND, then="third", raters_per_stimulus=1), "second")
+    world.campaign(FIRST)
+    ann, ben = world.join("ann"), world.join("ben")
+    to_second(ann)
+    ann.send("instructions")
+    shown = to_second(ben)
+    assert (shown["stage"], shown["title"]) == ("instructions", "Voices")
+    assert ben.send("instructions")["stage"] == "trials"
+    with world.store.read() as session:
+        row = session.get(Rater, ben.rater_id)
+        assert row is not None and row.campaign_id == find(session, "third").id
+
+
+def test_a_token_of_before_leaves_the_part_that_is_open(two: World) -> None:
+    sitting = two.join("ann")
+    before = Sitting(two, sitting.agree().token, "")
+    to_second(sitting)
+    two.listening.withdraw(before.rater_id).result(10)
+    first, second = sorted(two.all(Rater), key=lambda rater: rater.part)
+    assert (first.stage, second.stage) == ("done", "withdrawn")
+
+
+def test_a_part_is_named_as_campaigns_are() -> None:
+    with pytest.raises(BadOption, match="not allowed"):
+        replace(FIRST, then="a\0b")

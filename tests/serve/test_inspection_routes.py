@@ -1,0 +1,111 @@
+"""The Inspect page's routes: a kept trace, and a file of the caller's own within bounds."""
+
+import io
+import struct
+import zipfile
+from pathlib import Path
+from urllib.parse import quote
+
+import httpx
+import pytest
+from inspection.spoken import RATE_HZ, pcm, story
+from inspection.test_bundle import unpack
+from serve.serving import Served, Serving, eventually, of
+from serve.test_bodies import Client
+
+from studio.core.clips import wav_bytes
+from studio.core.trace import TraceWriter
+from studio.serve.door import bodies
+from studio.serve.inspection import MAX_FILE_BYTES
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Served:
+    return Served(tmp_path_factory.mktemp("inspect"))
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> bytes:
+    writer = TraceWriter(tmp_path / "a", {})
+    writer.write(*story())
+    return writer.close().read_bytes()
+
+
+def sent(server: Served, body: bytes, text: str = "", **headers: str) -> httpx.Response:
+    return httpx.post(
+        f"{server.url}/inspect/open", content=body, headers={"X-Studio-Text": quote(text), **headers}, timeout=30.0
+    )
+
+
+def test_a_trace_that_is_sent_comes_back_packed(server: Served, trace: bytes) -> None:
+    answer = sent(server, trace)
+    assert answer.headers["cache-control"] == "private, no-store"
+    header, arrays = unpack(answer.content)
+    assert (arrays["pcm"] == pcm()).all() and len(header["timeline"]["words"]) == 3
+
+
+def test_a_recording_is_sent_with_its_text(server: Served) -> None:
+    header, _ = unpack(sent(server, wav_bytes(pcm(), RATE_HZ), "Grüße, zwei").content)
+    assert [word["text"] for word in header["timeline"]["words"]] == ["Grüße,", "zwei"]
+
+
+def test_an_utterance_that_was_kept_is_shown_by_its_token(serving: Serving) -> None:
+    server = serving()
+    with server.talk() as talk:
+        talk.open(options={"m": 1}, credit_ms=60_000)
+        talk.say("text", text="alpha beta")
+        talk.say("end")
+        heard = talk.until("trace")
+    url = f"{server.url}/{heard[-1]['trace_url']}".removesuffix(".trace")
+    header, arrays = unpack(httpx.get(url + ".view").content)
+    assert len(of(heard, "word_end")) == 2 == len(header["timeline"]["words"])
+    assert len(arrays["pcm"]) > 0
+    _, measured = unpack(httpx.get(url + ".prosody").content)
+    assert len(measured["level"]) == len(measured["pitch"]) == len(arrays["pcm"]) // 120
+    for part in ("view", "prosody"):
+        assert httpx.get(f"{server.url}/traces/{'x' * 22}.{part}").status_code == 404
+
+
+def lying() -> bytes:
+    """A zip of little that unpacks to much."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("meta.json", "{}")
+        archive.writestr("events.jsonl", b"\n" * (34 << 20))
+        archive.writestr("audio.wav", wav_bytes(pcm(), RATE_HZ))
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (b"", "not a readable trace"),
+        (b"PK\x03\x04", "not a readable trace"),
+        (b"RIFF" + struct.pack("<I", 2**31) + b"WAVE", "cannot be read as WAV"),
+        (lying(), "unpacks to more"),
+    ],
+)
+def test_what_is_no_trace_is_refused_in_words(server: Served, body: bytes, why: str) -> None:
+    answer = sent(server, body)
+    assert answer.status_code == 422 and why in answer.json()["message"]
+    assert httpx.post(f"{server.url}/inspect/prosody", content=body).json() == answer.json()
+
+
+def test_a_file_that_is_too_long_is_refused(server: Served) -> None:
+    client = Client(server.port, "POST /inspect/open")
+    client.send(f"Content-Length: {MAX_FILE_BYTES + 1}\r\n\r\n".encode())
+    status, said = client.answer()
+    assert (status, said["code"]) == (413, "too_long")
+    assert httpx.post(f"{server.url}/mos/join", content=b"x" * 70_000).status_code == 413, "no other route takes one"
+
+
+def test_only_so_many_files_are_read_at_once(server: Served, trace: bytes) -> None:
+    """Two that come slowly hold the places; a third is told to come again, and finds one when they are done."""
+    slow = [Client(server.port, "POST /inspect/open") for _ in range(bodies.FILES_AT_ONCE)]
+    for client in slow:
+        client.send(b"Connection: close\r\nContent-Length: 10\r\n\r\nPK")
+    eventually(lambda: sent(server, b"PK").status_code == 503, "every place is taken")
+    for client in slow:
+        client.send(b"12345678")
+        assert client.answer()[0] == 422
+    assert sent(server, trace).status_code == 200

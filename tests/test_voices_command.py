@@ -1,0 +1,50 @@
+"""``studio voices`` tells what there is, whatever a card says."""
+
+import json
+from pathlib import Path
+
+import pytest
+from tinyvoice import write_tiny_voice
+from typer.testing import CliRunner, Result
+
+from studio.cli import cli
+from studio.core.shipped import VOICES
+from studio.engine.families.base import family_info
+
+
+def voices(*args: str) -> Result:
+    return CliRunner().invoke(cli, ["voices", *args], catch_exceptions=False)
+
+
+def test_list_and_the_bare_word_say_the_same() -> None:
+    assert voices().stdout == voices("list").stdout
+    assert json.loads(voices("--json").stdout) == json.loads(voices("list", "--json").stdout)
+    assert next(line.split(":")[0] for line in voices().stdout.splitlines()) == "wren"
+
+
+@pytest.mark.parametrize("name", [path.parent.name for path in sorted(VOICES.glob("*/card.json"))])
+def test_info_tells_what_a_shipped_voice_is(name: str) -> None:
+    card = json.loads((VOICES / name / "card.json").read_text())
+    said = voices("info", name).stdout
+    assert all(speaker in said for speaker in card["speakers"]) and card["licence"] in said and card["family"] in said
+    assert all(f"option {one['name']} " in said and one["label"] in said for one in card["options"])
+    size = sum((VOICES / name / weights).stat().st_size for weights in card["sha256"])
+    assert size > 1e6 and all(weights in said for weights in card["sha256"])
+    assert json.loads(voices("info", name, "--json").stdout) == card
+
+
+def test_what_a_card_says_is_no_markup(tmp_path: Path) -> None:
+    path = write_tiny_voice(tmp_path) / "card.json"
+    path.write_text(
+        json.dumps({**json.loads(path.read_text()), "licence": "[red]Free[/red] [link=file:///etc]x[/link]"})
+    )
+    assert "[red]Free[/red] [link=file:///etc]x[/link]" in voices("info", "--voices", str(tmp_path)).stdout
+
+
+def test_what_a_family_cannot_do_is_said_once(tmp_path: Path) -> None:
+    """A packed voice's card repeats it."""
+    path = write_tiny_voice(tmp_path, family="tacotron") / "card.json"
+    card = json.loads(path.read_text())
+    for notes in ("", family_info("tacotron").notes):
+        path.write_text(json.dumps({**card, "notes": notes}))
+        assert voices("info", "--voices", str(tmp_path)).stdout.count("clause by clause") == 1

@@ -1,0 +1,195 @@
+"""Tacotron 2's training: clauses with their frames, the guide, losses, restarts, a packed voice that speaks."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from tinyfeatures import tiny_sentence, write_tiny_features, write_tiny_vocoder
+
+from studio.core import events as ev
+from studio.core.errors import BadOption
+from studio.core.ports import SpeakRequest
+from studio.engine import dmel
+from studio.engine.families.spelling import END, spell
+from studio.engine.families.tacotron.net import Config
+from studio.engine.loop import open_engine
+from studio.text.normalise import best
+from studio.text.phonemes import pronounce
+from studio.train.families import fitting_of
+from studio.train.features import Sentence
+from studio.train.fitting import HalfCopy, optimisers, run, train_step
+from studio.train.pack import pack_voice
+from studio.train.recipe import CorpusRecipe, Recipe, TacotronFit, read_recipe
+from studio.train.tacotron.batches import Batch, clauses, collate, rule_of
+from studio.train.tacotron.fit import guide_loss, straight_places
+
+ROOT = Path(__file__).parents[3]
+WORDS = ["the", "apple,", "then", "tea."]
+FRAMES = 52
+SILENCE = np.full((10, dmel.CHANNELS), 2, np.uint8)
+SIZES = {"width": 32, "decoder_width": 48, "prenet_width": 24, "attention_width": 24, "speakers": 2}
+
+
+def sentence(speaker: str = "one", seed: int = 0) -> Sentence:
+    return tiny_sentence(WORDS, FRAMES, speaker, seed)
+
+
+def a_recipe(**changes) -> Recipe:
+    fit = TacotronFit(
+        config={**SIZES, "location_filters": 4, "encoder_dropout": 0.0, "prenet_dropout": 0.2},
+        steps=4,
+        peak_rate=0.004,
+        warmup_share=0.1,
+        decay_share=0.3,
+        batch_tokens=300,
+        max_frames=200,
+        join_share=0.5,
+        noise_share=0.3,
+        own_share=0.3,
+        clause_words=[2, 0],
+        stop_weight=0.3,
+        last_weight=4.0,
+        guide_weight=2.0,
+        guide_symbols=2.0,
+    )
+    return Recipe("small", "A small one", 5, 0.5, CorpusRecipe(["one", "two"], 3, 1), replace(fit, **changes))
+
+
+def a_batch(*sentences: Sentence, words: int = 0) -> Batch:
+    made = [clause for one in sentences for clause in clauses(one, SILENCE, rule_of(words))]
+    return collate(made, ["one", "two"], 0.0, np.random.default_rng(0))
+
+
+def test_a_sentence_is_cut_as_the_engine_cuts_text():
+    first, second = clauses(sentence(), SILENCE, rule_of(8))
+    spelled = [spell(said) for said in pronounce(WORDS[:2])]
+    assert first.symbols.tolist() == [*spelled[0], *spelled[1], END]
+    assert first.words.tolist() == [0] * len(spelled[0]) + [1] * len(spelled[1]) + [1]
+    assert len(first.spoken) == 25 and len(second.spoken) == FRAMES - 25, "a pause belongs to the mark before it"
+    assert np.array_equal(first.levels[0], SILENCE[-1]) and np.array_equal(second.levels[0], first.levels[-1])
+    assert np.array_equal(first.levels[1:], sentence().levels[:25]) and second.spoken.tolist() == [0] * 9 + [1] * 18
+    assert len(clauses(sentence(), SILENCE, rule_of(1))) == 4 and len(clauses(sentence(), SILENCE, rule_of(0))) == 1
+    assert "ði" in pronounce(WORDS[:2]) and "ðə" in pronounce(WORDS[:1]), "a clause knows its own words alone"
+
+
+def test_frames_attend_evenly_through_their_words():
+    (whole,) = clauses(sentence(), SILENCE, rule_of(0))
+    places = whole.places
+    symbols = len(whole.symbols)
+    assert (np.diff(places) > 0).all() and -0.5 <= places[0] < 1 and symbols - 2 < places[-1] < symbols
+    assert np.array_equal(whole.words[np.rint(places).astype(int)], whole.spoken)
+
+
+def test_a_batch_feeds_the_frame_before_each():
+    batch = a_batch(sentence(), sentence("two", 1), words=2)
+    assert batch.predicted == 2 * FRAMES and batch.speaker.tolist() == [0, 0, 1, 1]
+    for row in range(4):
+        count = int(batch.last[row]) + 1
+        assert torch.equal(batch.fed[row, 1:count], batch.frames[row, : count - 1])
+        assert batch.there[row].sum() == count and batch.real[row].sum() == (batch.words[row] >= 0).sum()
+    assert torch.equal(batch.fed[1, 0], batch.frames[0, batch.last[0]])
+
+
+def test_the_guide_costs_what_lies_off_the_diagonal():
+    places = torch.tensor([[0.0, 1.0, 2.0, 3.0]])
+    shares = torch.eye(4)[None]
+    assert guide_loss(shares, places, 1.0).abs().max() == 0
+    off = guide_loss(shares.flip(2), places, 1.0)[0]
+    assert off[0] > 0.95 and off[0] == off[3] > off[1] == off[2] > 0.3, "three symbols off, one symbol off"
+    assert guide_loss(shares.flip(2), places, 100.0).max() < 0.001
+
+
+def test_a_straight_diagonal_knows_no_words():
+    batch = a_batch(sentence(), sentence("two", 1), words=2)
+    straight = straight_places(batch)
+    for row in range(4):
+        count, symbols = int(batch.last[row]) + 1, int(batch.real[row].sum())
+        mine = straight[row, :count]
+        torch.testing.assert_close(mine.diff(), torch.full((count - 1,), symbols / count))
+        assert mine[0] >= -0.5 and mine[-1] <= symbols - 0.5
+
+
+def test_losses_fall_and_the_attention_finds_its_words():
+    recipe = a_recipe(peak_rate=0.01)
+    fitting = fitting_of(recipe)
+    batch = a_batch(*(sentence(seed=i) for i in range(2)), words=2)
+    copied, optims = HalfCopy(fitting.fitter), optimisers(fitting.fitter, recipe.fit)
+    found = [train_step(copied, optims, batch, fitting, 1.0, 0.0) for _ in range(15)]
+    first, last = found[0], found[-1]
+    assert last["frame"] < 0.75 * first["frame"] and last["guide"] < 0.8 * first["guide"]
+    assert last["stop"] < first["stop"]
+    assert last["attended"] > first["attended"] + 0.1
+    assert len(optims[0].param_groups[0]["params"]) == 4 + 2 + 2 + 2, "both ways of the encoder, pre-net, two LSTMs"
+
+
+def test_the_guide_may_go_straight():
+    batch = a_batch(sentence(), words=4)
+    corpus, straight = (fitting_of(a_recipe(alignment=one)).fitter for one in ("corpus", "straight"))
+    straight.load_state_dict(corpus.state_dict())
+    guides = []
+    for fitter in (corpus, straight):
+        torch.manual_seed(0)
+        guides.append(float(fitter(batch)["guide"].detach()))
+    assert guides[0] != guides[1]
+
+
+def test_own_frames_are_fed_where_frames_were_predicted():
+    fitter = fitting_of(a_recipe()).fitter
+    batch = a_batch(sentence(), sentence("two"), words=2)
+    own = fitter.own_frames(batch, 1.0, 0.5)
+    differs = (own.fed != batch.fed).any(2)
+    assert not differs[:, 0].any() and differs.sum() > 60
+    for row in range(4):
+        assert not differs[row, int(batch.last[row]) + 2 :].any()
+    assert torch.equal(fitter.own_frames(batch, 0.0, 0.5).fed, batch.fed)
+
+
+def test_from_features_to_a_voice_that_speaks(tmp_path_factory, tmp_path):
+    features = write_tiny_features(tmp_path_factory.mktemp("features"), sentence)
+    recipe, state = a_recipe(), tmp_path / "state"
+    weights = run(fitting_of(recipe), features, state, torch.device("cpu"), threads=1)
+    assert weights.name == "tacotron.safetensors"
+    lines = [json.loads(line) for line in (state / "metrics.jsonl").read_text().splitlines()]
+    (checked,) = [line["validation"] for line in lines if "validation" in line]
+    assert set(checked) == {"2 words", "all words"} and 0 <= checked["2 words"]["attended"] <= 1
+    before = weights.read_bytes()
+    assert run(fitting_of(recipe), features, state, torch.device("cpu"), threads=1).read_bytes() == before
+    longer = run(fitting_of(a_recipe(steps=6)), features, state, torch.device("cpu"), threads=1)
+    assert longer.read_bytes() != before and torch.load(state / "checkpoint.pt")["at"]["step"] == 6
+    folder = pack_voice(recipe, state, write_tiny_vocoder(tmp_path / "vocoders"), tmp_path / "voices")
+    assert {v.dtype for v in load_file(folder / "tacotron.safetensors").values()} == {torch.bfloat16, torch.uint8}
+    engine = open_engine(tmp_path / "voices", best(), device="cpu", threads=1)
+    (card,) = engine.cards()
+    assert (card.family, card.look_ahead_words) == ("tacotron", 7) and "clause" in card.notes
+    utterance = engine.open(SpeakRequest(options={"clause_words": 2}))
+    utterance.push_text("the apple, then tea.")
+    utterance.end()
+    events = list(utterance.events())
+    engine.close()
+    assert isinstance(events[-1], ev.Ended) and events[-1].samples > 0
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"config": {**SIZES, "speakers": 3}}, "3 speakers and .* 2"),
+        ({"alignment": "guess"}, "alignment cannot be 'guess'; it is corpus or straight"),
+        ({"clause_words": [21]}, r"clause_words cannot be \[21\]"),
+        ({"clause_words": []}, "clause_words cannot be"),
+        ({"guide_symbols": 0.0}, "guide_symbols is not above 0"),
+    ],
+)
+def test_recipes_that_cannot_be(change, told):
+    with pytest.raises(BadOption, match=told):
+        fitting_of(a_recipe(**change))
+
+
+@pytest.mark.parametrize("name", ["tiny", "small"])
+def test_the_recipes_have_the_named_sizes(name):
+    recipe = read_recipe(ROOT / "assets" / "recipes" / f"tacotron-{name}.toml")
+    assert isinstance(recipe.fit, TacotronFit) and recipe.fit.alignment == "corpus"
+    assert Config(**recipe.fit.config) == Config.named(name)

@@ -1,0 +1,170 @@
+"""The first ten seconds: the cursor, the first key, an example, the one number, Esc, what is told."""
+
+import threading
+from collections.abc import Callable
+
+import pytest
+from ui.live_page import LivePage
+
+TEXT = "Speech flows from words as they arrive. "
+
+
+def test_the_page_makes_one_claim_and_has_the_cursor_in_its_field(live: LivePage) -> None:
+    assert live.page.locator("h1").count() == 1
+    assert live.page.evaluate("document.activeElement.id") == "live-text"
+    assert live.page.locator(".figures").is_hidden(), "figures are folded under Details"
+    live.page.locator(".details summary").click()
+    assert live.page.locator(".figures").is_visible()
+
+
+def test_what_is_typed_and_finished_before_the_page_can_hear_it_is_spoken(visit: Callable[..., LivePage]) -> None:
+    live = visit()
+    come = threading.Event()
+    held = []
+
+    def hold(route: object) -> None:
+        held.append(route)
+        come.set()
+
+    live.page.route("**/studio-assets/*/live/live.js", hold)
+    live.page.goto(f"{live.url}?tap=1", wait_until="commit")
+    live.page.locator("#live-text").focus()
+    live.page.keyboard.type("early words")
+    live.finish()
+    while not come.is_set():
+        live.page.wait_for_timeout(20)
+    held[0].continue_()
+    live.wait_said()
+    assert [event["word"] for event in live.events("committed")] == ["early", "words"]
+
+
+def test_a_text_finished_before_the_voices_have_come_is_spoken_with_the_first_of_them(live: LivePage) -> None:
+    """The Worker opens nothing before it knows what was chosen."""
+    script = """async () => {
+      const { base } = document.querySelector('.live').tap.page.player;
+      const { Session } = await import(base + '/live/worker/session.js');
+      const real = globalThis.WebSocket;
+      const sent = [];
+      globalThis.WebSocket = class {
+        static OPEN = 1;
+        constructor() { this.readyState = 1; setTimeout(() => this.onopen?.()); }
+        send(text) { sent.push(JSON.parse(text)); }
+        close() {}
+      };
+      const session = new Session('ws://none', () => {});
+      globalThis.WebSocket = Object.assign(real);
+      session.edit({ at: 0, remove: 0, insert: 'early words', tMs: 1 });
+      session.finish();
+      await new Promise((done) => setTimeout(done, 50));
+      const before = sent.length;
+      globalThis.WebSocket = { OPEN: 1 };
+      session.change({ voice: 'tone:high', seed: 7, temperature: null, options: { m: 2 } }, 24000);
+      globalThis.WebSocket = real;
+      return [before, sent.map((m) => [m.type, m.voice ?? m.insert ?? ''])];
+    }"""
+    before, sent = live.page.evaluate(script)
+    assert before == 0
+    assert sent == [["open", "tone:high"], ["edit", "early words"], ["end", ""]]
+
+
+def test_examples_type_themselves_and_give_way_to_a_hand(live: LivePage) -> None:
+    live.page.locator(".examples button").first.click()
+    live.wait_lit(1)
+    assert 8 < len(live.page.locator("#live-text").input_value()) < 60, "it is still being typed"
+    live.page.keyboard.type("!")
+    value = live.page.locator("#live-text").input_value()
+    live.page.wait_for_timeout(700)
+    assert live.page.locator("#live-text").input_value() == value
+
+
+def test_the_big_number_counts_from_the_first_word_in_both_ways(live: LivePage) -> None:
+    live.type("It speaks while words are on their way. ", delay_ms=40)
+    live.finish()
+    live.wait_said()
+    number = live.page.locator('[data-figure="first"]')
+    first = live.figures["from_first_word_ms"]
+    assert number.text_content() == f"{first / 1000:.2f} s" and first > live.figures["first_audio_ms"]
+    live.press("old")
+    live.wait_said(2)
+    assert live.figures["mode"] == "old"
+    assert number.text_content() == f"{live.figures['from_first_word_ms'] / 1000:.2f} s"
+    assert live.figures["from_first_word_ms"] > first
+
+
+def test_the_old_way_is_off_for_pasted_text_and_says_why(live: LivePage) -> None:
+    live.paste(TEXT)
+    live.finish()
+    live.wait_said()
+    assert live.page.locator('[data-do="old"]').is_disabled()
+    assert "Off for pasted text" in live.page.locator(".why-not").text_content()
+    live.press("clear")
+    live.type("this was typed ")
+    live.finish()
+    live.wait_said(2)
+    assert live.page.locator('[data-do="old"]').is_enabled()
+
+
+@pytest.mark.parametrize("key", ["Escape", "Control+Enter"])
+def test_escape_and_finish_stop_what_types_and_what_speaks(live: LivePage, key: str) -> None:
+    live.page.locator(".examples button").nth(2).click()
+    live.wait_lit(2)
+    live.page.keyboard.press(key)
+    live.wait_said()
+    live.wait_phase("idle")
+    value = live.page.locator("#live-text").input_value()
+    live.page.wait_for_timeout(600)
+    assert live.page.locator("#live-text").input_value() == value
+
+
+def test_the_chip_does_not_flicker_between_words(live: LivePage) -> None:
+    live.page.evaluate("""() => {
+      const chip = document.querySelector('.chip');
+      window.worn = [];
+      const observer = new MutationObserver(() => window.worn.push(chip.dataset.state));
+      observer.observe(chip, { attributes: true, attributeFilter: ['data-state'] });
+    }""")
+    live.type("one two three four five six ", delay_ms=150)
+    live.finish()
+    live.wait_said()
+    assert live.figures["text"]["count"] >= 3, "it did wait between the words"
+    assert live.page.evaluate("window.worn").count("speaking") <= 2
+
+
+def test_words_light_in_the_field_itself_also_where_a_model_types(live: LivePage) -> None:
+    lit = """() => Object.fromEntries([...CSS.highlights].filter(([name]) => name.startsWith('live-'))
+      .map(([name, ranges]) => [name.slice(5), [...ranges].map((range) => range.toString()).join('|')]))"""
+    live.type("\U0001f600 one two three four five ", delay_ms=30)
+    live.page.wait_for_function(f"() => ['one', 'two', 'three', 'four'].includes(({lit})().now)")
+    assert live.page.evaluate(lit)["left"] == "\U0001f600"
+    live.finish()
+    live.wait_said()
+    live.page.wait_for_timeout(100)
+    assert live.page.evaluate(lit)["heard"].split()[1:] == "one two three four five".split()
+    live.page.locator("#live-llm").fill("A model types into the field.")
+    live.press("llm")
+    live.wait_said(2)
+    live.page.wait_for_timeout(100)
+    assert live.page.locator("#live-text").input_value() == "A model types into the field."
+    assert live.page.evaluate(lit)["heard"] == "A model types into the field."
+
+
+def test_the_address_keeps_the_text_and_what_was_set(live: LivePage) -> None:
+    live.type('kept "so" safe ')
+    live.page.locator('[data-set="speaker"]').select_option("high")
+    live.page.locator('[data-option="m"]').fill("2")
+    seed = live.page.locator('[data-set="seed"]')
+    seed.fill("42")
+    seed.press("Tab")
+    live.page.wait_for_function("location.search.includes('seed=42')")
+    live.press("finish")  # the keys that finish are the field's, which has lost the cursor
+    live.wait_said()
+    live.page.reload()
+    live.page.wait_for_selector(".live .options input", state="attached")
+    assert live.page.locator("#live-text").input_value() == 'kept "so" safe '
+    assert live.page.locator(".live").get_attribute("data-phase") == "idle", "it is not spoken unasked"
+    live.press("speak")
+    live.press("finish")
+    live.wait_said()
+    (ready,) = live.events("ready")
+    assert (ready["speaker"], ready["seed"], ready["options"]["m"]) == ("high", 42, 2)
+    assert [event["word"] for event in live.events("committed")] == ["kept", '"so"', "safe"]

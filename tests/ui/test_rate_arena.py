@@ -1,0 +1,76 @@
+"""An arena in a browser: a battle, the names after the vote, the cap, and the public ladder."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from ui.rate_page import RatePage
+from ui.rate_server import SYSTEMS
+from ui.test_axe import violations
+from ui.test_rate_live import Live
+
+Rate = Callable[..., RatePage]
+NAMED = (*SYSTEMS, '"tone"', '"low"', '"high"')
+
+
+def received(page: RatePage) -> str:
+    """Everything that the browser holds or was sent by the listening tests."""
+    said = page.page.content() + page.page.evaluate(
+        "() => JSON.stringify([{ ...localStorage }, { ...sessionStorage }])"
+    )
+    for response in page.responses:
+        if "/mos/" in response.url:
+            said += response.url + json.dumps(response.all_headers()) + response.text()
+    return said
+
+
+def fight(live: Live, trial: str, key: str) -> None:
+    live.trial = trial
+    live.type()
+    live.hear()
+    assert not [name for name in NAMED if name in received(live.page)], "nothing tells before the vote"
+    live.page.key(key, "Enter")
+    live.page.wait("revealed")
+
+
+def test_two_battles_their_names_the_cap_and_the_ladder(rate: Rate) -> None:
+    live = Live(rate("arena"))
+    page = live.page
+    assert page.text(".count") == "Battle 1" and not page.page.locator(".rate-progress").is_visible()
+    assert live.field(0).get_attribute("maxlength") == "300"
+    fight(live, live.trial, "a")
+    assert page.ratings.outcome(live.trial) == "a"
+    spoke = page.ratings.ask(
+        "select system.name from slot join stimulus on stimulus.id = stimulus_id join system on system.id = system_id "
+        "where trial_id = ? order by slot",
+        live.trial,
+    )
+    told = [one.inner_text() for one in page.page.locator(".voices dd").all()]
+    assert told == [name for (name,) in spoke]
+    assert "You chose: A is better" in page.text() and "Your code is" in page.text()
+    assert violations(page.page) == []
+    page.responses.clear()
+    page.press("Next battle")
+    fight(live, page.trial(after=live.trial), "t")
+    page.press("Next battle")
+    page.wait("rest")
+    assert "within a day" in page.text() and "24 h" in page.text()
+    page.open()
+    page.wait("rest")
+    page.page.get_by_role("link", name="See the ladder").click()
+    page.page.wait_for_selector("h1")
+    assert page.page.url == f"{page.ratings.url}arena" and page.text("h1") == "The arena"
+    shown = page.text("main")
+    assert all(name in shown for name in told)
+    assert "Take part" in shown and not page.errors
+    assert violations(page.page) == []
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_ladder_fits(rate: Rate, width: int) -> None:
+    page: Any = rate("arena", who=f"wide {width}").page
+    page.set_viewport_size({"width": width, "height": 900})
+    page.goto(page.url.split("rate?")[0] + "arena")
+    page.get_by_role("link", name="Take part").wait_for()
+    assert page.evaluate("() => document.documentElement.scrollWidth <= document.documentElement.clientWidth")
