@@ -64,7 +64,7 @@ def test_scripts_see_only_what_is_below_them():
         "live/race": {"live/race", "live/worker", "sound", "wire"},
         "live/talk": {"live/talk", "sound", "wire"},
         "edit": {"edit", "owner", "rate"},  # its preview is drawn by the raters' own scripts
-        "inspect": {"inspect", "sound"},
+        "inspect": {"inspect", "owner", "sound"},
         "library": {"library", "owner", "rate"},
         "live/worker": {"live/worker", "sound", "wire"},
         "owner": {"owner"},
