@@ -306,6 +306,28 @@ def soak(
 
 
 @bench.command()
+def replay(
+    texts: Texts = TEXTS / "latency.txt",
+    count: Annotated[
+        int, typer.Option(min=3, help="Traces, a third each: typed to the app, said, of a campaign.")
+    ] = 100,
+    seed: Annotated[int, typer.Option(help="Of voices, options, temperatures and seeds.")] = 0,
+    keep: Annotated[Path | None, typer.Option(help="A folder for the traces, empty or new.")] = None,
+    voices: Voices = VOICES,
+    device: Device = "auto",
+    as_json: Json = False,
+    save: Save = False,
+) -> None:
+    """Make traces by the app, by say and for a campaign, and make each again; fails when a sample differs."""
+    from studio.bench.robustness.replaying import ReplaySetting, bench_replay
+
+    setting = ReplaySetting(voices=voices, texts=texts, count=count, seed=seed, kept=keep, device=device, quiet=as_json)
+    found = bench_replay(setting)
+    show("replay", found, as_json, save)
+    raise typer.Exit(1 if found["failures"] else 0)
+
+
+@bench.command()
 def screenshot(
     out: Annotated[Path, typer.Argument(help="PNG file to write.")],
     width: Annotated[int, typer.Option(help="Of the window, pixels.")] = 1280,
