@@ -55,6 +55,7 @@ class TokenStep:
         one_blas_thread()
         self._layers, self._turns = layers, turns
 
+    @np.errstate(all="ignore")  # whoever reads what is no number says so
     def extend(self, h: np.ndarray, slots: KeyValueSlots, rows: Sequence[int], between: Between = None) -> np.ndarray:
         """Run a token of each row, [N, D], over what its slot holds, and keep its keys and values.
 

@@ -80,6 +80,7 @@ class SourceFilterOnHost:
         self._log_pitches = trained.log_pitches.numpy()
         self._within = np.arange(1, c.hop_samples + 1, dtype=np.float64)
 
+    @np.errstate(all="ignore")  # whoever reads what is no number says so
     def step(self, mels: np.ndarray, slots: "Arrays", rows: np.ndarray) -> np.ndarray:
         """Samples of each row's frames, and its slot moved on.
 

@@ -35,6 +35,7 @@ class DecodeOnHost:
         x = self._frames[last + self._first].sum(1) + self._speakers[speaker]
         return self.draw(slots, numbers, self._tokens.extend(x, slots.memory, numbers))
 
+    @np.errstate(all="ignore")  # whoever reads what is no number says so
     def draw(self, slots: "SpeakStreamSlots", numbers: Sequence[int], hidden: np.ndarray) -> list[Drawn]:
         """Draw each slot's next frame from hidden states [B, D] divided by their lengths."""
         out = product(hidden, self._head)
