@@ -241,16 +241,16 @@ def read_recipe(path: Path) -> Recipe:
         data = tomllib.loads(read_bounded(path, MAX_SETTINGS_BYTES).decode("utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise BadFile(f"the recipe {path} cannot be read: {error}", "give a TOML file with --recipe") from error
-    corpus = _strict(CorpusRecipe, data.pop("corpus", {}), "corpus")
+    corpus = strict(CorpusRecipe, data.pop("corpus", {}), "corpus")
     fit = data.pop("fit", None)
     if fit is not None:
         family = fit.pop("family", SpeakStreamFit.family)
         if family not in FITS:
             raise BadOption(f"[fit] family {family!r} cannot be trained", f"it is one of {', '.join(FITS)}")
         if "windows" in fit:
-            fit["windows"] = _strict(WindowDraw, fit["windows"], "fit.windows")
-        fit = _strict(FITS[family], fit, "fit")
-    return _strict(Recipe, {**data, "corpus": corpus, "fit": fit}, "recipe")
+            fit["windows"] = strict(WindowDraw, fit["windows"], "fit.windows")
+        fit = strict(FITS[family], fit, "fit")
+    return strict(Recipe, {**data, "corpus": corpus, "fit": fit}, "recipe")
 
 
 def vocoder_settings(recipe: Recipe, name: str) -> dict[str, Any]:
@@ -271,7 +271,8 @@ def check_held_out(recipe: Recipe, texts: Path) -> set[str]:
     return sentences
 
 
-def _strict(kind: type[T], data: dict[str, Any], where: str) -> T:
+def strict(kind: type[T], data: dict[str, Any], where: str) -> T:
+    """A dataclass from what a file says. Raises BadOption on unknown or missing keys."""
     known = {f.name for f in fields(kind)}  # type: ignore[arg-type]
     unknown = sorted(set(data) - known)
     if unknown:
