@@ -63,9 +63,9 @@ def test_scripts_see_only_what_is_below_them():
     """The pages' scripts: sound and wire know no page, one page not the other, and a Worker not what is drawn."""
     widgets = ROOT / "studio" / "ui" / "widgets"
     below = {
-        "live": {"live", "live/field", "live/race", "live/talk", "sound", "wire"},
+        "live": {"live", "live/field", "live/options", "live/race", "live/talk", "sound", "wire"},
         "live/field": {"live/field", "sound", "wire"},
-        "live/race": {"live/race", "live/worker", "sound", "wire"},
+        "live/race": {"live/options", "live/race", "live/worker", "sound", "wire"},
         "live/talk": {"live/talk", "sound", "wire"},
         "edit": {"edit", "owner", "rate"},  # its preview is drawn by the raters' own scripts
         "inspect": {"inspect", "owner", "sound"},
@@ -81,7 +81,9 @@ def test_scripts_see_only_what_is_below_them():
         for path in widgets.rglob("*.js")
         for other in re.findall(r'^import .* from "(.+)";$', path.read_text(encoding="utf-8"), re.M)
     }
-    assert len({folder for folder, _ in found} & below.keys()) == 9  # those of live/talk, owner and wire import nothing
+    assert (
+        len({folder for folder, _ in found} & below.keys()) == 9
+    )  # live/options, live/talk, owner and wire import nothing
     for folder, other in found:
         assert other.is_file() and other.parent.relative_to(widgets).as_posix() in below[folder], (folder, other)
 

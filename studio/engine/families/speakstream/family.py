@@ -39,7 +39,7 @@ class SpeakStreamFamily:
         sizes, c = net.decoder.config, net.config
         memory = KeyValueSlots(sizes.layers, places, sizes.heads, capacity_tokens, sizes.head_width, device=device)
         self.slots = SpeakStreamSlots(memory, places, device)
-        self.modules: Mapping[str, Module] = {"prefill": PrefillModule(step), "decode": DecodeModule(step)}
+        self.modules: Mapping[str, Module] = {"prefill": PrefillModule(net, step), "decode": DecodeModule(step)}
         self._limits = Limits(c.context_frames, c.kept_frames, c.longest_word_frames, capacity_tokens)
         self._silence = net.silence.cpu().numpy()
 

@@ -154,6 +154,7 @@ export class Live {
   configure(settings, rateHz) {
     this.rateHz = rateHz;
     this.tell({ type: "settings", settings, rateHz });
+    this.race?.second.offer(this.settings, rateHz);
   }
 
   // --- what the Worker says ---------------------------------------------------------------------
