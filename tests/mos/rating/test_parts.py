@@ -183,7 +183,7 @@ def refused(world: World, config: object, name: str = "first", **more: object) -
 
 
 def test_what_cannot_go_on_is_not_opened(world: World) -> None:
-    assert "no campaign is called so" in refused(world, FIRST)
+    assert "no test is called so" in refused(world, FIRST)
     world.campaign(SECOND, "second", state="draft")
     assert "is not open" in refused(world, FIRST, "a")
     world.set_state("open", "second")
