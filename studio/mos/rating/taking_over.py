@@ -30,7 +30,7 @@ def steps_of(session: Session, rater: Rater, config: CampaignConfig) -> list[str
     if rater.part == 1:
         return stages(config)
     noted = session.exec(select(Passage.data).where(Passage.rater_id == rater.id, Passage.stage == _ENTERED)).first()
-    settled = json.loads(noted)["settled"] if noted else []
+    settled: list[str] = json.loads(noted)["settled"] if noted else []
     return [stage for stage in stages(config) if stage != "consent" and stage not in settled]
 
 
