@@ -56,7 +56,7 @@ def _on_consensus(config: CampaignConfig, run: Running | None) -> list[StudioErr
             BadOption("agreement with the others judges nobody: in an ABX test what is right is known", "set it to 0")
         ]
     if gates.min_consensus == 1:
-        return [BadOption("nobody reaches an agreement of 1 with the others", "set a lower correlation; 0.3 is usual")]
+        return [BadOption("nobody reaches an agreement of 1 with the others", "set a lower correlation")]
     if run is None:
         return []
     reach = consensus_reach(run)

@@ -70,7 +70,9 @@ def _ranked(found: Ladder, titles: Mapping[str, str]) -> str:
         for step in found.steps
     )
     marks = [
-        Mark(titles.get(s.name, s.name), s.elo, s.low, s.high, number(s.elo, 0)) for s in found.steps if not s.state
+        Mark(f"{_place(s)}. {titles.get(s.name, s.name)}", s.elo, s.low, s.high, number(s.elo, 0))
+        for s in found.steps
+        if not s.state
     ]
     chart = intervals(marks, title="Elo of each ranked system") if len(marks) > 1 else ""
     figure = f"<figure>{chart}<figcaption>Elo and 95% interval.</figcaption></figure>" if chart else ""
