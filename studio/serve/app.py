@@ -76,6 +76,7 @@ def create_app(
     views = inspection.Views()
     inspection.add_inspection(app, shelf, views)
     if listening is not None:
+        listening.cards = engine.cards
         door = add_listening(app, listening, shelf)
         add_drafts(app, listening, door, engine)
         add_live(app, listening, door, engine, settings, drain)

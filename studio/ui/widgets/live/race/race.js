@@ -178,6 +178,7 @@ const RECEIVED = {
     const lane = race.record.lanes[m.lane];
     lane.firstMs = m.ms - race.beganMs;
     lane.audible = m.sample;
+    if (m.lane === 0) race.box.dataset.heardAtMs = String(m.ms);
     if (outcome(race.record)) race.box.dataset.earlier = String(race.record.lanes[1].firstMs - race.record.lanes[0].firstMs);
   },
   over(race, m) {
