@@ -14,12 +14,13 @@ from studio.core.errors import BadFile, BadMessage, Busy
 from studio.core.trace import Trace, open_trace
 from studio.inspection.bundle import pack, pack_prosody
 from studio.inspection.opening import Limits, open_bytes
+from studio.serve.door.bodies import FileRoute
 from studio.serve.refusals import PRIVATE
 from studio.serve.traces import TraceShelf
 
 OPEN, PROSODY = "/inspect/open", "/inspect/prosody"
 MAX_FILE_BYTES = 64_000_000  # an hour of 24 kHz speech is more: `studio inspect` opens it
-FILES = dict.fromkeys((OPEN, PROSODY), MAX_FILE_BYTES)  # the paths that take a file
+FILES = dict.fromkeys((OPEN, PROSODY), FileRoute(MAX_FILE_BYTES))  # the paths that take a file
 MAX_TEXT_CHARS = 16_000  # percent-encoded, in a header
 _PARTS = {"meta.json": 1 << 20, "events.jsonl": 1 << 24, "audio.wav": MAX_FILE_BYTES, "layers.npz": 1 << 25}
 LIMITS = Limits(_PARTS, layer=1 << 25)

@@ -100,8 +100,8 @@ def test_a_file_that_is_too_long_is_refused(server: Served) -> None:
 
 
 def test_only_so_many_files_are_read_at_once(server: Served, trace: bytes) -> None:
-    """Two that come slowly hold the places; a third is told to come again, and finds one when they are done."""
-    slow = [Client(server.port, "POST /inspect/open") for _ in range(bodies.FILES_AT_ONCE)]
+    """Two that come slowly hold the places of their address; a third is told to come again, and finds one when they are done."""
+    slow = [Client(server.port, "POST /inspect/open") for _ in range(bodies.OF_ONE_ADDRESS)]
     for client in slow:
         client.send(b"Connection: close\r\nContent-Length: 10\r\n\r\nPK")
     eventually(lambda: sent(server, b"PK").status_code == 503, "every place is taken")
