@@ -101,6 +101,20 @@ class Attended:
         }
 
 
+def kept_attention(trace: Trace) -> Attended | None:
+    """What a trace keeps itself; None where it keeps none. Layers are not told apart there."""
+    if "attention" not in trace.layers:
+        return None
+    unknown = np.full(len(trace.p_eos), np.nan, np.float32)
+    return Attended(
+        "attention to each word that was in view, mean of layers and heads",
+        trace.layers["attention_word"],
+        trace.layers["attention"][None],
+        trace.p_eos,
+        trace.layers.get("log_likelihood", unknown),
+    )
+
+
 def always() -> bool:
     """Whoever asked waits until the end."""
     return True

@@ -77,14 +77,14 @@ def read_trace(
     return (*_build(parts["meta.json"], parts["events.jsonl"], parts["audio.wav"]), frames, p_eos, more)
 
 
-def read_audio(path: Path) -> bytes:
+def read_audio(source: Path | BinaryIO, most_bytes: int = MAX_BYTES["audio.wav"]) -> bytes:
     """The WAV file in a ``.trace`` zip, and nothing else of it. Raises BadFile."""
-    name = "audio.wav"
+    name = source.name if isinstance(source, Path) else "what was sent"
     try:
-        with zipfile.ZipFile(path) as archive:
-            return _read_part(archive, archive.getinfo(name), MAX_BYTES[name], f"the trace {path.name}")
+        with zipfile.ZipFile(source) as archive:
+            return _read_part(archive, archive.getinfo("audio.wav"), most_bytes, f"the trace {name}")
     except _DAMAGED as error:
-        raise BadFile(f"{path.name} has no readable sound: {error}", "the trace is damaged") from error
+        raise BadFile(f"{name} is not a readable trace: {error}", "a trace is a zip made by this studio") from error
 
 
 def _read_folder(folder: Path) -> Parts:

@@ -77,13 +77,14 @@ def create_app(
         add_metrics(app, engine)
     add_traces(app, shelf)
     views = inspection.Views()
-    inspection.add_inspection(app, shelf, views)
+    attention = inspection.Attention(engine, views)
+    inspection.add_inspection(app, shelf, views, attention)
     if listening is not None:
         door = add_listening(app, listening, shelf)
         add_drafts(app, listening, door, engine)
         add_live(app, listening, door, engine, settings, drain)
         add_arena(app, listening)
-        add_library(app, listening.clips.root.parent / "library", door, shelf, views)
+        add_library(app, listening.clips.root.parent / "library", door, shelf, views, attention)
     return app
 
 

@@ -26,6 +26,7 @@ OWNERS = [
     ("GET", "entries"),
     ("GET", "view/aaaaaa"),
     ("GET", "prosody/aaaaaa"),
+    ("GET", "attention/aaaaaa"),
     ("GET", "file/aaaaaa"),
     ("POST", "keep"),
     ("POST", "files"),
