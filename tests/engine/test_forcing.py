@@ -24,7 +24,7 @@ from studio.train.speakstream.fit import SpeakStreamFitter
 from studio.train.speakstream.interleave import BOS, FRAME, interleave
 
 TEXT = "one two three four five six seven eight nine ten eleven twelve"
-FORCIBLE = ["speakstream"]
+FORCIBLE = ["speakstream", "s5"]
 
 
 @pytest.fixture(params=FORCIBLE)
@@ -199,7 +199,8 @@ def test_words_lie_where_a_reference_says(engine) -> None:
     assert [(word.start, word.end, word.source) for word in trace.words()] == [
         (4800, 16800, "aligner"), (16800, 24000, "aligner"), (31200, 69600, "aligner")
     ]  # fmt: skip
-    assert [one.frame for one in trace.segments()] == [0, 28, 40]
+    last = [40] if trace.meta["family"] == "speakstream" else []  # S5 speaks what the look-ahead holds in one step
+    assert [one.frame for one in trace.segments()] == [0, 28, *last]
     assert len(trace.p_eos) == len(trace.frames) == 120
 
 
