@@ -163,7 +163,7 @@ export class Scene {
     const names = { ...NAMES, picture, pitch: this.prosody?.hasPitch ? "pitch, level" : "level" };
     for (const [name, { y, height }] of Object.entries(this.places)) {
       if (!names[name]) continue;
-      const inside = { picture: y + 10, wave: y + 10, pitch: y + 10, typed: y + height - 8, attention: y + 10 }[name] ?? y + height / 2;
+      const inside = { picture: y + 10, wave: y + 10, pitch: y + 10, typed: y + height - 8, attention: y + height - 10 }[name] ?? y + height / 2;
       const top = this.isNarrow ? y - NAME_PX / 2 : inside;
       const width = paint.measureText(names[name]).width;
       paint.fillStyle = colours.panel;
