@@ -24,6 +24,7 @@ from studio.commands.common import (
     tell_token,
 )
 from studio.commands.evaluate import evaluate
+from studio.commands.force import force
 from studio.commands.inspect import inspect
 from studio.commands.library import library
 from studio.commands.measure import measure, synth
@@ -48,6 +49,7 @@ cli.add_typer(voices, name="voices")
 cli.add_typer(library, name="library")
 cli.command()(inspect)
 cli.command()(replay)
+cli.command()(force)
 cli.command()(measure)
 cli.command()(synth)
 cli.command()(timing)

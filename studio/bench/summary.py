@@ -39,6 +39,7 @@ SHOWN: dict[str, tuple[str, Callable[[Mapping[str, Any]], None]]] = {
     "short": ("Texts of one and two words", short.show),
     "vocoder": ("Vocoders alone", vocoder.show),
     "boundaries": ("Windows and boundaries", boundaries.show),
+    "forced-boundaries": ("Ends of words in the teacher's own speech", boundaries.show),
     "seams": ("Seams, told from other word boundaries", seams.show),
     "latency": ("First audio of the engine", latency.show),
     **{

@@ -15,17 +15,20 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 
 from studio.core.errors import BadFile, BadOption
-from studio.core.trace import Trace
+from studio.core.tracefile import MAX_BYTES
+from studio.inspection.opening import sound_of_bytes
 from studio.library.entries import MAX_TITLE_CHARS, Entry
 from studio.library.index import Query
 from studio.library.library import Library
-from studio.serve.inspection import LIMITS, MAX_FILE_BYTES, MAX_TEXT_CHARS, MEDIA_TYPE, Views, sent
+from studio.serve.door.bodies import FileRoute
+from studio.serve.inspection import LIMITS, MAX_FILE_BYTES, MAX_TEXT_CHARS, MEDIA_TYPE, Attention, Views, sent
 from studio.serve.mos_door import Door, read_body, takes
 from studio.serve.refusals import PRIVATE, private_json
 from studio.serve.traces import TraceShelf
 
 BELOW, FILES = "/library", "/files"
-LIBRARY_FILES = {BELOW + FILES: MAX_FILE_BYTES}  # the paths that take a file
+MAX_SOUND_BYTES = MAX_BYTES["audio.wav"]  # of a trace that was kept from the command line
+LIBRARY_FILES = {BELOW + FILES: FileRoute(MAX_FILE_BYTES, "owner")}  # the paths that take a file
 PAGE = 50  # entries in one answer
 MAX_CHOICES = 200  # tags and voices to choose from, of each
 SHOWN_CHARS = 600  # of a text in a list; an utterance may have a million
@@ -67,8 +70,8 @@ class EntryRemove(_Strict):
 class _Kept:
     """What the routes share; the library is opened at the first call, so that one that is damaged stops no start."""
 
-    def __init__(self, root: Path, door: Door, shelf: TraceShelf, views: Views) -> None:
-        self.door, self.shelf, self.views = door, shelf, views
+    def __init__(self, root: Path, door: Door, shelf: TraceShelf, views: Views, attention: Attention) -> None:
+        self.door, self.shelf, self.views, self.attention = door, shelf, views, attention
         self._root = root
         self._opening = threading.Lock()
         self._library: Library | None = None
@@ -84,9 +87,9 @@ class _Kept:
             return self._library
 
 
-def add_library(app: FastAPI, root: Path, door: Door, shelf: TraceShelf, views: Views) -> None:
+def add_library(app: FastAPI, root: Path, door: Door, shelf: TraceShelf, views: Views, attention: Attention) -> None:
     """Put the routes of the library in a folder into an app."""
-    kept = _Kept(root, door, shelf, views)
+    kept = _Kept(root, door, shelf, views, attention)
     app.include_router(_reading(kept))
     app.include_router(_changing(kept))
 
@@ -108,22 +111,25 @@ def _reading(kept: _Kept) -> APIRouter:
         wanted = Query(text=text, voice=voice, tag=tag, since=since, until=until, limit=PAGE, offset=offset)
         return private_json(await kept.call(lambda library: _page(library, wanted)))
 
-    async def opened(request: Request, name: str, packed: Callable[[Callable[[], Trace]], Response]) -> Response:
-        await kept.door.owner(request)
-
-        def work(library: Library) -> Response:
-            entry = _named(library, name)
-            return packed(lambda: library.open(entry))
-
-        return await kept.call(work)
-
     @routes.get("/view/{name}")
     async def view(request: Request, name: str) -> Response:
-        return await opened(request, name, kept.views.packed)
+        await kept.door.owner(request)
+        return await kept.call(lambda library: kept.views.packed(lambda: library.open(_named(library, name))))
 
     @routes.get("/prosody/{name}")
     async def prosody(request: Request, name: str) -> Response:
-        return await opened(request, name, kept.views.prosody)
+        await kept.door.owner(request)
+
+        def work(library: Library) -> Response:
+            return kept.views.prosody(lambda: sound_of_bytes(library.read(_named(library, name)), MAX_SOUND_BYTES))
+
+        return await kept.call(work)
+
+    @routes.get("/attention/{name}")
+    async def attention(request: Request, name: str) -> Response:
+        await kept.door.owner(request)
+        trace = await kept.call(lambda library: library.open(_named(library, name)))
+        return await kept.attention.answer(request, lambda: trace)
 
     @routes.get("/file/{name}")
     async def file(request: Request, name: str) -> Response:

@@ -33,6 +33,7 @@ from studio.mos.rating.parts import may_follow
 from studio.mos.service import Listening
 from studio.mos.store.tables.campaigns import Campaign
 from studio.mos.store.tables.stimuli import Item, Stimulus, System
+from studio.serve.door.bodies import FileRoute
 from studio.serve.draft_messages import (
     DraftCreate,
     PlanAsk,
@@ -48,7 +49,7 @@ from studio.serve.mos_door import Door, read_body, takes
 from studio.serve.ranges import ranged_file
 from studio.serve.refusals import PRIVATE, private_json
 
-UPLOADS = {UPLOAD: MAX_FILE_BYTES}  # the paths that take a file
+UPLOADS = {UPLOAD: FileRoute(MAX_FILE_BYTES, "owner")}  # the paths that take a file
 T = TypeVar("T")
 
 

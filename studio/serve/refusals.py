@@ -20,6 +20,7 @@ from studio.core.errors import (
     NeedsPackage,
     StudioError,
 )
+from studio.core.forced import Unable
 from studio.mos.kinds.base import BadAnswer
 from studio.mos.making.editing import ChangedMeanwhile, LosesSounds
 from studio.mos.making.heard_utterance import LeavesHoles
@@ -45,6 +46,7 @@ STATUS: Mapping[type[StudioError], int] = {
     BadText: 422,
     TooMany: 429,
     NeedsPackage: 501,
+    Unable: 501,
     Busy: 503,
     Closed: 503,
     NotStored: 503,

@@ -7,8 +7,9 @@ from html import escape
 from pathlib import Path
 
 from studio.core.errors import BadFile
+from studio.core.forced import Attended, kept_attention
 from studio.core.trace import Trace
-from studio.inspection.bundle import pack, pack_prosody
+from studio.inspection.bundle import pack, pack_attention, pack_prosody
 
 _WIDGETS = Path(__file__).parent / "widgets"
 _START = "inspect/inspect.js"
@@ -28,6 +29,7 @@ main {{ max-inline-size: 1400px; margin-inline: auto; padding: 20px; }}
 </style></head><body><main>{html}</main>
 <script id="bundle" type="text/plain" data-name="{name}">{data}</script>
 <script id="prosody" type="text/plain">{prosody}</script>
+<script id="attention" type="text/plain">{attention}</script>
 <script id="scripts" type="application/json">{scripts}</script>
 <script type="module">
 const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -47,13 +49,19 @@ for (const [path, source] of sources) {{
 """
 
 
-def inspection_file(trace: Trace, name: str) -> str:
+def inspection_file(trace: Trace, name: str, attended: Attended | None = None) -> str:
     """The page of one utterance; ``name`` is its title where it has no text.
+
+    Args:
+        attended: where the net attended, to be drawn, too; what the trace keeps itself unless given.
 
     Raises:
         BadFile: the trace cannot be laid on a clock.
     """
-    data, prosody = (b64encode(packed(trace)).decode("ascii") for packed in (pack, pack_prosody))
+    attended = attended or kept_attention(trace)
+    attention = pack_attention(attended, trace.p_eos) if attended else b""
+    parts = (pack(trace), pack_prosody(trace.pcm, trace.rate_hz), attention)
+    data, prosody, looked = (b64encode(part).decode("ascii") for part in parts)
     scripts = json.dumps(_scripts(_START)).replace("<", "\\u003c")  # no script ends inside one
     return _PAGE.format(
         policy=_POLICY,
@@ -63,15 +71,16 @@ def inspection_file(trace: Trace, name: str) -> str:
         name=escape(name),
         data=data,
         prosody=prosody,
+        attention=looked,
         scripts=scripts,
         start=_START,
     )
 
 
-def write_inspection(trace: Trace, path: Path) -> None:
+def write_inspection(trace: Trace, path: Path, attended: Attended | None = None) -> None:
     """Write the page of one utterance. Raises BadFile where it cannot be."""
     try:
-        path.write_text(inspection_file(trace, path.stem), encoding="utf-8")
+        path.write_text(inspection_file(trace, path.stem, attended), encoding="utf-8")
     except OSError as error:
         raise BadFile(f"{path} cannot be written: {error.strerror}", "give another place with --html") from error
 

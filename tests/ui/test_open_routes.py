@@ -34,8 +34,10 @@ FOR_ANYONE = {
     ("GET", "/traces/{token}.wav"),
     ("GET", "/traces/{token}.view"),
     ("GET", "/traces/{token}.prosody"),
+    ("GET", "/traces/{token}.attention"),
     ("POST", "/inspect/open"),  # a file of the caller's own, which is not kept
     ("POST", "/inspect/prosody"),
+    ("POST", "/inspect/attention"),
     ("GET", "/mos/greet"),  # wants a signed link
     ("GET", "/arena"),  # totals alone, and only while an arena is open
     ("HEAD", "/arena"),
@@ -84,6 +86,7 @@ WITH_TOKEN = {
     ("GET", "/library/entries"),
     ("GET", "/library/view/{name}"),
     ("GET", "/library/prosody/{name}"),
+    ("GET", "/library/attention/{name}"),
     ("GET", "/library/file/{name}"),
     ("POST", "/library/keep"),
     ("POST", "/library/files"),

@@ -183,6 +183,12 @@ class SpeakStreamRow(ReadingRow[Options]):
         return sys.maxsize if self._rule.closed else self._rule.fed
 
     @property
+    def planned(self) -> Plan:
+        """The segment whose prefill is wanted."""
+        assert self._next is not None, "a prefill is wanted"
+        return self._next.plan
+
+    @property
     def unspoken(self) -> int:
         """Committed words that no segment has taken yet."""
         return self._committed - self._rule.spoken

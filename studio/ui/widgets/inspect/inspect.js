@@ -34,6 +34,7 @@ export function start(element, root) {
       if (mine !== asked) return;
       viewer?.close();
       const mineViewer = (viewer = new Viewer(page, parts, what));
+      mineViewer.offerAttention(() => fetched("attention"));
       offer(trace);
       tell("");
       fetched("prosody").then((measured) => mineViewer.take(measured), () => {}); // the picture stands without it
@@ -59,7 +60,7 @@ export function start(element, root) {
   function upload(file) {
     if (file.size > MAX_MB * 1e6) return tell(`${file.name} is larger than ${MAX_MB} MB; use studio inspect for it.`, "error");
     const headers = { "Content-Type": "application/octet-stream", "X-Studio-Text": encodeURIComponent(text.value) };
-    const path = { view: "open", prosody: "prosody" };
+    const path = { view: "open", prosody: "prosody", attention: "attention" };
     return open(file.name, (part) => fetch(`${root}inspect/${path[part]}`, { method: "POST", body: file, headers }));
   }
 
@@ -84,8 +85,10 @@ export function start(element, root) {
 /** Show what the page itself holds, in a file of its own. */
 export function startFile(element) {
   const page = element.querySelector(".inspect");
-  const [data, measured] = ["bundle", "prosody"].map((name) => document.getElementById(name));
-  new Viewer(page, parse(fromBase64(data.textContent)), data.dataset.name).take(parse(fromBase64(measured.textContent)));
+  const [data, measured, looked] = ["bundle", "prosody", "attention"].map((name) => document.getElementById(name));
+  const viewer = new Viewer(page, parse(fromBase64(data.textContent)), data.dataset.name);
+  viewer.take(parse(fromBase64(measured.textContent)));
+  if (looked?.textContent) viewer.takeAttention(parse(fromBase64(looked.textContent)));
 }
 
 async function why(answer) {

@@ -4,7 +4,7 @@ import { FONT, pauseColour } from "./lanes.js";
 import { budget } from "./tiles.js";
 
 /** Each run that reaches into what is shown: its samples [start, end) that are seen, and where they lie. */
-function* stretches(scene) {
+export function* stretches(scene) {
   const { axis, line, rateHz } = scene;
   const perMs = rateHz / 1000;
   for (const run of line.runs) {
