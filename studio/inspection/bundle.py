@@ -25,7 +25,7 @@ _LEVELS = 16  # of a frame's channel, where no frame says more
 
 
 def pack(trace: Trace) -> bytes:
-    """What ``widgets/inspect/bundle.js`` reads: u32 length, header, then the arrays, each at a multiple of four bytes.
+    """What ``widgets/timeline/bundle.js`` reads: u32 length, header, then the arrays, each at a multiple of four bytes.
 
     Raises:
         BadFile: the trace cannot be laid on a clock.

@@ -1,7 +1,7 @@
 // The Inspect page: opens a trace or a recording, and looks at it with the viewer.
 
 import { token } from "../owner/calls.js";
-import { fromBase64, parse } from "./bundle.js";
+import { fromBase64, parse } from "../timeline/bundle.js";
 import { Viewer } from "./viewer.js";
 
 const MAX_MB = 64;
