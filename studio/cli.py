@@ -23,6 +23,7 @@ from studio.commands.common import (
     Voices,
     tell_token,
 )
+from studio.commands.compare import compare
 from studio.commands.evaluate import evaluate
 from studio.commands.inspect import inspect
 from studio.commands.library import library
@@ -46,6 +47,7 @@ cli.add_typer(campaign, name="campaign")
 cli.add_typer(voices, name="voices")
 cli.add_typer(library, name="library")
 cli.command()(inspect)
+cli.command()(compare)
 cli.command()(replay)
 cli.command()(measure)
 cli.command()(synth)

@@ -36,7 +36,7 @@ def pack(trace: Trace) -> bytes:
         "frames": ("u8", trace.frames.astype(np.uint8, copy=False)),
         "p_eos": ("f32", trace.p_eos.astype("<f4", copy=False)),
     }
-    return _packed(_header(trace, line), arrays)
+    return packed(_header(trace, line), arrays)
 
 
 def pack_prosody(trace: Trace, most_s: float = math.inf) -> bytes:
@@ -57,10 +57,11 @@ def pack_prosody(trace: Trace, most_s: float = math.inf) -> bytes:
         "lacks": lacks,
     }
     arrays = {"level": ("f32", spoken.level_db.astype("<f4")), "pitch": ("f32", spoken.pitch_hz.astype("<f4"))}
-    return _packed(header, arrays)
+    return packed(header, arrays)
 
 
-def _packed(facts: Mapping[str, Any], arrays: Mapping[str, tuple[str, np.ndarray]]) -> bytes:
+def packed(facts: Mapping[str, Any], arrays: Mapping[str, tuple[str, np.ndarray]]) -> bytes:
+    """A header with some facts and where each array begins after it, each by its kind (``i16``, ``u8``, ``f32``)."""
     header = {**facts, "arrays": []}
     at = 0  # from the end of the header on
     body = bytearray()

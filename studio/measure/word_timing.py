@@ -52,7 +52,7 @@ def timing_score(found: Sequence[SpokenSpan], true: Sequence[SpokenSpan], collar
         true: the reference.
         collar_s: how far a start and an end may each be from the reference's.
     """
-    matcher = SequenceMatcher(None, [_letters(one.text) for one in found], [_letters(one.text) for one in true], False)
+    matcher = SequenceMatcher(None, [letters(one.text) for one in found], [letters(one.text) for one in true], False)
     pairs = [
         (found[block.a + k], true[block.b + k]) for block in matcher.get_matching_blocks() for k in range(block.size)
     ]
@@ -71,5 +71,6 @@ def _overlap(one: SpokenSpan, other: SpokenSpan) -> float:
     return max(0.0, both_s) / either_s if either_s > 0 else 0.0
 
 
-def _letters(word: str) -> str:
+def letters(word: str) -> str:
+    """A word by its letters alone: lower case, without the marks around it."""
     return word.strip(_MARKS).lower()
