@@ -86,7 +86,7 @@ def _words(axes: Any, found: Comparison, names: list[str], inches: float) -> Non
 
 
 def _difference(figure: Any, axes: Any, found: Comparison, *, stretch: bool) -> None:
-    picture = spectral_difference(found, 0, 1, stretch=stretch)
+    picture = spectral_difference(found, 1, 0, stretch=stretch)
     extent = (0.0, picture.shape[1] * STEP_S, 0.0, float(picture.shape[0]))
     image = axes.imshow(
         np.ma.masked_invalid(picture),
@@ -103,7 +103,7 @@ def _difference(figure: Any, axes: Any, found: Comparison, *, stretch: bool) -> 
     axes.set_yticks([picture.shape[0] * _height(hz, high_hz) for hz in hertz], [f"{hz:,}" for hz in hertz], fontsize=8)
     axes.set(xlabel="seconds", ylabel="Hz")
     told = ", word over word, each as long as their mean" if stretch else ""
-    axes.set_title(f"spectrum of 1 less that of 2{told}", loc="left", fontsize=10, color=_INK)
+    axes.set_title(f"spectrum of 2 less that of 1{told}", loc="left", fontsize=10, color=_INK)
     figure.colorbar(image, ax=axes, label="dB", pad=0.01)
 
 

@@ -2,7 +2,7 @@
 
 import { clock } from "../timeline/axis.js";
 import { PAUSES } from "./lanes.js";
-import { pointed } from "./pointer.js";
+import { pointed } from "../timeline/pointer.js";
 import { Player } from "./player.js";
 import { Scene } from "./scene.js";
 import { about, fillLags, fillLegend, fillSeams, fillWords } from "./tables.js";
