@@ -1,4 +1,4 @@
-"""``studio compare``: utterances of one text side by side, in the terminal or as a picture."""
+"""``studio compare``: utterances of one text side by side, in the terminal, as a picture, or as one page."""
 
 import json
 from pathlib import Path
@@ -23,6 +23,9 @@ def compare(
     svg: Picture = None,
     png: Picture = None,
     pdf: Picture = None,
+    html: Annotated[
+        Path | None, typer.Option(help="Also write one page with the sounds and the interactive picture.")
+    ] = None,
     no_pitch: Annotated[bool, typer.Option("--no-pitch", help="Leave out pitch, which takes the longest.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -39,7 +42,7 @@ def compare(
     if not 2 <= len(files) <= MOST:
         raise BadOption(f"{len(files)} to compare", f"give from 2 to {MOST} files")
     pictures = {"--svg": svg, "--png": png, "--pdf": pdf}
-    for option, place in pictures.items():
+    for option, place in (pictures | {"--html": html}).items():
         check_place(place, option, f".{option[2:]}")
     traces = [open_source(file, text) for file in files]
     names = labels(traces)
@@ -58,3 +61,8 @@ def compare(
         for place in places:
             save(found, names, place)
             typer.echo(f"{place}: the comparison", err=True)
+    if html:
+        from studio.ui.comparison_file import write_comparison
+
+        write_comparison(found, html)
+        typer.echo(f"{html}: the comparison with its sounds", err=True)

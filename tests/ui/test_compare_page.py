@@ -14,8 +14,11 @@ from ui.owner_site import Site
 from ui.test_axe import violations
 
 from studio.core import events as ev
-from studio.core.trace import TraceWriter
+from studio.core.trace import TraceWriter, open_trace
+from studio.inspection.comparison.compare import compare as compare_traces
+from studio.inspection.comparison.compare import take_of
 from studio.library.library import Library
+from studio.ui.comparison_file import write_comparison
 
 SLOW, QUICK, OTHER, LONG = (letter * 22 for letter in "sqol")
 VIEWER = "document.querySelector('.compare')?.viewer"
@@ -330,3 +333,22 @@ def test_nothing_is_cut_off_and_axe_is_content(compare: Callable[..., Compare], 
     assert tab.page.evaluate("document.documentElement.scrollWidth") <= width
     tab.page.locator("details.words summary").click()
     assert violations(tab.page) == []
+
+
+def test_one_file_holds_it_all_without_a_network(chromium: Any, shelf: Site, tmp_path: Path) -> None:
+    traces = [open_trace(shelf.folder / "traces" / f"{token}.trace") for token in (SLOW, QUICK)]
+    path = tmp_path / "compared.html"
+    write_comparison(compare_traces([take_of(name, trace) for name, trace in zip("ab", traces, strict=True)]), path)
+    tab = Compare(chromium, path.as_uri(), offline=True)
+    tab.page.goto(path.as_uri())
+    tab.opened(2)
+    assert tab.page.locator("[data-take]").all_text_contents() == ["1 a", "2 b"]
+    assert not tab.page.locator(".open").is_visible()
+    whole = "[...viewer.scene.difference.picture.tile(1, 0, Infinity).getContext('2d').getImageData(20, 40, 1, 1).data]"
+    before = tab.ask(whole)
+    tab.page.select_option('[data-pair="other"]', "0")
+    tab.page.select_option('[data-pair="one"]', "1")
+    tab.until("viewer.scene.difference?.one === 0")
+    assert tab.ask(whole) != before, "turned around"
+    tab.page.context.close()
+    assert tab.wrong == []
