@@ -344,7 +344,8 @@ def test_one_file_holds_it_all_without_a_network(chromium: Any, shelf: Site, tmp
     tab.opened(2)
     assert tab.page.locator("[data-take]").all_text_contents() == ["1 a", "2 b"]
     assert not tab.page.locator(".open").is_visible()
-    whole = "[...viewer.scene.difference.picture.tile(1, 0, Infinity).getContext('2d').getImageData(20, 40, 1, 1).data]"
+    tile = "viewer.scene.difference.picture.tile(1, 0, Infinity).getContext('2d').getImageData(0, 0, 100, 80)"
+    whole = f"[...{tile}.data].join()"
     before = tab.ask(whole)
     tab.page.select_option('[data-pair="other"]', "0")
     tab.page.select_option('[data-pair="one"]', "1")
