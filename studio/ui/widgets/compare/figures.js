@@ -6,6 +6,16 @@ const ms = (value) => (value === null || value === undefined ? "–" : Math.roun
 const signed = (value, digits) => (value === null || value === undefined ? null : `${value > 0 ? "+" : value < 0 ? "−" : ""}${Math.abs(value).toFixed(digits)}`);
 const cells = (kind, values) => values.map((text) => h(kind, { text, ...(kind === "th" ? { scope: "col" } : {}) }));
 
+/** What all of them have in common. */
+export function common(takes) {
+  const about = takes.map((take) => ({ ...take.about, ...take.about.options }));
+  const same = (name) => (about.every((one) => one[name] !== undefined && one[name] === about[0][name]) ? about[0][name] : null);
+  const who = [same("voice"), same("speaker")].filter(Boolean).join(":");
+  const options = Object.keys(about[0].options ?? {}).filter((name) => same(name) !== null).map((name) => `${name} ${same(name)}`);
+  const seed = same("seed") === null ? [] : [`seed ${same("seed")}`];
+  return [who, ...options, ...seed].filter(Boolean).join(" · ");
+}
+
 export function fillUtterances(details, { takes }) {
   const rows = takes.map((take, k) =>
     h("tr", {}, h("th", { scope: "row", text: `${k + 1} ${take.name}` }), ...cells("td", [

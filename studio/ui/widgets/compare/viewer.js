@@ -2,22 +2,12 @@
 
 import { clock } from "../timeline/axis.js";
 import { pointed } from "../timeline/pointer.js";
-import { fillPair, fillUtterances, fillWords } from "./figures.js";
+import { common, fillPair, fillUtterances, fillWords } from "./figures.js";
 import { Mixer } from "./mixer.js";
 import { Scatter } from "./scatter.js";
 import { Scene } from "./scene.js";
 
 const ZOOM = 1.6;
-
-/** What all of them have in common. */
-function common(takes) {
-  const about = takes.map((take) => ({ ...take.about, ...take.about.options }));
-  const same = (name) => (about.every((one) => one[name] !== undefined && one[name] === about[0][name]) ? about[0][name] : null);
-  const who = [same("voice"), same("speaker")].filter(Boolean).join(":");
-  const options = Object.keys(about[0].options ?? {}).filter((name) => same(name) !== null).map((name) => `${name} ${same(name)}`);
-  const seed = same("seed") === null ? [] : [`seed ${same("seed")}`];
-  return [who, ...options, ...seed].filter(Boolean).join(" · ");
-}
 
 export class Viewer {
   /** `difference(one, other, stretch)` fetches that of a pair. */
