@@ -23,6 +23,7 @@ from studio.commands.common import (
     Voices,
     tell_token,
 )
+from studio.commands.compare import compare
 from studio.commands.evaluate import evaluate
 from studio.commands.force import force
 from studio.commands.inspect import inspect
@@ -48,6 +49,7 @@ cli.add_typer(campaign, name="campaign")
 cli.add_typer(voices, name="voices")
 cli.add_typer(library, name="library")
 cli.command()(inspect)
+cli.command()(compare)
 cli.command()(replay)
 cli.command()(force)
 cli.command()(measure)

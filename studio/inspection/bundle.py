@@ -26,7 +26,7 @@ _LEVELS = 16  # of a frame's channel, where no frame says more
 
 
 def pack(trace: Trace) -> bytes:
-    """What ``widgets/inspect/bundle.js`` reads: u32 length, header, then the arrays, each at a multiple of four bytes.
+    """What ``widgets/timeline/bundle.js`` reads: u32 length, header, then the arrays, each at a multiple of four bytes.
 
     Raises:
         BadFile: the trace cannot be laid on a clock.
@@ -37,7 +37,7 @@ def pack(trace: Trace) -> bytes:
         "frames": ("u8", trace.frames.astype(np.uint8, copy=False)),
         "p_eos": ("f32", trace.p_eos.astype("<f4", copy=False)),
     }
-    return _packed(_header(trace, line), arrays)
+    return packed(_header(trace, line), arrays)
 
 
 def pack_attention(found: Attended, p_eos: np.ndarray) -> bytes:
@@ -75,10 +75,11 @@ def pack_prosody(pcm: np.ndarray, rate_hz: int, most_s: float = math.inf) -> byt
         "lacks": lacks,
     }
     arrays = {"level": ("f32", spoken.level_db.astype("<f4")), "pitch": ("f32", spoken.pitch_hz.astype("<f4"))}
-    return _packed(header, arrays)
+    return packed(header, arrays)
 
 
-def _packed(facts: Mapping[str, Any], arrays: Mapping[str, tuple[str, np.ndarray]]) -> bytes:
+def packed(facts: Mapping[str, Any], arrays: Mapping[str, tuple[str, np.ndarray]]) -> bytes:
+    """A header with some facts and where each array begins after it, each by its kind (``i16``, ``u8``, ``f32``)."""
     header = {**facts, "arrays": []}
     at = 0  # from the end of the header on
     body = bytearray()

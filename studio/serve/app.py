@@ -15,6 +15,7 @@ from studio.mos.service import Listening
 from studio.serve import inspection
 from studio.serve import protocol as wire
 from studio.serve.arena import add_arena
+from studio.serve.comparison import add_comparison
 from studio.serve.door.bodies import BoundedBodies
 from studio.serve.door.guard import Guard
 from studio.serve.door.headers import SafeHeaders
@@ -79,13 +80,15 @@ def create_app(
     views = inspection.Views()
     attention = inspection.Attention(engine, views)
     inspection.add_inspection(app, shelf, views, attention)
+    kept = None
     if listening is not None:
         listening.cards = engine.cards
         door = add_listening(app, listening, shelf)
         add_drafts(app, listening, door, engine)
         add_live(app, listening, door, engine, settings, drain)
         add_arena(app, listening)
-        add_library(app, listening.clips.root.parent / "library", door, shelf, views, attention)
+        kept = add_library(app, listening.clips.root.parent / "library", door, shelf, views, attention)
+    add_comparison(app, shelf, views, kept)
     return app
 
 

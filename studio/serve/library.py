@@ -67,7 +67,7 @@ class EntryRemove(_Strict):
     name: str = Field(max_length=64)
 
 
-class _Kept:
+class Kept:
     """What the routes share; the library is opened at the first call, so that one that is damaged stops no start."""
 
     def __init__(self, root: Path, door: Door, shelf: TraceShelf, views: Views, attention: Attention) -> None:
@@ -87,14 +87,15 @@ class _Kept:
             return self._library
 
 
-def add_library(app: FastAPI, root: Path, door: Door, shelf: TraceShelf, views: Views, attention: Attention) -> None:
-    """Put the routes of the library in a folder into an app."""
-    kept = _Kept(root, door, shelf, views, attention)
+def add_library(app: FastAPI, root: Path, door: Door, shelf: TraceShelf, views: Views, attention: Attention) -> Kept:
+    """Put the routes of the library in a folder into an app. What they share, for others that open what was kept."""
+    kept = Kept(root, door, shelf, views, attention)
     app.include_router(_reading(kept))
     app.include_router(_changing(kept))
+    return kept
 
 
-def _reading(kept: _Kept) -> APIRouter:
+def _reading(kept: Kept) -> APIRouter:
     routes = APIRouter(prefix=BELOW)
 
     @routes.get("/entries")
@@ -114,21 +115,21 @@ def _reading(kept: _Kept) -> APIRouter:
     @routes.get("/view/{name}")
     async def view(request: Request, name: str) -> Response:
         await kept.door.owner(request)
-        return await kept.call(lambda library: kept.views.packed(lambda: library.open(_named(library, name))))
+        return await kept.call(lambda library: kept.views.packed(lambda: library.open(named(library, name))))
 
     @routes.get("/prosody/{name}")
     async def prosody(request: Request, name: str) -> Response:
         await kept.door.owner(request)
 
         def work(library: Library) -> Response:
-            return kept.views.prosody(lambda: sound_of_bytes(library.read(_named(library, name)), MAX_SOUND_BYTES))
+            return kept.views.prosody(lambda: sound_of_bytes(library.read(named(library, name)), MAX_SOUND_BYTES))
 
         return await kept.call(work)
 
     @routes.get("/attention/{name}")
     async def attention(request: Request, name: str) -> Response:
         await kept.door.owner(request)
-        trace = await kept.call(lambda library: library.open(_named(library, name)))
+        trace = await kept.call(lambda library: library.open(named(library, name)))
         return await kept.attention.answer(request, lambda: trace)
 
     @routes.get("/file/{name}")
@@ -136,7 +137,7 @@ def _reading(kept: _Kept) -> APIRouter:
         await kept.door.owner(request)
 
         def found(library: Library) -> Response:
-            entry = _named(library, name)
+            entry = named(library, name)
             path = library.path(entry)
             if not path.is_file():
                 raise BadFile("its file is gone", "`studio library rebuild` makes the list again from what is there")
@@ -148,7 +149,7 @@ def _reading(kept: _Kept) -> APIRouter:
     return routes
 
 
-def _changing(kept: _Kept) -> APIRouter:
+def _changing(kept: Kept) -> APIRouter:
     routes = APIRouter(prefix=BELOW)
 
     @routes.post("/keep", openapi_extra=takes(TraceKeep))
@@ -183,7 +184,7 @@ def _changing(kept: _Kept) -> APIRouter:
         wanted = await read_body(request, NoteChange)
 
         def change(library: Library) -> Entry:
-            return library.note(_named(library, wanted.name), wanted.title, tags=wanted.tags)
+            return library.note(named(library, wanted.name), wanted.title, tags=wanted.tags)
 
         return _told(await kept.call(change))
 
@@ -191,7 +192,7 @@ def _changing(kept: _Kept) -> APIRouter:
     async def remove(request: Request) -> Response:
         await kept.door.owner(request)
         wanted = await read_body(request, EntryRemove)
-        await kept.call(lambda library: library.remove(_named(library, wanted.name)))
+        await kept.call(lambda library: library.remove(named(library, wanted.name)))
         return private_json({"removed": wanted.name})
 
     return routes
@@ -208,7 +209,7 @@ def _page(library: Library, wanted: Query) -> dict[str, Any]:
     }
 
 
-def _named(library: Library, name: str) -> Entry:
+def named(library: Library, name: str) -> Entry:
     """Raises BadFile where there is no such entry."""
     try:
         return library.entry(name)

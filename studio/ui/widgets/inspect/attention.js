@@ -1,6 +1,6 @@
 // Where the net attended while it made each frame, word by word, and how likely it found the frame.
 
-import { FONT } from "./lanes.js";
+import { FONT } from "../timeline/ruler.js";
 import { stretches } from "./layers.js";
 
 const NAMED_PX = 11; // of a row, where words are written

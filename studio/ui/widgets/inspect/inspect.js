@@ -1,7 +1,7 @@
 // The Inspect page: opens a trace or a recording, and looks at it with the viewer.
 
 import { token } from "../owner/calls.js";
-import { fromBase64, parse } from "./bundle.js";
+import { fromBase64, parse } from "../timeline/bundle.js";
 import { Viewer } from "./viewer.js";
 
 const MAX_MB = 64;
@@ -20,8 +20,8 @@ export function start(element, root) {
     status.dataset.level = level;
   };
 
-  /** `request` fetches a part, view or prosody; `trace` names one that the server still has, and that may be kept. */
-  async function open(what, request, trace = "") {
+  /** `request` fetches a part, view or prosody; `named` says how an address names it, as `{ trace }` or `{ kept }`. */
+  async function open(what, request, named = {}) {
     const mine = ++asked;
     const fetched = async (part) => {
       const answer = await request(part);
@@ -35,7 +35,7 @@ export function start(element, root) {
       viewer?.close();
       const mineViewer = (viewer = new Viewer(page, parts, what));
       mineViewer.offerAttention(() => fetched("attention"));
-      offer(trace);
+      offer(named);
       tell("");
       fetched("prosody").then((measured) => mineViewer.take(measured), () => {}); // the picture stands without it
     } catch (error) {
@@ -43,8 +43,10 @@ export function start(element, root) {
     }
   }
 
-  function offer(trace) {
-    const keep = page.querySelector(".keep");
+  function offer({ trace, kept: name }) {
+    const [against, keep] = [page.querySelector(".against"), page.querySelector(".keep")];
+    against.hidden = !trace && !name;
+    against.href = `./compare?${new URLSearchParams(trace ? { trace } : { kept: name })}`;
     keep.hidden = !trace || !document.querySelector('.masthead a[href$="/library"]');
     keep.href = `./library?keep=${encodeURIComponent(trace)}`;
   }
@@ -77,8 +79,8 @@ export function start(element, root) {
   }
   const address = new URLSearchParams(location.search);
   const [trace, name] = [address.get("trace"), address.get("kept")];
-  if (trace) open("the trace", (part) => fetch(`${root}traces/${encodeURIComponent(trace)}.${part}`), trace);
-  else if (name) open("the utterance", (part) => kept(name, part));
+  if (trace) open("the trace", (part) => fetch(`${root}traces/${encodeURIComponent(trace)}.${part}`), { trace });
+  else if (name) open("the utterance", (part) => kept(name, part), { kept: name });
   page.dataset.ready = "";
 }
 

@@ -1,11 +1,12 @@
 // The picture: lanes and layers over one axis, drawn anew whenever something in it changes.
 
 import { isDark } from "../sound/colours.js";
-import { Axis } from "./axis.js";
-import { drawHeard, drawJoins, drawMade, drawRuler, drawTyped, FONT } from "./lanes.js";
+import { Axis } from "../timeline/axis.js";
+import { drawRuler, FONT } from "../timeline/ruler.js";
 import { Attention, drawAttention, drawLikelihood } from "./attention.js";
+import { drawHeard, drawJoins, drawMade, drawTyped } from "./lanes.js";
 import { drawEos, drawPicture, drawPitch, drawSeams, drawWave, Prosody } from "./layers.js";
-import { framesPicture, heardPicture, Peaks } from "./tiles.js";
+import { framesPicture, heardPicture, Peaks } from "../timeline/tiles.js";
 
 const HEIGHTS = { ruler: 24, typed: 46, made: 62, heard: 52, wave: 84, pitch: 76, picture: 150, eos: 56, attention: 110, likelihood: 44 };
 const NAMES = { typed: "typed", made: "made", heard: "heard", wave: "sound", pitch: "", picture: "", eos: "p_eos", attention: "attention to words", likelihood: "log-likelihood" };

@@ -1,6 +1,6 @@
 // The same facts as tables: for who reads rather than looks, and to sort seams by what changes there.
 
-import { clock } from "./axis.js";
+import { clock } from "../timeline/axis.js";
 import { PAUSES, pauseColour } from "./lanes.js";
 
 const LAGS = {

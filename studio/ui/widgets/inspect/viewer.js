@@ -1,8 +1,8 @@
 // One utterance in front of somebody: the picture, the player, the pointer, the keys and the tables.
 
-import { clock } from "./axis.js";
+import { clock } from "../timeline/axis.js";
 import { PAUSES } from "./lanes.js";
-import { pointed } from "./pointer.js";
+import { pointed } from "../timeline/pointer.js";
 import { Player } from "./player.js";
 import { Scene } from "./scene.js";
 import { about, fillLags, fillLegend, fillSeams, fillWords } from "./tables.js";
