@@ -53,7 +53,7 @@ def pack_attention(found: Attended, p_eos: np.ndarray) -> bytes:
         "word": ("i32", found.word.astype("<i4")),
         "likelihood": ("f32", found.log_likelihood.astype("<f4")),
     }
-    return _packed(plain(header), arrays)
+    return packed(plain(header), arrays)
 
 
 def pack_prosody(pcm: np.ndarray, rate_hz: int, most_s: float = math.inf) -> bytes:
