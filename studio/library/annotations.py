@@ -113,6 +113,20 @@ class Annotations:
         with suppress(OSError):  # somebody else's is there, or nobody's ever was
             folder.rmdir()
 
+    def problems(self) -> list[str]:
+        """Which journals are damaged, or belong to no utterance that is here, in words."""
+        found: list[str] = []
+        for folder in sorted(self._root.glob("*/*")):
+            if not self._is_kept(folder.name):
+                found.append(f"{folder} annotates an utterance that is not here")
+                continue
+            for path in sorted(folder.glob("*.jsonl")):
+                try:
+                    self._look(path)
+                except BadFile as error:
+                    found.append(str(error))
+        return found
+
     # ------------------------------------------------------------ one journal
 
     def _edited(self, path: Path, file: BinaryIO, sound: Sound, annotator: str, edit: Edit) -> Document:

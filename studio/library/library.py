@@ -219,7 +219,7 @@ class Library:
                 self._index.put(batch)
                 batch = []
             told(n, len(files))
-        return count, problems
+        return count, [*problems, *self.annotations.problems()]
 
     def _read_all(self, files: list[Path], problems: list[str]) -> Iterator[Entry | None]:
         for path in files:

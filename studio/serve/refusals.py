@@ -9,6 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from sqlalchemy.exc import DBAPIError
 
+from studio.annotation import edits as annotating
 from studio.core.errors import (
     BadFile,
     BadMessage,
@@ -20,6 +21,7 @@ from studio.core.errors import (
     NeedsPackage,
     StudioError,
 )
+from studio.library.annotations import NotKept
 from studio.mos.kinds.base import BadAnswer
 from studio.mos.making.editing import ChangedMeanwhile, LosesSounds
 from studio.mos.making.heard_utterance import LeavesHoles
@@ -35,6 +37,7 @@ STATUS: Mapping[type[StudioError], int] = {
     BadFile: 404,
     BadVoice: 404,
     ChangedMeanwhile: 409,
+    annotating.ChangedMeanwhile: 409,
     LeavesHoles: 409,
     LosesSounds: 409,
     NotOpen: 409,
@@ -47,6 +50,7 @@ STATUS: Mapping[type[StudioError], int] = {
     NeedsPackage: 501,
     Busy: 503,
     Closed: 503,
+    NotKept: 503,
     NotStored: 503,
 }
 STORE_RETRY_S = 2

@@ -31,6 +31,14 @@ OWNERS = [
     ("POST", "files"),
     ("POST", "note"),
     ("POST", "remove"),
+    ("GET", "annotations/aaaaaa"),
+    ("GET", "annotations/aaaaaa/by"),
+    ("POST", "annotations/edit"),
+    ("POST", "annotations/remove"),
+    ("GET", "assignments"),
+    ("GET", "assignments/bbbbbb"),
+    ("POST", "assignments"),
+    ("POST", "assignments/remove"),
 ]
 
 
@@ -102,7 +110,10 @@ def test_every_route_is_one_of_these(shelf: Shelf) -> None:
     """A route that is added has to be added above."""
     paths = shelf.served.app.openapi()["paths"]
     found = {(method.upper(), path) for path, methods in paths.items() for method in methods}
-    known = {(method, f"/library/{path.replace('aaaaaa', '{name}')}") for method, path in OWNERS}
+    places = {"aaaaaa": "{name}", "bbbbbb": "{assignment}"}
+    known = {
+        (method, f"/library/{'/'.join(places.get(part, part) for part in path.split('/'))}") for method, path in OWNERS
+    }
     assert {one for one in found if one[1].startswith("/library/")} == known
 
 
