@@ -165,7 +165,7 @@ def test_a_link_is_no_owners_token_and_cannot_be_made_up(desk: Desk) -> None:
         f"{assignment}.0.{mac}x",
         f"{'0' * 16}.0.{mac}",
         f"{assignment}.{number}",
-        "\x00",
+        "%00",
         "",
     ]
     for bad in forged:

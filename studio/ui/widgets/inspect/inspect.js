@@ -20,8 +20,8 @@ export function start(element, root) {
     status.dataset.level = level;
   };
 
-  /** `request` fetches a part, view or prosody; `trace` names one that the server still has, and that may be kept. */
-  async function open(what, request, trace = "") {
+  /** `request` fetches a part, view or prosody; `trace` names one that may be kept, `name` one that is. */
+  async function open(what, request, { trace = "", name = "" } = {}) {
     const mine = ++asked;
     const fetched = async (part) => {
       const answer = await request(part);
@@ -35,6 +35,7 @@ export function start(element, root) {
       viewer?.close();
       const mineViewer = (viewer = new Viewer(page, parts, what));
       offer(trace);
+      annotate(mineViewer, trace, name);
       tell("");
       fetched("prosody").then((measured) => mineViewer.take(measured), () => {}); // the picture stands without it
     } catch (error) {
@@ -42,9 +43,18 @@ export function start(element, root) {
     }
   }
 
+  const hasLibrary = () => Boolean(document.querySelector('.masthead a[href$="/library"]'));
+
+  /** Its scripts come only here: a file of its own fetches nothing, and has no library. */
+  async function annotate(mineViewer, trace, name) {
+    if (!hasLibrary()) return;
+    const { offer: offerAnnotation } = await import("./annotate/owners.js");
+    if (mineViewer === viewer) offerAnnotation(viewer, root, name, trace && `./library?keep=${encodeURIComponent(trace)}`);
+  }
+
   function offer(trace) {
     const keep = page.querySelector(".keep");
-    keep.hidden = !trace || !document.querySelector('.masthead a[href$="/library"]');
+    keep.hidden = !trace || !hasLibrary();
     keep.href = `./library?keep=${encodeURIComponent(trace)}`;
   }
 
@@ -76,8 +86,8 @@ export function start(element, root) {
   }
   const address = new URLSearchParams(location.search);
   const [trace, name] = [address.get("trace"), address.get("kept")];
-  if (trace) open("the trace", (part) => fetch(`${root}traces/${encodeURIComponent(trace)}.${part}`), trace);
-  else if (name) open("the utterance", (part) => kept(name, part));
+  if (trace) open("the trace", (part) => fetch(`${root}traces/${encodeURIComponent(trace)}.${part}`), { trace });
+  else if (name) open("the utterance", (part) => kept(name, part), { name });
   page.dataset.ready = "";
 }
 

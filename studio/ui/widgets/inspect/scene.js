@@ -31,6 +31,7 @@ export class Scene {
     this.placeOf = new Map(this.line.segments.map((one, k) => [one.index, k]));
     this.axis = new Axis(this.line.start_ms, this.line.end_ms, 1);
     this.prosody = null; // comes later
+    this.marked = []; // lanes of annotation, under the sound
     this.chosen = null; // a word's number
     this.selection = null; // [startMs, endMs]
     this.atMs = -Infinity;
@@ -53,6 +54,10 @@ export class Scene {
       if (isThere[name] === false || !this.lanes.includes(name)) continue;
       places[name] = { y, height };
       y += height;
+      for (const lane of name === "wave" ? this.marked : []) {
+        places[lane.id] = { y, height: lane.height, lane };
+        y += lane.height;
+      }
     }
     this.height = y;
     return places;
@@ -63,6 +68,15 @@ export class Scene {
     this.prosody = new Prosody(parts);
     this.places = this.lay();
     this.resize();
+  }
+
+  /** Lanes of annotation, from top to bottom; each has an `id`, a `title`, a `height` and draws itself. */
+  laneMarks(lanes) {
+    const before = this.height;
+    this.marked = lanes;
+    this.places = this.lay();
+    if (this.height === before) this.ask();
+    else this.resize();
   }
 
   word(i) {
@@ -121,6 +135,7 @@ export class Scene {
     if (places.pitch) drawPitch(this, places.pitch);
     const isWhole = !places.picture || drawPicture(this, places.picture);
     if (places.eos) drawEos(this, places.eos);
+    for (const place of Object.values(places)) place.lane?.draw(this, place);
     drawSeams(this, places.wave.y, this.height);
     this.names();
     this.drawn++;
@@ -144,7 +159,8 @@ export class Scene {
     paint.textBaseline = "middle";
     const picture = this.shown === "frames" ? "frames of the voice" : "spectrogram";
     const names = { ...NAMES, picture, pitch: this.prosody?.hasPitch ? "pitch, level" : "level" };
-    for (const [name, { y, height }] of Object.entries(this.places)) {
+    for (const [name, { y, height, lane }] of Object.entries(this.places)) {
+      if (lane) names[name] = lane.title;
       if (!names[name]) continue;
       const top = { picture: y + 10, wave: y + 10, pitch: y + 10, typed: y + height - 8 }[name] ?? y + height / 2;
       const width = paint.measureText(names[name]).width;

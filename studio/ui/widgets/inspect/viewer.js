@@ -15,6 +15,7 @@ export class Viewer {
     this.page = page;
     this.view = parts.view;
     this.name = name;
+    this.hands = null; // of annotation, on lanes of its own
     this.gone = new AbortController();
     page.dataset.state = "open";
     this.find(".view").hidden = false;
@@ -92,7 +93,8 @@ export class Viewer {
   }
 
   pressed(e) {
-    if (e.ctrlKey || e.metaKey || e.altKey) return;
+    if (this.hands?.pressed(e)) return this.scene.ask();
+    if (e.ctrlKey || e.metaKey || e.altKey) return undefined;
     const { scene } = this;
     const move = (part) => scene.axis.pan(part * scene.axis.spanMs);
     const keys = {
@@ -114,10 +116,11 @@ export class Viewer {
       Escape: () => this.select(null),
     };
     const act = keys[e.key.length === 1 ? e.key.toLowerCase() : e.key];
-    if (!act) return;
+    if (!act) return undefined;
     e.preventDefault();
     act();
     scene.ask();
+    return undefined;
   }
 
   /** Put the playhead somewhere, and show it. */
