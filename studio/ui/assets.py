@@ -16,6 +16,7 @@ _STYLES = (
     *(f"widgets/live/{name}.css" for name in ("live", "settings", "race/race", "stage", "talk/talk", "sizes")),
     "widgets/rate/rate.css",
     "widgets/inspect/inspect.css",
+    "widgets/annotate/annotate.css",
     "widgets/owner/fields.css",
     "widgets/edit/edit.css",
     "widgets/library/library.css",

@@ -63,6 +63,7 @@ export class Annotator {
     if (!this.document.layers.has(this.active)) this.activate([...this.document.layers.keys()][0] ?? null);
     if (this.chosen && !this.mark) this.choose(null);
     this.lay(touched);
+    this.after?.();
   }
 
   /** Lanes of all layers, mine before others'; only those of `touched` are put in rows anew. */

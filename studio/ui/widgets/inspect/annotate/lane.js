@@ -61,7 +61,8 @@ export class Lane {
         const right = axis.x(msAt(scene, mark.end, true));
         if (right - drawn < LEAST_PX && mark.id !== this.chosen) continue;
         drawn = right;
-        if (mark.id !== this.ghost?.id) this.drawMark(scene, mark, left, right, top);
+        const until = n + 1 < row.length ? axis.x(msAt(scene, row[n + 1].start)) : axis.width;
+        if (mark.id !== this.ghost?.id) this.drawMark(scene, mark, left, right, top, until);
       }
     });
     if (!this.ghost) return;
@@ -70,7 +71,8 @@ export class Lane {
     this.drawMark(scene, this.ghost, axis.x(msAt(scene, this.ghost.start)), axis.x(msAt(scene, this.ghost.end, true)), top);
   }
 
-  drawMark(scene, mark, left, right, top) {
+  /** `until` is where the next point stands: a label that would reach it is not written. */
+  drawMark(scene, mark, left, right, top, until = scene.axis.width) {
     const { paint, axis, colours } = scene;
     const colour = colourOf(this.layer, mark.label);
     const isChosen = mark.id === this.chosen || mark === this.ghost;
@@ -88,7 +90,7 @@ export class Lane {
       paint.arc(x, top + 5, 4, 0, 7);
       paint.fill();
       const width = paint.measureText(text).width;
-      if (text && x + 8 + width < axis.width) {
+      if (text && x + 14 + width < Math.min(until, axis.width)) {
         paint.fillStyle = colours.panel;
         paint.globalAlpha = 0.8;
         paint.fillRect(x + 6, top + 2, width + 4, ROW - 6);

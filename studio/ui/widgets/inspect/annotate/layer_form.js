@@ -20,8 +20,8 @@ export class LayerForm {
     this.wrong = h("p", { class: "wrong", role: "alert" });
     this.form = h("form", { hidden: true, on: { submit: (event) => this.keep(event), keydown: (event) => event.key === "Escape" && this.close() } }, this.heading,
       field("layer", "Name", this.name), field("kind", "Of", this.kind), field("set", "Labels, with commas between them", this.labels), this.wrong, actions);
-    this.more = button("Add a layer", () => this.open(null), { data: { key: "add layer" } });
-    this.element = h("div", { class: "layer-form", hidden: !annotator.source.canLayer }, this.more, this.form);
+    this.more = button("Add a layer", () => this.open(null), { data: { key: "add layer" }, hidden: !annotator.source.canLayer });
+    this.element = h("div", { class: "layer-form" }, this.form);
   }
 
   /** Where there is no layer the form is open: one begins with it. */

@@ -33,7 +33,7 @@ export class Panel {
     const whose = annotator.source.canLayer ? h("span", { class: "who", text: `by ${annotator.document.annotator}` }) : null;
     place.replaceChildren(
       h("div", { class: "annotation-head" }, h("h2", { text: "Annotation" }), whose, this.state),
-      tools, this.layers, this.form.element, this.labels, this.mark, list, this.pages, this.others, keys, this.said,
+      tools, h("div", { class: "actions" }, this.layers, this.form.more), this.form.element, this.labels, this.mark, list, this.pages, this.others, keys, this.said,
     );
     this.fillOthers();
   }
