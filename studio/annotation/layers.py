@@ -106,5 +106,5 @@ def _text(what: str, text: str, most: int, needed: bool = False) -> None:
         raise BadOption(f"{what} is empty", "write one")
     if len(text) > most:
         raise BadOption(f"{what} has {len(text)} characters", f"at most {most} are kept")
-    if any(ch != "\n" and (ord(ch) < 32 or ord(ch) == 127 or 0xD800 <= ord(ch) <= 0xDFFF) for ch in text):
+    if any(ch not in "\n\t" and (ord(ch) < 32 or ord(ch) == 127 or 0xD800 <= ord(ch) <= 0xDFFF) for ch in text):
         raise BadOption(f"{what} holds a control character or half a character", "leave it out")

@@ -1,13 +1,14 @@
-"""Praat's TextGrids: words, segments and seams of an utterance written, and words of a reference read, by praatio."""
+"""Praat's TextGrids of an utterance: its words, segments and seams written, and a reference's words read."""
 
 from pathlib import Path
 
-from studio.core.errors import BadFile, NeedsPackage
+from studio.core.errors import BadFile
+from studio.core.files import read_bounded
+from studio.core.textgrid import MAX_BYTES, Entry, Tier, read_tiers, write_tiers
 from studio.core.trace import Trace
 from studio.measure.word_timing import SpokenSpan
 
 _WORDS = "words"
-_INSTALL = "pip install 'streaming-tts-studio[app]'"
 
 
 def spans(trace: Trace) -> list[SpokenSpan]:
@@ -25,34 +26,24 @@ def write_textgrid(trace: Trace, path: Path) -> None:
 
     Raises:
         BadFile: the place cannot be written, or there is no sound.
-        NeedsPackage: praatio is not there.
     """
-    try:
-        from praatio import textgrid
-        from praatio.utilities.constants import Interval, Point
-    except ImportError as error:
-        raise NeedsPackage("TextGrids are written by praatio", _INSTALL) from error
     length_s = len(trace.pcm) / trace.rate_hz
     if not length_s:
         raise BadFile("there is no sound", "a TextGrid needs a length")
     texts = {word.i: word.text for word in trace.words()}
     segments = [
-        Interval(one.start / trace.rate_hz, one.end / trace.rate_hz, " ".join(texts.get(i, "?") for i in one.seen))
+        Entry(one.start / trace.rate_hz, one.end / trace.rate_hz, " ".join(texts.get(i, "?") for i in one.seen))
         for one in trace.segments()
         if one.end > one.start
     ]
-    grid = textgrid.Textgrid(0.0, length_s)
-    words = [Interval(one.start_s, one.end_s, one.text) for one in spans(trace)]
-    for name, entries in ((_WORDS, words), ("segments", segments)):
-        if entries:
-            grid.addTier(textgrid.IntervalTier(name, entries, 0.0, length_s))
-    seams = [Point(one.start, "seam") for one in segments if one.start > 0]
-    if seams:
-        grid.addTier(textgrid.PointTier("seams", seams, 0.0, length_s))
-    if not grid.tierNames:
+    words = [Entry(one.start_s, one.end_s, one.text) for one in spans(trace)]
+    seams = [Entry(one.start_s, one.start_s, "seam") for one in segments if one.start_s > 0]
+    tiers = [Tier(_WORDS, False, words), Tier("segments", False, segments), Tier("seams", True, seams)]
+    tiers = [tier for tier in tiers if tier.entries]
+    if not tiers:
         raise BadFile("no word of it has a time", "give its words with --reference")
     try:
-        grid.save(str(path), format="long_textgrid", includeBlankSpaces=True)
+        path.write_text(write_tiers(tiers, length_s), encoding="utf-8")
     except OSError as error:
         raise BadFile(f"{path} cannot be written: {error.strerror}", "give another place with --textgrid") from error
 
@@ -62,24 +53,22 @@ def read_words(path: Path) -> list[SpokenSpan]:
 
     Raises:
         BadFile: it is absent, damaged, or has no such tier.
-        NeedsPackage: praatio is not there.
     """
     try:
-        from praatio import textgrid
-        from praatio.utilities.constants import Interval
-        from praatio.utilities.errors import PraatioException
-    except ImportError as error:
-        raise NeedsPackage("TextGrids are read by praatio", _INSTALL) from error
-    try:
-        grid = textgrid.openTextgrid(str(path), includeEmptyIntervals=False)
+        tiers = read_tiers(read_bounded(path, MAX_BYTES))
     except FileNotFoundError as error:
         raise BadFile(f"there is no TextGrid {path}", "check the path") from error
-    except (PraatioException, OSError, ValueError, KeyError, IndexError) as error:
-        raise BadFile(f"{path} cannot be read as a TextGrid: {error!s:.200}", "Praat writes them") from error
-    names = {name.lower(): name for name in grid.tierNames}
-    if _WORDS not in names:
-        raise BadFile(f"{path} has no tier named words", f"its tiers are {', '.join(grid.tierNames) or 'none'}"[:200])
-    entries = [entry for entry in grid.getTier(names[_WORDS]).entries if isinstance(entry, Interval)]
-    if len(entries) < len(grid.getTier(names[_WORDS]).entries):
+    except OSError as error:
+        raise BadFile(f"{path} cannot be read: {error.strerror}", "give another file") from error
+    except BadFile as error:
+        raise BadFile(f"{path} cannot be read as a TextGrid: {error.what}", error.do) from error
+    found = next((tier for tier in tiers if tier.name.lower() == _WORDS), None)
+    if found is None:
+        names = ", ".join(tier.name for tier in tiers)
+        raise BadFile(f"{path} has no tier named words", f"its tiers are {names or 'none'}"[:200])
+    if found.is_points:
         raise BadFile(f"the tier words of {path} holds points", "it must hold intervals")
-    return [SpokenSpan(entry.label, entry.start, entry.end) for entry in entries if entry.label.strip()]
+    words = [one for one in found.entries if one.text.strip()]
+    if wrong := next((one for one in words if not 0 <= one.start_s < one.end_s), None):
+        raise BadFile(f"{path}: “{wrong.text[:40]}” lies from {wrong.start_s:g} to {wrong.end_s:g} s", "mend the tier")
+    return [SpokenSpan(one.text.strip(), one.start_s, one.end_s) for one in words]

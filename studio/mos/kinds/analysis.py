@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from studio.measure.agreement import krippendorff
 from studio.mos.kinds.base import Judged
 from studio.mos.stats import agreement, compare, elo, means, mushra, preference
 from studio.mos.stats.columns import Ratings, Scale, Vote, Votes, ratings_from_rows, votes_from_rows
@@ -57,8 +58,8 @@ def score_tables(answers: Sequence[Judged], question: str, low: int, high: int) 
         ],
         "differences": [asdict(d) for d in compare.all_pairs(ratings)],
         "agreement": {
-            "alpha_ordinal": agreement.krippendorff(matrix, "ordinal"),
-            "alpha_interval": agreement.krippendorff(matrix, "interval"),
+            "alpha_ordinal": krippendorff(matrix, "ordinal"),
+            "alpha_interval": krippendorff(matrix, "interval"),
             "icc": None if icc is None else asdict(icc),
         },
         "tags": {

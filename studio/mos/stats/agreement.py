@@ -1,17 +1,10 @@
-"""Do raters agree, with each other (Krippendorff's alpha, ICC) and with themselves (repeated trials)?"""
-
-# pandas comes without types.
-# pyright: reportMissingTypeStubs=false
+"""Do raters agree, with each other (ICC; alpha is in studio/measure) and with themselves (repeated trials)?"""
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
-from studio.core.errors import BadOption
 from studio.mos.stats.columns import F8, I8, Ratings
-
-Measurement = Literal["nominal", "ordinal", "interval", "ratio"]
 
 
 @dataclass(frozen=True)
@@ -47,27 +40,6 @@ def score_matrix(ratings: Ratings) -> F8:
     cell, first = np.unique(rater * len(stimuli) + stimulus, return_index=True)
     matrix[cell] = ratings.score[first]
     return matrix.reshape(len(raters), len(stimuli))
-
-
-def krippendorff(matrix: F8, scale: Measurement = "ordinal") -> float | None:
-    """Krippendorff's alpha of scores [raters, units], NaN where missing (Krippendorff 2018, chapter 12).
-
-    1 is agreement, 0 is chance. None where nothing was scored twice, or all scores are the same: then it is undefined.
-
-    Raises:
-        BadOption: a scale that is not nominal, ordinal, interval or ratio.
-    """
-    # Here, since evalica brings pandas along and that takes a second to load.
-    import evalica
-    import pandas as pd
-
-    if scale not in ("nominal", "ordinal", "interval", "ratio"):
-        raise BadOption(f"{scale!r} is not a scale", "known are nominal, ordinal, interval, ratio")
-    paired = matrix[:, np.isfinite(matrix).sum(axis=0) > 1]
-    values = paired[np.isfinite(paired)]
-    if len(np.unique(values)) < 2:
-        return None
-    return float(evalica.alpha(pd.DataFrame(paired), distance=scale).alpha)
 
 
 def icc(matrix: F8) -> Icc | None:

@@ -1,0 +1,224 @@
+"""ELAN's EAF: a tier for each layer, exact to the millisecond, which is all that it knows of time.
+
+A label set is a controlled vocabulary, a note an annotation of a dependent tier, a point an annotation of one
+millisecond on a tier of the type ``points``. ELAN's tiers hold no overlaps, so those are spread over several.
+"""
+
+import datetime
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from studio.annotation.formats.placing import Placing, bounded, number, unix
+from studio.annotation.formats.tiers import Tier, gathered, notes_name, spread, tier_name
+from studio.annotation.formats.xmltree import Element, parse
+from studio.annotation.layers import Annotation, Kind, Layer, Mark
+from studio.core.errors import BadFile
+
+_NOTES_TYPE = "notes"
+_XSI = "http://www.w3.org/2001/XMLSchema-instance"
+_SCHEMA = "http://www.mpi.nl/tools/elan/EAFv3.0.xsd"
+_LANGUAGE = {
+    "LANG_DEF": "http://cdb.iso.org/lg/CDB-00130975-001", "LANG_ID": "und", "LANG_LABEL": "undetermined (und)"
+}  # fmt: skip
+_MAX_PARENTS = 32
+_POINTS = re.compile(r"points(?: \d+)?")
+
+
+def write(annotation: Annotation) -> bytes:
+    """EAF 3.0. Raises BadOption: more than 100 marks lie over one another."""
+    return _Writer(annotation).bytes()
+
+
+class _Writer:
+    """The parts of a document as they grow."""
+
+    def __init__(self, annotation: Annotation) -> None:
+        self._annotation = annotation
+        self._slots: list[int] = []
+        self._count = 0
+        self._tiers: list[ET.Element] = []
+        for number_, layer in enumerate(annotation.layers):
+            for part, marks in enumerate(spread(layer, self._span), 1):
+                self._tier(layer, _type(layer, number_), part, marks)
+
+    def bytes(self) -> bytes:
+        root = ET.Element(
+            "ANNOTATION_DOCUMENT",
+            {"AUTHOR": "", "DATE": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), "FORMAT": "3.0",
+             "VERSION": "3.0", "xmlns:xsi": _XSI, "xsi:noNamespaceSchemaLocation": _SCHEMA},
+        )  # fmt: skip
+        header = ET.SubElement(root, "HEADER", {"MEDIA_FILE": "", "TIME_UNITS": "milliseconds"})
+        ET.SubElement(header, "PROPERTY", {"NAME": "lastUsedAnnotationId"}).text = str(self._count)
+        order = ET.SubElement(root, "TIME_ORDER")
+        for at, time_ms in sorted(enumerate(self._slots, 1), key=lambda one: one[1]):
+            ET.SubElement(order, "TIME_SLOT", {"TIME_SLOT_ID": f"ts{at}", "TIME_VALUE": str(time_ms)})
+        root.extend(self._tiers)
+        self._types(root)
+        return ET.tostring(root, encoding="utf-8", xml_declaration=True)
+
+    def _span(self, mark: Mark) -> tuple[int, int]:
+        """Milliseconds; nothing is shorter than one."""
+        start, end = (round(1000 * at / self._annotation.rate_hz) for at in (mark.start_sample, mark.end_sample))
+        return start, max(end, start + 1)
+
+    def _tier(self, layer: Layer, type_: str, part: int, marks: Iterable[Mark]) -> None:
+        name = _clean(tier_name(layer.name, part))
+        tier = ET.Element("TIER", {"LINGUISTIC_TYPE_REF": type_, "TIER_ID": name})
+        self._tiers.append(tier)
+        notes = ET.Element(
+            "TIER",
+            {"LINGUISTIC_TYPE_REF": _NOTES_TYPE, "PARENT_REF": name, "TIER_ID": _clean(notes_name(layer.name, part))},
+        )
+        for mark in marks:
+            self._slots += self._span(mark)
+            slots = {"TIME_SLOT_REF1": f"ts{len(self._slots) - 1}", "TIME_SLOT_REF2": f"ts{len(self._slots)}"}
+            owner = self._value(tier, "ALIGNABLE_ANNOTATION", slots, mark.label)
+            if mark.note:
+                self._value(notes, "REF_ANNOTATION", {"ANNOTATION_REF": owner}, mark.note)
+        if len(notes):
+            self._tiers.append(notes)
+
+    def _value(self, tier: ET.Element, tag: str, attributes: dict[str, str], text: str) -> str:
+        self._count += 1
+        name = f"a{self._count}"
+        one = ET.SubElement(ET.SubElement(tier, "ANNOTATION"), tag, {"ANNOTATION_ID": name, **attributes})
+        ET.SubElement(one, "ANNOTATION_VALUE").text = _clean(text)
+        return name
+
+    def _types(self, root: ET.Element) -> None:
+        layers = self._annotation.layers
+        for type_ in dict.fromkeys(_type(layer, number_) for number_, layer in enumerate(layers)):
+            vocabulary = {"CONTROLLED_VOCABULARY_REF": f"cv {type_}"} if " " in type_ else {}
+            ET.SubElement(
+                root,
+                "LINGUISTIC_TYPE",
+                {**vocabulary, "GRAPHIC_REFERENCES": "false", "LINGUISTIC_TYPE_ID": type_, "TIME_ALIGNABLE": "true"},
+            )
+        if any(mark.note for layer in layers for mark in layer.marks):
+            ET.SubElement(
+                root,
+                "LINGUISTIC_TYPE",
+                {"CONSTRAINTS": "Symbolic_Association", "GRAPHIC_REFERENCES": "false",
+                 "LINGUISTIC_TYPE_ID": _NOTES_TYPE, "TIME_ALIGNABLE": "false"},
+            )  # fmt: skip
+        ET.SubElement(root, "LANGUAGE", _LANGUAGE)
+        described = {"DESCRIPTION": "1-1 association with a parent annotation", "STEREOTYPE": "Symbolic_Association"}
+        ET.SubElement(root, "CONSTRAINT", described)
+        for number_, layer in enumerate(layers):
+            if layer.labels:
+                self._vocabulary(root, f"cv {_type(layer, number_)}", layer.labels)
+
+    def _vocabulary(self, root: ET.Element, name: str, labels: Iterable[str]) -> None:
+        vocabulary = ET.SubElement(root, "CONTROLLED_VOCABULARY", {"CV_ID": name})
+        ET.SubElement(vocabulary, "DESCRIPTION", {"LANG_REF": "und"})
+        for at, label in enumerate(labels, 1):
+            entry = ET.SubElement(vocabulary, "CV_ENTRY_ML", {"CVE_ID": f"{name} {at}"})
+            ET.SubElement(entry, "CVE_VALUE", {"LANG_REF": "und"}).text = _clean(label)
+
+
+def read(data: bytes, rate_hz: int, samples: int) -> Annotation:
+    """Every tier as a layer; annotations of a dependent tier lie where their parent lies.
+
+    Raises:
+        BadFile: it is no EAF, is larger than 16 MB, an annotation has no time, or one that is not in the sound.
+    """
+    placing = Placing(rate_hz, samples)
+    root = parse(bounded(data))
+    if root.tag != "ANNOTATION_DOCUMENT":
+        raise BadFile(f"this is no EAF but {root.tag[:40]}", "ELAN writes them: Save")
+    header = root.first("HEADER")
+    if header and header.attributes.get("TIME_UNITS", "milliseconds") != "milliseconds":
+        raise BadFile("the times of this EAF are not in milliseconds", "save it with ELAN")
+    times = _Times(root)
+    labels = _labels(root)
+    tiers: list[Tier] = []
+    sets: dict[str, tuple[str, ...]] = {}
+    for tier in root.all("TIER"):
+        name, type_ = unix(tier.need("TIER_ID")), tier.attributes.get("LINGUISTIC_TYPE_REF", "")
+        kind: Kind = "points" if _POINTS.fullmatch(times.type_of(tier)) else "regions"
+        tiers.append(Tier(name, kind, tuple(_mark(one, kind, times, placing) for one in _annotations(tier))))
+        sets[name] = labels.get(type_, ())
+    return placing.annotation(
+        replace(layer, labels=sets.get(tier_name(layer.name, 1), sets.get(layer.name, ()))) for layer in gathered(tiers)
+    )
+
+
+class _Times:
+    """Where annotations lie, in milliseconds: by their slots, or by the annotation that they depend on."""
+
+    def __init__(self, root: Element) -> None:
+        order = root.first("TIME_ORDER")
+        slots = order.all("TIME_SLOT") if order else ()
+        self._slots = {one.need("TIME_SLOT_ID"): one.attributes.get("TIME_VALUE") for one in slots}
+        self._tiers = {one.need("TIER_ID"): one for one in root.all("TIER")}
+        self._annotations = {
+            one.need("ANNOTATION_ID"): one for tier in self._tiers.values() for one in _annotations(tier)
+        }
+
+    def type_of(self, tier: Element) -> str:
+        """The linguistic type that gives the tier its times: its own, or that of the tier that it depends on."""
+        for _ in range(_MAX_PARENTS):
+            parent = self._tiers.get(tier.attributes.get("PARENT_REF", ""))
+            if parent is None:
+                break
+            tier = parent
+        return tier.attributes.get("LINGUISTIC_TYPE_REF", "")
+
+    def of(self, one: Element) -> tuple[float, float]:
+        """Start and end of an annotation. Raises BadFile: it has none."""
+        where = one.attributes.get("ANNOTATION_ID", "an annotation")
+        for _ in range(_MAX_PARENTS):
+            if one.tag == "ALIGNABLE_ANNOTATION":
+                start, end = (self._slots.get(one.need(f"TIME_SLOT_REF{edge}")) for edge in (1, 2))
+                if start is None or end is None:
+                    raise BadFile(f"the annotation {where[:40]} has no time", "give it one in ELAN, and save it")
+                return number(start, where), number(end, where)
+            parent = self._annotations.get(one.need("ANNOTATION_REF"))
+            if parent is None:
+                break
+            one = parent
+        raise BadFile(f"the annotation {where[:40]} depends on none that has a time", "save the file with ELAN")
+
+
+def _annotations(tier: Element) -> list[Element]:
+    return [one for holder in tier.all("ANNOTATION") for one in holder.children[:1]]
+
+
+def _mark(one: Element, kind: Kind, times: _Times, placing: Placing) -> Mark:
+    where = one.attributes.get("ANNOTATION_ID", "an annotation")[:40]
+    start_ms, end_ms = times.of(one)
+    start = placing.sample(start_ms / 1000.0, where)
+    # A point at the very end takes its millisecond from behind it.
+    end = start if kind == "points" else placing.sample(end_ms / 1000.0, where)
+    value = one.first("ANNOTATION_VALUE")
+    if end < start or end_ms < start_ms:
+        raise BadFile(f"the annotation {where} ends before it begins", "save the file with ELAN")
+    if kind == "regions" and start == end and end_ms > start_ms:
+        start = max(0, end - 1)  # a region of less than a millisecond at the very end
+    return Mark(start, end, unix(value.text) if value else "")
+
+
+def _labels(root: Element) -> Mapping[str, tuple[str, ...]]:
+    """Sets of labels by linguistic type: the entries of its controlled vocabulary."""
+    vocabularies = {one.need("CV_ID"): _entries(one) for one in root.all("CONTROLLED_VOCABULARY")}
+    types = {one.need("LINGUISTIC_TYPE_ID"): one.attributes for one in root.all("LINGUISTIC_TYPE")}
+    return {name: vocabularies.get(of.get("CONTROLLED_VOCABULARY_REF", ""), ()) for name, of in types.items()}
+
+
+def _entries(vocabulary: Element) -> tuple[str, ...]:
+    """Of each entry its first value; older files hold it in the entry itself."""
+    values = [one.first("CVE_VALUE") for one in vocabulary.all("CV_ENTRY_ML")]
+    values += list(vocabulary.all("CV_ENTRY"))
+    return tuple(dict.fromkeys(unix(one.text) for one in values if one and one.text.strip()))
+
+
+def _type(layer: Layer, number_: int) -> str:
+    """``regions`` or ``points``; with a number where the layer has labels of its own."""
+    return f"{layer.kind} {number_ + 1}" if layer.labels else layer.kind
+
+
+def _clean(text: str) -> str:
+    """Two characters that XML 1.0 does not know are replaced."""
+    return text.translate({0xFFFE: 0xFFFD, 0xFFFF: 0xFFFD})

@@ -1,0 +1,58 @@
+"""Do people agree in what they say of the same units: Krippendorff's alpha of many, Cohen's kappa of two."""
+
+# pandas comes without types.
+# pyright: reportMissingTypeStubs=false
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from studio.core.errors import BadOption
+
+Measurement = Literal["nominal", "ordinal", "interval", "ratio"]
+
+
+def krippendorff(matrix: npt.NDArray[np.float64], scale: Measurement = "ordinal") -> float | None:
+    """Krippendorff's alpha of scores [raters, units], NaN where missing (Krippendorff 2018, chapter 12).
+
+    1 is agreement, 0 is chance. None where nothing was scored twice, or all scores are the same: then it is undefined.
+
+    Raises:
+        BadOption: a scale that is not nominal, ordinal, interval or ratio.
+    """
+    # Here, since evalica brings pandas along and that takes a second to load.
+    import evalica
+    import pandas as pd
+
+    if scale not in ("nominal", "ordinal", "interval", "ratio"):
+        raise BadOption(f"{scale!r} is not a scale", "known are nominal, ordinal, interval, ratio")
+    paired = matrix[:, np.isfinite(matrix).sum(axis=0) > 1]
+    values = paired[np.isfinite(paired)]
+    if len(np.unique(values)) < 2:
+        return None
+    return float(evalica.alpha(pd.DataFrame(paired), distance=scale).alpha)
+
+
+def cohen_kappa(
+    one: Sequence[int] | npt.NDArray[np.int64], other: Sequence[int] | npt.NDArray[np.int64]
+) -> float | None:
+    """Cohen's kappa of the categories that two gave to the same units: (p_o - p_e) / (1 - p_e) (Cohen 1960, eq. 1).
+
+    p_o is the share of units with the same category, p_e what their own shares would give by chance. None where there
+    are no units, or both gave one and the same category to all of them: then it is undefined.
+
+    Args:
+        one, other: a number for each unit's category, in the same order.
+    """
+    assert len(one) == len(other), "both say something of every unit"
+    if not len(one):
+        return None
+    _, codes = np.unique(np.concatenate([one, other]), return_inverse=True)
+    first, second = codes[: len(one)], codes[len(one) :]
+    shares = [np.bincount(each, minlength=codes.max() + 1) / len(one) for each in (first, second)]
+    expected = float(shares[0] @ shares[1])
+    if expected >= 1.0:
+        return None
+    return (float((first == second).mean()) - expected) / (1.0 - expected)
