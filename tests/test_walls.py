@@ -79,7 +79,9 @@ def test_scripts_see_only_what_is_below_them():
         for path in widgets.rglob("*.js")
         for other in re.findall(r'^import .* from "(.+)";$', path.read_text(encoding="utf-8"), re.M)
     }
-    assert len({folder for folder, _ in found} & below.keys()) == 11  # those of live/talk, owner and wire import nothing
+    assert (
+        len({folder for folder, _ in found} & below.keys()) == 11
+    )  # those of live/talk, owner and wire import nothing
     for folder, other in found:
         assert other.is_file() and other.parent.relative_to(widgets).as_posix() in below[folder], (folder, other)
 

@@ -6,8 +6,9 @@ more; its bearer writes into their own document alone, and makes no layers.
 
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Literal, Protocol, TypeVar
+from urllib.parse import unquote
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Header, Request
 from fastapi import Query as Asked
 from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field
@@ -25,16 +26,29 @@ from studio.annotation.edits import (
 from studio.annotation.layers import MAX_LABEL, MAX_NAME, Layer
 from studio.core.errors import BadFile, BadOption
 from studio.core.trace import Trace
+from studio.library.annotating import (
+    COLLAR_MS,
+    MAX_FILE_BYTES,
+    agreed,
+    agreement_to_dict,
+    format_of,
+    shared_layers,
+    take,
+    written,
+)
 from studio.library.assignments import MAX_ANNOTATORS, MAX_TASK_CHARS, MAX_UTTERANCES, Assignment
 from studio.library.entries import MAX_TITLE_CHARS, Entry, now
 from studio.library.library import Library
 from studio.mos.store.access import Forbidden
-from studio.serve.inspection import Views
+from studio.serve.inspection import MEDIA_TYPE, Views, sent
 from studio.serve.mos_door import Door, read_body, takes
-from studio.serve.refusals import private_json
+from studio.serve.refusals import PRIVATE, private_json
 
 ASSIGNED = "/annotation"
 PAGE = "annotate"  # what a link opens; the token is behind the #, which browsers keep to themselves
+IMPORT = "/annotations/import"
+ANNOTATION_FILES = {"/library" + IMPORT: MAX_FILE_BYTES}  # the paths that take a file
+_A_FILE = {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}}
 SHOWN_CHARS = 200  # of an utterance's text in a list
 T = TypeVar("T")
 _Name = Annotated[str, Field(max_length=MAX_NAME)]
@@ -144,8 +158,65 @@ class AnnotationRoutes:
             await call(work)
             return private_json({"removed": wanted.annotator})
 
+        self._add_files(routes)
         self._add_assignments(routes)
         return routes
+
+    def _add_files(self, routes: APIRouter) -> None:
+        door, call, named = self._door, self._call, self._named
+
+        @routes.get("/annotations/{name}/file")
+        async def file(
+            request: Request,
+            name: str,
+            annotator: Annotated[str, Asked(max_length=MAX_NAME)] = "",
+            format: Annotated[str, Asked(max_length=40)] = "",
+        ) -> Response:
+            await door.owner(request)
+
+            def work(library: Library) -> Response:
+                entry = named(library, name)
+                body = written(library, entry, annotator, format)
+                called = f"annotation-{entry.name}{format_of(format).suffix}"
+                headers = PRIVATE | {"Content-Disposition": f'attachment; filename="{called}"'}
+                return Response(body, media_type=format_of(format).media_type, headers=headers)
+
+            return await call(work)
+
+        @routes.post(IMPORT, openapi_extra={"requestBody": {"required": True, "content": _A_FILE}})
+        async def take_file(
+            request: Request,
+            x_studio_name: Annotated[str, Header(max_length=64)] = "",
+            x_studio_annotator: Annotated[str, Header(max_length=12 * MAX_NAME)] = "",
+            x_studio_format: Annotated[str, Header(max_length=40)] = "",
+        ) -> Response:
+            await door.owner(request)
+            body, annotator = await request.body(), unquote(x_studio_annotator)
+
+            def work(library: Library) -> dict[str, Any]:
+                entry = named(library, x_studio_name)
+                with self._views.place(), sent():
+                    return take(library, entry, annotator, x_studio_format, body).to_dict()
+
+            return private_json(await call(work))
+
+        @routes.get("/annotations/{name}/agreement")
+        async def agreeing(
+            request: Request,
+            name: str,
+            layer: Annotated[str, Asked(max_length=MAX_NAME)] = "",
+            collar_ms: Annotated[float, Asked(ge=0.0, le=10_000.0)] = COLLAR_MS,
+        ) -> Response:
+            await door.owner(request)
+
+            def work(library: Library) -> dict[str, Any]:
+                entry = named(library, name)
+                if not layer:
+                    return {"layers": shared_layers(library, entry)}
+                with self._views.place():
+                    return agreement_to_dict(agreed(library, entry, layer, collar_ms))
+
+            return private_json(await call(work))
 
     def _add_assignments(self, routes: APIRouter) -> None:
         door, call, named = self._door, self._call, self._named

@@ -19,14 +19,14 @@ from studio.core.trace import Trace
 from studio.library.entries import MAX_TITLE_CHARS, Entry
 from studio.library.index import Query
 from studio.library.library import Library
-from studio.serve.annotation import AnnotationRoutes, annotated
+from studio.serve.annotation import ANNOTATION_FILES, AnnotationRoutes, annotated
 from studio.serve.inspection import LIMITS, MAX_FILE_BYTES, MAX_TEXT_CHARS, MEDIA_TYPE, Views, sent
 from studio.serve.mos_door import Door, read_body, takes
 from studio.serve.refusals import PRIVATE, private_json
 from studio.serve.traces import TraceShelf
 
 BELOW, FILES = "/library", "/files"
-LIBRARY_FILES = {BELOW + FILES: MAX_FILE_BYTES}  # the paths that take a file
+LIBRARY_FILES = {BELOW + FILES: MAX_FILE_BYTES} | ANNOTATION_FILES  # the paths that take a file
 PAGE = 50  # entries in one answer
 MAX_CHOICES = 200  # tags and voices to choose from, of each
 SHOWN_CHARS = 600  # of a text in a list; an utterance may have a million

@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 from inspection.spoken import RATE_HZ, pcm
+from typer.testing import CliRunner
 
 from studio.annotation import edits
 from studio.annotation.edits import ChangedMeanwhile, DropLayer, DropMark, Edit, Finish, PutLayer, PutMark, edit_of
 from studio.annotation.layers import Mark
+from studio.cli import cli
 from studio.core.clips import wav_bytes
 from studio.core.errors import BadFile, BadOption
 from studio.library import annotations
@@ -104,7 +106,7 @@ def test_what_was_not_seen_is_not_overwritten(library: Library, entry: Entry, la
         put("m1", 9, 8),
         put("m1", 8, 8),
         put("m1", label="x" * 201),
-        put("m1", label="a\tb"),
+        put("m1", label="a\x01b"),
         PutLayer("l2", "faults", "regions", ()),  # the name of another
         PutLayer("l2", " ", "regions", ()),
         PutLayer("l2", "x", "clouds", ()),
@@ -246,6 +248,51 @@ def test_it_goes_with_its_utterance_and_survives_a_copy(library: Library, entry:
         library.annotate(entry, "a", edit("e2", LAYER))
     assert copied.document(entry, "a").marks == 1
     copied.close()
+
+
+def test_the_line_is_synced_before_it_is_answered(
+    library: Library, entry: Entry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library.annotate(entry, "a", edit("e1", LAYER))
+    synced: list[bytes] = []
+    real = os.fsync
+
+    def sync(descriptor: int) -> None:
+        real(descriptor)
+        synced.append(journal(library).read_bytes())
+
+    monkeypatch.setattr(os, "fsync", sync)
+    library.annotate(entry, "a", edit("e2", put("m1")))
+    assert synced and synced[-1] == journal(library).read_bytes()
+    assert b'"e2"' in synced[-1]
+
+
+def studio(library: Library, *arguments: str) -> str:
+    out = CliRunner().invoke(cli, ["library", *arguments, "--data", str(library.root.parent)])
+    if out.exception and not isinstance(out.exception, SystemExit):
+        raise out.exception
+    assert out.exit_code == 0, out.output
+    return out.output
+
+
+def test_the_command_line_lists_gives_takes_and_compares(library: Library, entry: Entry, tmp_path: Path) -> None:
+    library.annotate(entry, "Anna", edit("e1", LAYER, put("m1", 100, 500), put("m2", 300, 900, label="odd")))
+    assert "Anna: 2 marks" in studio(library, "annotations", entry.name)
+    file = tmp_path / "a.TextGrid"
+    studio(library, "annotations", entry.name, "-o", str(file))
+    assert "Bo: 2 marks" in studio(library, "annotate", entry.name, "--from", str(file), "--annotator", "Bo")
+    both = [sorted((m.start_sample, m.end_sample, m.label) for layer in one.annotation().layers for m in layer.marks)
+            for one in library.annotations.of(entry.sha256)]  # fmt: skip
+    assert both[0] == both[1] == [(100, 500, "click"), (300, 900, "odd")]
+    shown = studio(library, "annotations", entry.name, "--agreement", "faults")
+    assert "Anna, Bo" in shown and "1.000" in shown
+    assert "<TIME" not in studio(library, "annotations", entry.name, "--annotator", "Bo", "--format", "csv")
+    for wrong in (["annotations", entry.name, "--format", "csv"], ["annotations", entry.name, "-o", "a.doc"]):
+        with pytest.raises(BadOption):
+            studio(library, *wrong)
+    (tmp_path / "bad.eaf").write_text("<nothing/>")
+    with pytest.raises(BadFile):
+        studio(library, "annotate", entry.name, "--from", str(tmp_path / "bad.eaf"), "--annotator", "Bo")
 
 
 @pytest.mark.parametrize(

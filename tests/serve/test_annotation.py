@@ -166,7 +166,7 @@ def test_a_link_is_no_owners_token_and_cannot_be_made_up(desk: Desk) -> None:
         f"{'0' * 16}.0.{mac}",
         f"{assignment}.{number}",
         "%00",
-        "",
+        "x",
     ]
     for bad in forged:
         assert said(Bearer(desk, f"annotate#{bad}").get("assignment"))[0] in (403, 429)
@@ -220,3 +220,43 @@ def test_an_utterance_that_is_gone_is_told(desk: Desk) -> None:
     assert [one["is_gone"] for one in bearer.get("assignment").json()["utterances"]] == [True, False]
     assert said(bearer.get("marks/0")) == (404, "bad_file")
     assert bearer.get("marks/1").status_code == 200
+
+
+def test_files_in_and_out_and_how_far_two_agree(desk: Desk) -> None:
+    name = desk.names[1]
+    for who in ("in", "out"):
+        desk.edit(name, "e1", LAYER, mark("m1", 100, 500), mark("m2", 900, 1200, label="seam"), annotator=who)
+    desk.edit(name, "e2", mark("m2", 901, 1200, was=1, label="click"), annotator="in")
+    headers = desk.served.owner
+    found = desk.http.get(f"/library/annotations/{name}/agreement", headers=headers).json()
+    assert "faults" in found["layers"]
+    wanted = {"layer": "faults", "collar_ms": 5}
+    found = desk.http.get(f"/library/annotations/{name}/agreement", params=wanted, headers=headers).json()
+    (pair,) = (one for one in found["pairs"] if {one["one"], one["other"]} == {"in", "out"})
+    assert (pair["f1"]["value"], pair["matched"]) == (1.0, 2)
+    assert found["alpha_marks"]["value"] < 1.0, "a label differs"
+    for kind in ("textgrid", "csv", "eaf", "labelstudio", "audacity"):
+        asked = {"annotator": "out", "format": kind}
+        file = desk.http.get(f"/library/annotations/{name}/file", params=asked, headers=headers)
+        assert file.status_code == 200 and "attachment" in file.headers["content-disposition"]
+        about = {"X-Studio-Name": name, "X-Studio-Annotator": f"copy%20{kind}", "X-Studio-Format": kind}
+        taken = desk.http.post("/library/annotations/import", content=file.content, headers=headers | about).json()
+        assert taken["annotator"] == f"copy {kind}"
+        (layer,) = taken["layers"]
+        within = RATE_HZ // 1000 if kind == "eaf" else 0
+        for got, (start, end, label) in zip(layer["marks"], [(100, 500, "click"), (900, 1200, "seam")], strict=True):
+            assert abs(got[2] - start) <= within and abs(got[3] - end) <= within and got[4] == label
+        again = desk.http.post("/library/annotations/import", content=file.content, headers=headers | about).json()
+        assert len({one["name"] for one in again["layers"]}) == 2, "a name that is taken gets a number"
+    about = {"X-Studio-Name": name, "X-Studio-Annotator": "bad", "X-Studio-Format": "textgrid"}
+    assert said(desk.http.post("/library/annotations/import", content=b"x", headers=headers | about)) == (
+        422,
+        "bad_message",
+    )
+    about["X-Studio-Format"] = "fire"
+    assert said(desk.http.post("/library/annotations/import", content=b"x", headers=headers | about)) == (
+        422,
+        "bad_option",
+    )
+    bad = desk.http.get(f"/library/annotations/{name}/agreement", params={"layer": "nobody's"}, headers=headers)
+    assert said(bad) == (422, "bad_option")

@@ -1,18 +1,16 @@
 """Annotation on the Inspect page, in a real browser: by hand and by keys, saved at once, undone, never overwritten."""
 
-import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from inspection.spoken import FRAME, RATE_HZ, pcm, story
+from inspection.spoken import RATE_HZ, story
 from serve.serving import eventually
 from ui.owner_site import Site
 from ui.test_axe import violations
 
-from studio.annotation.edits import Edit, PutLayer, PutMark
+from studio.annotation.edits import Edit, PutLayer
 from studio.annotation.layers import Mark
-from studio.core.clips import wav_bytes
 from studio.core.trace import TraceWriter
 from studio.library.entries import Entry
 from studio.library.index import Query
@@ -54,9 +52,8 @@ class Page:
         return self
 
     def ask(self, script: str) -> Any:
-        return self.page.evaluate(
-            f"() => {{ const viewer = document.querySelector('.inspect').viewer; const {{ annotator }} = viewer; return {script}; }}"
-        )
+        viewer = "const viewer = document.querySelector('.inspect').viewer; const { annotator } = viewer;"
+        return self.page.evaluate(f"() => {{ {viewer} return {script}; }}")
 
     def until(self, script: str) -> None:
         eventually(lambda: self.ask(script), script)
@@ -91,7 +88,7 @@ class Page:
 
 
 def marks(library: Library, entry: Entry, layer: str = "l1", annotator: str = "Änne") -> list[Mark]:
-    return list(sorted(library.document(entry, annotator).layers[layer].marks.values()))
+    return sorted(library.document(entry, annotator).layers[layer].marks.values())
 
 
 def spans(library: Library, entry: Entry, layer: str = "l1") -> list[tuple[int, int, str]]:
@@ -110,7 +107,8 @@ def annotate(site: Site, entry: Entry, enter: Callable[..., Any]) -> Callable[..
 
 def near(found: list[tuple[int, int, str]], wanted: list[tuple[int, int, str]], within: int) -> bool:
     return len(found) == len(wanted) and all(
-        abs(a[0] - b[0]) <= within and abs(a[1] - b[1]) <= within and a[2] == b[2] for a, b in zip(found, wanted, strict=True)
+        abs(a[0] - b[0]) <= within and abs(a[1] - b[1]) <= within and a[2] == b[2]
+        for a, b in zip(found, wanted, strict=True)
     )
 
 

@@ -101,8 +101,8 @@ class Library {
   chosen() {
     const picked = this.views.filter(({ isChosen }) => isChosen);
     const names = (picked.length ? picked : this.views).map(({ entry }) => entry.name);
-    const which = picked.length ? "that you chose below" : "that are shown below; Choose some of them for fewer";
-    return { names, text: `It is about the ${counted(names.length, "utterance")} ${which}.` };
+    const which = picked.length ? "chosen below" : "all that is shown below. Press Choose at some of them for fewer";
+    return { names, text: `About ${counted(names.length, "utterance")}: ${which}.` };
   }
 
   /** How many there are, and which tags and voices. */
