@@ -5,9 +5,23 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from studio.bench import boundaries, heard, highlight, latency, long, page, quality, seams, short, start, vocoder, wer
+from studio.bench import (
+    boundaries,
+    heard,
+    highlight,
+    latency,
+    long,
+    measuring,
+    page,
+    quality,
+    seams,
+    short,
+    start,
+    vocoder,
+    wer,
+)
 from studio.bench.mos import coverage, kill, load, looks, plan
-from studio.bench.robustness import fuzz, soak
+from studio.bench.robustness import fuzz, replaying, soak
 from studio.bench.speed import load as speaking
 from studio.bench.speed import step
 from studio.core.errors import BadFile
@@ -48,6 +62,8 @@ SHOWN: dict[str, tuple[str, Callable[[Mapping[str, Any]], None]]] = {
     "mos-plan": ("Planned numbers of raters, tried", plan.show),
     "fuzz": ("Hostile requests, messages and floods", fuzz.show),
     "soak": ("Half an hour of ordinary use", soak.show),
+    "measure": ("Clips measured", measuring.show),
+    "replay": ("Traces made again, bit for bit", replaying.show),
 }
 _HEAD = """# Results
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from studio.commands.common import Count, Device, Json, Save, Settings, Texts, Threads, Vocoder, VoiceName, Voices, show
-from studio.core.shipped import TEXTS, VOICES
+from studio.core.shipped import DEMO, TEXTS, VOICES
 
 Size = Annotated[
     str, typer.Option(help="paper or small: random weights of that size, for speed alone, in the voice's place.")
@@ -324,6 +324,45 @@ def soak(
     setting = SoakSetting(texts=spoken, minutes=minutes, live=live, wpm=wpm, seed=seed, quiet=as_json)
     found = bench_soak(setting)
     show("soak", found, as_json, save)
+    raise typer.Exit(1 if found["failures"] else 0)
+
+
+@bench.command("measure")
+def measure_(
+    sounds: Annotated[Path, typer.Option(help="A folder of recordings, from which the clips are made.")] = DEMO,
+    clips: Annotated[int, typer.Option(min=1, max=100_000, help="How many.")] = 1000,
+    workers: Annotated[int, typer.Option(min=1, max=256, help="Processes.")] = 2,
+    pitch: Annotated[bool, typer.Option(help="Measure pitch, which takes most of the time.")] = True,
+    seed: Annotated[int, typer.Option(help="Of what the clips are made of.")] = 0,
+    as_json: Json = False,
+    save: Save = False,
+) -> None:
+    """How many seconds of sound studio measure does in a second."""
+    from studio.bench.measuring import MeasuringSetting, bench_measure
+
+    setting = MeasuringSetting(sounds=sounds, clips=clips, workers=workers, with_pitch=pitch, seed=seed, quiet=as_json)
+    show("measure", bench_measure(setting), as_json, save)
+
+
+@bench.command()
+def replay(
+    texts: Texts = TEXTS / "latency.txt",
+    count: Annotated[
+        int, typer.Option(min=3, help="Traces, a third each: typed to the app, said, of a campaign.")
+    ] = 100,
+    seed: Annotated[int, typer.Option(help="Of voices, options, temperatures and seeds.")] = 0,
+    keep: Annotated[Path | None, typer.Option(help="A folder for the traces, empty or new.")] = None,
+    voices: Voices = VOICES,
+    device: Device = "auto",
+    as_json: Json = False,
+    save: Save = False,
+) -> None:
+    """Make traces by the app, by say and for a campaign, and make each again; fails when a sample differs."""
+    from studio.bench.robustness.replaying import ReplaySetting, bench_replay
+
+    setting = ReplaySetting(voices=voices, texts=texts, count=count, seed=seed, kept=keep, device=device, quiet=as_json)
+    found = bench_replay(setting)
+    show("replay", found, as_json, save)
     raise typer.Exit(1 if found["failures"] else 0)
 
 

@@ -11,16 +11,21 @@ from studio.core.errors import BadFile, BadOption
 MAX_BYTES = 16_000_000
 MAX_LAYERS = 500
 
-_GRACE_S = 0.002  # files in milliseconds may round the end of a sound up, and give its last mark a length
+GRACE_S = 0.002  # files in milliseconds may round the end of a sound up, and give its last mark a length
 _DECIMAL = re.compile(r"[-+]?(?:\d+[.,]?\d*|[.,]\d+)(?:[eE][-+]?\d{1,4})?", re.ASCII)
 
 
 @dataclass(frozen=True)
 class Placing:
-    """The sound that a file is to lie on: ``samples`` samples at ``rate_hz``."""
+    """The sound that a file is to lie on: ``samples`` samples at ``rate_hz``.
+
+    Args:
+        grace_s: what lies no further behind the end is taken to lie at the end.
+    """
 
     rate_hz: int
     samples: int
+    grace_s: float = GRACE_S
 
     def sample(self, at_s: float, where: str) -> int:
         """The sample nearest to a time.
@@ -29,14 +34,14 @@ class Placing:
             where: names the mark in messages.
 
         Raises:
-            BadFile: the time is no finite number, negative, or more than two milliseconds behind the sound's end.
+            BadFile: the time is no finite number, negative, or further behind the sound's end than it may.
         """
         length_s = self.samples / self.rate_hz
         if not math.isfinite(at_s):
             raise BadFile(f"{where} lies at {at_s}", "times are finite numbers of seconds")
         if at_s < 0:
             raise BadFile(f"{where} lies at {at_s:g} s, before the sound", "times begin with 0")
-        if at_s > length_s + _GRACE_S:
+        if at_s > length_s + self.grace_s:
             raise BadFile(
                 f"{where} lies at {at_s:.3f} s, and the sound ends at {length_s:.3f} s", "give the file of this sound"
             )

@@ -31,7 +31,11 @@ def read(data: bytes, rate_hz: int, samples: int) -> Annotation:
     Raises:
         BadFile: it is no TextGrid, is larger than 16 MB, or a time of it does not lie in the sound.
     """
-    placing = Placing(rate_hz, samples)
+    return read_on(data, Placing(rate_hz, samples))
+
+
+def read_on(data: bytes, placing: Placing) -> Annotation:
+    """``read`` on a sound that is given with what may lie behind its end."""
     tiers: list[Tier] = []
     for number, tier in enumerate(read_tiers(bounded(data)), 1):
         name = tier.name if tier.name.strip() else f"tier {number}"
