@@ -15,6 +15,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -128,6 +129,8 @@ def bench_annotation_kill(setting: AnnotationKillSetting) -> dict[str, Any]:
             for one in threads:
                 one.start()
             for number in range(setting.kills):
+                if not all(one.is_alive() for one in threads):
+                    raise PageFailed("an annotator of the bench has ended", "read what it says above")
                 if number:
                     server.begin()
                 _live(server, people, rng.uniform(*setting.life_s))
@@ -222,7 +225,7 @@ def _sent(one: _Annotator, url: str, token: str, body: bytes, ended: threading.E
         except urllib.error.HTTPError as error:
             one.problem = f"{error.code} {error.read(300).decode(errors='replace')}"
             return False
-        except (OSError, ValueError):  # killed, or not there yet; ValueError: half an answer
+        except (OSError, HTTPException, ValueError):  # killed, with half an answer perhaps, or not there yet
             one.again += 1
             time.sleep(_AGAIN_S)
     return False

@@ -81,6 +81,7 @@ export class Annotator {
       lane.isActive = lane.id === this.active;
       lane.chosen = lane.isActive ? this.chosen : null;
     }
+    for (const lane of [...mine, ...[...this.others.values()].flat()]) lane.alone = this.single?.get(lane.who || document.annotator) ?? null;
     scene.laneMarks([...mine, ...[...this.others.values()].flat()]);
     this.panel?.show();
   }
@@ -89,11 +90,28 @@ export class Annotator {
     this.saver.drop();
     this.panel.tell("refused", `${error.message} What you see now is what is saved.`);
     try {
-      this.document.take(await this.source.load());
-      this.changed(null, null);
+      this.loaded(await this.source.load());
     } catch (again) {
       this.panel.tell("refused", `${error.message} (${again.message}) Reload the page.`);
     }
+  }
+
+  /** Begin anew with what the server has. */
+  loaded(data) {
+    this.document.take(data);
+    this.changed(null, null);
+  }
+
+  /** Marks that one of two annotators has alone are drawn dashed, mine and those of the others beside it. */
+  alone(pairs) {
+    this.single = new Map(); // by annotator: ids, and with how many others
+    for (const { one, other, only_one: onlyOne, only_other: onlyOther } of pairs) {
+      for (const [who, ids] of [[one, onlyOne], [other, onlyOther]]) {
+        const before = this.single.get(who);
+        this.single.set(who, new Set(before ? ids.filter((id) => before.has(id)) : ids));
+      }
+    }
+    this.lay(new Set());
   }
 
   // ------------------------------------------------------------ what is chosen

@@ -30,6 +30,7 @@ export class Lane {
     this.chosen = null;
     this.ghost = null; // a mark that is being made or moved
     this.isActive = false;
+    this.alone = null; // ids of marks that nobody else has
     this.take(layer, marks);
   }
 
@@ -104,8 +105,10 @@ export class Lane {
     const width = Math.max(2, right - left);
     paint.fillStyle = `color-mix(in srgb, ${colour} ${isChosen ? 42 : 26}%, ${colours.panel})`;
     paint.fillRect(left, top, width, ROW - 3);
+    if (this.alone?.has(mark.id)) paint.setLineDash([3, 3]);
     if (width > 3) paint.strokeRect(Math.round(left) + 0.5, top + 0.5, Math.max(1, Math.round(width) - 1), ROW - 4);
     else (paint.fillStyle = colour), paint.fillRect(left, top, width, ROW - 3);
+    paint.setLineDash([]);
     paint.lineWidth = 1;
     const from = Math.max(left, 0);
     if (!text || paint.measureText(text).width > Math.min(right, axis.width) - from - 8) return;

@@ -1,6 +1,7 @@
 // The panel beside the lanes: whether all is saved, layers and their labels, the chosen mark, and the marks as a list.
 
 import { button, h } from "../../rate/dom.js";
+import { Exchange } from "./exchange.js";
 import { LayerForm } from "./layer_form.js";
 import { numbered, colourOf } from "./lane.js";
 import { SNAPS } from "./places.js";
@@ -33,7 +34,7 @@ export class Panel {
     const whose = annotator.source.canLayer ? h("span", { class: "who", text: `by ${annotator.document.annotator}` }) : null;
     place.replaceChildren(
       h("div", { class: "annotation-head" }, h("h2", { text: "Annotation" }), whose, this.state),
-      tools, h("div", { class: "actions" }, this.layers, this.form.more), this.form.element, this.labels, this.mark, list, this.pages, this.others, keys, this.said,
+      tools, h("div", { class: "actions" }, this.layers, this.form.more), this.form.element, this.labels, this.mark, list, this.pages, this.others, ...(annotator.source.give ? [new Exchange(annotator).element] : []), keys, this.said,
     );
     this.fillOthers();
   }

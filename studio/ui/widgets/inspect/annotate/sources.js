@@ -1,6 +1,6 @@
 // Where an annotator's document is: by the owner's token, or by the link that somebody was given.
 
-import { Calls, Refused } from "../../owner/calls.js";
+import { Calls, download, Refused } from "../../owner/calls.js";
 
 /** The owner's: any annotator's document on a kept utterance, and those of the others to look at. */
 export function ownersSource(root, name, annotator) {
@@ -12,6 +12,16 @@ export function ownersSource(root, name, annotator) {
     send: (edit) => calls.post("annotations/edit", { name, annotator, ...edit }),
     others: async () => (await calls.get(`annotations/${encodeURIComponent(name)}`)).map((one) => one.annotator),
     other: by,
+    give: async (format, ending) => {
+      const wanted = new URLSearchParams({ annotator, format });
+      return download(await calls.call("GET", `annotations/${encodeURIComponent(name)}/file?${wanted}`), `annotation-${name}${ending}`);
+    },
+    take: (file, format) => {
+      const about = { "X-Studio-Name": name, "X-Studio-Annotator": encodeURIComponent(annotator), "X-Studio-Format": format };
+      return calls.json("POST", "annotations/import", file, { "Content-Type": "application/octet-stream", ...about });
+    },
+    shared: async () => (await calls.get(`annotations/${encodeURIComponent(name)}/agreement`)).layers,
+    agreement: (layer, collar) => calls.get(`annotations/${encodeURIComponent(name)}/agreement?${new URLSearchParams({ layer, collar_ms: collar || 0 })}`),
   };
 }
 
