@@ -46,13 +46,13 @@ export class Assignments {
   async fill(one, place) {
     try {
       const { people, task } = await this.calls.get(`assignments/${one.id}`);
-      const head = ["annotator", "done", "begun", "marks", "link"].map((text) => h("th", { scope: "col", text }));
+      const head = ["annotator", "link", "done", "begun", "marks"].map((text) => h("th", { scope: "col", text }));
       const rows = people.map((person) => {
         const link = new URL(`./${person.link}`, location.href).href;
         const code = h("code", { class: "sr-only", text: link });
         const copied = h("button", { type: "button", "aria-label": `Copy the link of ${person.annotator}`, on: { click: (event) => copy(link, event.currentTarget, "Copied") } }, h("span", { text: "Copy link" }));
         const cells = [`${person.done} of ${one.utterances}`, person.begun, person.marks].map((text) => h("td", { text }));
-        return h("tr", {}, h("th", { scope: "row", text: person.annotator }), ...cells, h("td", {}, copied, code));
+        return h("tr", {}, h("th", { scope: "row", text: person.annotator }), h("td", {}, copied, code), ...cells);
       });
       const end = button("End it", () => this.end(one), { "aria-label": `End the assignment ${one.title}` });
       const scroll = h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `Annotators of ${one.title}` }, h("table", {}, h("thead", {}, h("tr", {}, ...head)), h("tbody", {}, ...rows)));
@@ -129,7 +129,7 @@ export class Assignments {
     try {
       const made = await this.calls.post("assignments", { title: this.title.value.trim(), task: this.task.value.trim(), layers, utterances, annotators: among(this.people.value) });
       this.leave();
-      this.tell("Made. Open it for the links.", "info");
+      this.tell("Made: each annotator's link stands below.", "info");
       await this.load();
       const first = [...this.list.querySelectorAll("details")].find((one) => one.querySelector("summary").textContent.startsWith(made.title));
       if (first) first.open = true;
