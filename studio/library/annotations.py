@@ -31,7 +31,7 @@ FORMAT, SCHEMA = "studio-annotation", 1
 MAX_ANNOTATORS = 64  # of one utterance
 MAX_JOURNAL_BYTES = 32_000_000
 MAX_EDITS = 2000  # in a journal before it is written anew, or as many as there are marks
-_CACHED = 64
+_CACHED, _CACHED_MARKS = 512, 200_000  # documents that are kept in memory, and marks in all of them
 _LOCKS = 64
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -73,6 +73,7 @@ class Annotations:
         self._root = root / "annotations"
         self._is_kept = is_kept
         self._cache: OrderedDict[Path, _Read] = OrderedDict()
+        self._cached_marks = 0
         self._caching = threading.Lock()
         self._locks = [threading.Lock() for _ in range(_LOCKS)]
 
@@ -202,14 +203,16 @@ class Annotations:
 
     def _keep(self, path: Path, read: _Read) -> None:
         with self._caching:
+            before = self._cache.pop(path, None)
             self._cache[path] = read
-            self._cache.move_to_end(path)
-            while len(self._cache) > _CACHED:
-                self._cache.popitem(last=False)
+            self._cached_marks += read.document.marks - (before.document.marks if before else 0)
+            while len(self._cache) > 1 and (len(self._cache) > _CACHED or self._cached_marks > _CACHED_MARKS):
+                self._cached_marks -= self._cache.popitem(last=False)[1].document.marks
 
     def _forget(self, path: Path) -> None:
         with self._caching:
-            self._cache.pop(path, None)
+            if (read := self._cache.pop(path, None)) is not None:
+                self._cached_marks -= read.document.marks
 
     # ------------------------------------------------------------ files
 

@@ -256,8 +256,8 @@ class Library:
         return entry
 
     def _annotated(self, entry: Entry, annotator: str) -> Sound:
-        """What an edit is of; only the first one opens the sound."""
-        known = self.annotations.by(entry.sha256, annotator) or next(iter(self.annotations.of(entry.sha256)), None)
+        """What an edit is of; only an annotator's first one opens the sound."""
+        known = self.annotations.by(entry.sha256, annotator)
         if known is not None:
             return Sound(entry.sha256, known.rate_hz, known.samples)
         trace = self.open(entry)

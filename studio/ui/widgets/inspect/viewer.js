@@ -243,7 +243,9 @@ export class Viewer {
       if (hz) parts.push(`${Math.round(hz)} Hz`);
     }
     if (pause) parts.push(`${PAUSES[pause.reason]}, ${Math.round(pause.end_ms - pause.start_ms)} ms`);
-    this.find(".readout").textContent = parts.join(" · ") + (word ? ` · ${this.story(word)}` : "");
+    const marked = this.hands?.story(scene.axis.x(ms), y);
+    if (marked) parts.push(marked);
+    this.find(".readout").textContent = parts.join(" · ") + (word && !marked ? ` · ${this.story(word)}` : "");
   }
 
   tellWord(word) {

@@ -12,10 +12,17 @@ export class Hands {
     this.began = null;
   }
 
-  /** My lane at a height of the picture, and how far down it. */
-  lane(y) {
+  /** The lane at a height of the picture, and how far down it; mine alone, where it is to be changed. */
+  lane(y, isMine = true) {
     const place = Object.values(this.scene.places).find((one) => one.lane && y >= one.y && y < one.y + one.height);
-    return place && !place.lane.who ? { lane: place.lane, down: y - place.y } : null;
+    return place && !(isMine && place.lane.who) ? { lane: place.lane, down: y - place.y } : null;
+  }
+
+  /** The mark at a place, in words; anybody's. */
+  story(x, y) {
+    const found = this.lane(y, false);
+    const mark = found?.lane.at(this.scene, x, found.down, EDGE_PX);
+    return mark ? this.annotator.panel.story(mark) : "";
   }
 
   /** Which part of the mark a hand is on: start, end or whole. */
