@@ -23,7 +23,11 @@ PLANTED = [
         "import studio.mos.campaign.names",
         "listening tests: each folder sees only those below",
     ),
-    ("studio/inspection/facts.py", "import torch", "inspection and library know neither the engine nor the web"),
+    (
+        "studio/inspection/facts.py",
+        "import torch",
+        "inspection, annotation and library know neither the engine nor the web",
+    ),
     ("studio/bench/mos/log.py", "import torch", "benches of listening tests know no engine"),
     (
         "studio/train/corpus.py",

@@ -126,12 +126,12 @@ class AnnotationRoutes:
         routes = APIRouter(prefix=below)
         door, call, named = self._door, self._call, self._named
 
-        @routes.get("/annotations/{name}")
+        @routes.get("/annotations/of/{name}")
         async def annotators(request: Request, name: str) -> Response:
             await door.owner(request)
             return private_json(await call(lambda library: annotated(library, named(library, name).sha256)))
 
-        @routes.get("/annotations/{name}/by")
+        @routes.get("/annotations/by/{name}")
         async def document(
             request: Request, name: str, annotator: Annotated[str, Asked(max_length=MAX_NAME)] = ""
         ) -> Response:
@@ -165,7 +165,7 @@ class AnnotationRoutes:
     def _add_files(self, routes: APIRouter) -> None:
         door, call, named = self._door, self._call, self._named
 
-        @routes.get("/annotations/{name}/file")
+        @routes.get("/annotations/file/{name}")
         async def file(
             request: Request,
             name: str,
@@ -200,7 +200,7 @@ class AnnotationRoutes:
 
             return private_json(await call(work))
 
-        @routes.get("/annotations/{name}/agreement")
+        @routes.get("/annotations/agreement/{name}")
         async def agreeing(
             request: Request,
             name: str,
@@ -227,7 +227,7 @@ class AnnotationRoutes:
             found = await call(lambda library: library.assignments.all())
             return private_json([_brief(one) for one in found])
 
-        @routes.get("/assignments/{assignment}")
+        @routes.get("/assignment/{assignment}")
         async def assignment(request: Request, assignment: str) -> Response:
             await door.owner(request)
             return private_json(

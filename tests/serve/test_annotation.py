@@ -102,14 +102,14 @@ def test_an_owner_marks_and_reads_what_was_marked(desk: Desk) -> None:
     assert said(desk.edit("f" * 12, "e1", LAYER)) == (404, "bad_file")
     assert said(desk.edit(name, "e1", LAYER, annotator="")) == (422, "bad_option")
     document = desk.http.get(
-        f"/library/annotations/{name}/by", params={"annotator": "me"}, headers=desk.served.owner
+        f"/library/annotations/by/{name}", params={"annotator": "me"}, headers=desk.served.owner
     ).json()
     assert document["layers"][0]["marks"] == [["m1", 2, 5, 10, "click", ""]]
     (listed,) = (one for one in desk.owner("entries").json()["entries"] if one["name"] == name)
     assert [(one["annotator"], one["marks"]) for one in listed["annotated"]] == [("me", 1)]
-    assert desk.owner(f"annotations/{name}").json() == listed["annotated"]
+    assert desk.owner(f"annotations/of/{name}").json() == listed["annotated"]
     assert desk.owner("annotations/remove", name=name, annotator="me").status_code == 200
-    assert desk.owner(f"annotations/{name}").json() == []
+    assert desk.owner(f"annotations/of/{name}").json() == []
 
 
 def test_a_link_opens_what_is_assigned_and_no_more(desk: Desk) -> None:
@@ -140,7 +140,7 @@ def test_a_link_opens_what_is_assigned_and_no_more(desk: Desk) -> None:
     for change in (LAYER, {"op": "drop_layer", "layer": layer, "was": 2}):
         assert said(anne.edit(0, "e2", change)) == (403, "forbidden")
     assert said(anne.edit(2, "e2", done)) == (404, "bad_file")
-    people = desk.owner(f"assignments/{made['id']}").json()["people"]
+    people = desk.owner(f"assignment/{made['id']}").json()["people"]
     assert [(one["annotator"], one["begun"], one["done"], one["marks"]) for one in people] == [
         ("Änne", 1, 1, 1),
         ("Bo", 0, 0, 0),
@@ -148,14 +148,14 @@ def test_a_link_opens_what_is_assigned_and_no_more(desk: Desk) -> None:
     assert made["id"] in [one["id"] for one in desk.owner("assignments").json()]
     assert desk.owner("assignments/remove", id=made["id"]).status_code == 200
     assert said(anne.get("assignment")) == (403, "forbidden"), "the link has ended"
-    left = [one["annotator"] for one in desk.owner(f"annotations/{desk.names[0]}").json()]
+    left = [one["annotator"] for one in desk.owner(f"annotations/of/{desk.names[0]}").json()]
     assert left == ["Bo", "Änne"], "what was said stays"
 
 
 def test_a_link_is_no_owners_token_and_cannot_be_made_up(desk: Desk) -> None:
     made = desk.assign("Änne", "Bo")
     anne = Bearer(desk, made["people"][0]["link"])
-    for path in ("entries", "assignments", f"view/{desk.names[2]}", f"annotations/{desk.names[2]}"):
+    for path in ("entries", "assignments", f"view/{desk.names[2]}", f"annotations/of/{desk.names[2]}"):
         answer = desk.http.get(f"/library/{path}", headers=anne.headers)
         assert said(answer) == (403, "forbidden")
     token = made["people"][0]["link"].partition("#")[2]
@@ -228,16 +228,16 @@ def test_files_in_and_out_and_how_far_two_agree(desk: Desk) -> None:
         desk.edit(name, "e1", LAYER, mark("m1", 100, 500), mark("m2", 900, 1200, label="seam"), annotator=who)
     desk.edit(name, "e2", mark("m2", 901, 1200, was=1, label="click"), annotator="in")
     headers = desk.served.owner
-    found = desk.http.get(f"/library/annotations/{name}/agreement", headers=headers).json()
+    found = desk.http.get(f"/library/annotations/agreement/{name}", headers=headers).json()
     assert "faults" in found["layers"]
     wanted = {"layer": "faults", "collar_ms": 5}
-    found = desk.http.get(f"/library/annotations/{name}/agreement", params=wanted, headers=headers).json()
+    found = desk.http.get(f"/library/annotations/agreement/{name}", params=wanted, headers=headers).json()
     (pair,) = (one for one in found["pairs"] if {one["one"], one["other"]} == {"in", "out"})
     assert (pair["f1"]["value"], pair["matched"]) == (1.0, 2)
     assert found["alpha_marks"]["value"] < 1.0, "a label differs"
     for kind in ("textgrid", "csv", "eaf", "labelstudio", "audacity"):
         asked = {"annotator": "out", "format": kind}
-        file = desk.http.get(f"/library/annotations/{name}/file", params=asked, headers=headers)
+        file = desk.http.get(f"/library/annotations/file/{name}", params=asked, headers=headers)
         assert file.status_code == 200 and "attachment" in file.headers["content-disposition"]
         about = {"X-Studio-Name": name, "X-Studio-Annotator": f"copy%20{kind}", "X-Studio-Format": kind}
         taken = desk.http.post("/library/annotations/import", content=file.content, headers=headers | about).json()
@@ -258,5 +258,5 @@ def test_files_in_and_out_and_how_far_two_agree(desk: Desk) -> None:
         422,
         "bad_option",
     )
-    bad = desk.http.get(f"/library/annotations/{name}/agreement", params={"layer": "nobody's"}, headers=headers)
+    bad = desk.http.get(f"/library/annotations/agreement/{name}", params={"layer": "nobody's"}, headers=headers)
     assert said(bad) == (422, "bad_option")

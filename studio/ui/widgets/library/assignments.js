@@ -45,7 +45,7 @@ export class Assignments {
   /** Links and progress of one, asked for when it is opened: that reads every document. */
   async fill(one, place) {
     try {
-      const { people, task } = await this.calls.get(`assignments/${one.id}`);
+      const { people, task } = await this.calls.get(`assignment/${one.id}`);
       const head = ["annotator", "link", "done", "begun", "marks"].map((text) => h("th", { scope: "col", text }));
       const rows = people.map((person) => {
         const link = new URL(`./${person.link}`, location.href).href;

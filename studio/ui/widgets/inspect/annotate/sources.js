@@ -5,23 +5,23 @@ import { Calls, download, Refused } from "../../owner/calls.js";
 /** The owner's: any annotator's document on a kept utterance, and those of the others to look at. */
 export function ownersSource(root, name, annotator) {
   const calls = new Calls(root, "library/");
-  const by = (who) => calls.get(`annotations/${encodeURIComponent(name)}/by?${new URLSearchParams({ annotator: who })}`);
+  const by = (who) => calls.get(`annotations/by/${encodeURIComponent(name)}?${new URLSearchParams({ annotator: who })}`);
   return {
     canLayer: true,
     load: () => by(annotator),
     send: (edit) => calls.post("annotations/edit", { name, annotator, ...edit }),
-    others: async () => (await calls.get(`annotations/${encodeURIComponent(name)}`)).map((one) => one.annotator),
+    others: async () => (await calls.get(`annotations/of/${encodeURIComponent(name)}`)).map((one) => one.annotator),
     other: by,
     give: async (format, ending) => {
       const wanted = new URLSearchParams({ annotator, format });
-      return download(await calls.call("GET", `annotations/${encodeURIComponent(name)}/file?${wanted}`), `annotation-${name}${ending}`);
+      return download(await calls.call("GET", `annotations/file/${encodeURIComponent(name)}?${wanted}`), `annotation-${name}${ending}`);
     },
     take: (file, format) => {
       const about = { "X-Studio-Name": name, "X-Studio-Annotator": encodeURIComponent(annotator), "X-Studio-Format": format };
       return calls.json("POST", "annotations/import", file, { "Content-Type": "application/octet-stream", ...about });
     },
-    shared: async () => (await calls.get(`annotations/${encodeURIComponent(name)}/agreement`)).layers,
-    agreement: (layer, collar) => calls.get(`annotations/${encodeURIComponent(name)}/agreement?${new URLSearchParams({ layer, collar_ms: collar || 0 })}`),
+    shared: async () => (await calls.get(`annotations/agreement/${encodeURIComponent(name)}`)).layers,
+    agreement: (layer, collar) => calls.get(`annotations/agreement/${encodeURIComponent(name)}?${new URLSearchParams({ layer, collar_ms: collar || 0 })}`),
   };
 }
 
