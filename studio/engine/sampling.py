@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -37,6 +38,16 @@ def sample_levels(logits: Tensor, temperature: Tensor, noise: Tensor) -> Tensor:
     return torch.where((temperature > 0)[:, None], drawn, logits.argmax(-1)).to(torch.uint8)
 
 
+def sample_on_host(logits: np.ndarray, temperature: np.ndarray, noise: np.ndarray) -> np.ndarray:
+    """``sample_levels`` in numpy: float32 [B, C, K], [B] and [B, C] to uint8 [B, C]."""
+    scaled = (logits - logits.max(-1, keepdims=True)) / np.maximum(temperature, np.float32(1e-3))[:, None, None]
+    shares = np.exp(scaled).cumsum(-1)
+    drawn = (shares < (noise * shares[:, :, -1])[:, :, None]).sum(-1, dtype=np.uint8)
+    if not (temperature > 0).all():
+        drawn = np.where((temperature > 0)[:, None], drawn, logits.argmax(-1))
+    return np.minimum(drawn, logits.shape[-1] - 1).astype(np.uint8)
+
+
 class FrameNoise:
     """The noise of each slot's next frame, made many frames ahead.
 
@@ -61,6 +72,15 @@ class FrameNoise:
 
     def next(self, slots: Sequence[int]) -> Tensor:
         """The noise of the next frame of each slot, float32 [B, channels]."""
+        return torch.stack([self._noise[slot, at] for slot, at in self._places(slots)])
+
+    def next_on_host(self, slots: Sequence[int]) -> np.ndarray:
+        """The same as an array, on a CPU."""
+        places, noise = self._places(slots), self._noise.numpy()
+        return np.stack([noise[place] for place in places])
+
+    def _places(self, slots: Sequence[int]) -> list[tuple[int, int]]:
+        """Each slot, and where in what was made ahead for it its next frame is."""
         found = []
         for slot in slots:
             first, frame = self._from[slot], self.frame[slot]
@@ -69,8 +89,8 @@ class FrameNoise:
                 seeds = torch.full_like(frames, self.seed[slot])
                 self._noise[slot] = uniform(seeds, frames, self._noise.shape[-1])
                 self._from[slot] = first = frame
-            found.append(self._noise[slot, frame - first])
-        return torch.stack(found)
+            found.append((slot, frame - first))
+        return found
 
     def drawn(self, slots: Sequence[int]) -> None:
         """A frame was drawn in each of these slots."""

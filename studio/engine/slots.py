@@ -67,17 +67,21 @@ class KeyValueSlots:
             ContextFull: the slot has no room for them beside what it holds.
         """
         tokens = keys.shape[1]
-        if at + tokens - int(self.start[slot]) > self.capacity:
-            raise ContextFull(
-                f"a stretch of speech needs more than the {self.capacity} tokens of context that a slot holds",
-                "use a smaller hop or window",
-            )
+        self.check_room(int(self.start[slot]), at + tokens)
         first = at % self.capacity
         fitting = min(tokens, self.capacity - first)
         for store, new in ((self.keys[layer], keys), (self.values[layer], values)):
             store[slot, :, first : first + fitting] = new[:, :fitting]
             if fitting < tokens:
                 store[slot, :, : tokens - fitting] = new[:, fitting:]
+
+    def check_room(self, start: int, until: int) -> None:
+        """Raises ContextFull where the tokens [start, until) are more than a slot holds."""
+        if until - start > self.capacity:
+            raise ContextFull(
+                f"a stretch of speech needs more than the {self.capacity} tokens of context that a slot holds",
+                "use a smaller hop or window",
+            )
 
     def held(self, layer: int, slot: int, until: int) -> list[tuple[Tensor, Tensor]]:
         """Keys and values of the tokens [start, until), oldest first: [H, S, d] each, in one piece or in two."""

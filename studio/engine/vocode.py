@@ -8,6 +8,8 @@ import torch
 from studio.engine.alphabets import Alphabet
 from studio.engine.nets.products import rows_apart
 from studio.engine.vocoders.base import State, Vocoder
+from studio.engine.vocoders.on_host import Arrays, SourceFilterOnHost
+from studio.engine.vocoders.sourcefilter import SourceFilter
 
 MOST_ROWS = 16
 
@@ -20,6 +22,8 @@ class VocodeModule:
     """
 
     def __init__(self, vocoder: Vocoder, alphabet: Alphabet, slots: int, device: torch.device) -> None:
+        is_on_host = device.type == "cpu" and type(vocoder) is SourceFilter
+        on_host = SourceFilterOnHost(vocoder) if is_on_host else None
         rows_apart(vocoder)
         self.most_rows = MOST_ROWS if vocoder.rows_apart or device.type != "cpu" else 1
         self.vocoder, self._alphabet, self._device = vocoder, alphabet, device
@@ -28,6 +32,7 @@ class VocodeModule:
         self._frame_samples = int(vocoder.config.frame_samples)
         self._unsaid = [self.look_ahead_frames] * slots  # frames whose samples are somebody else's, or were said
         self._warm: dict[bytes, State] = {}
+        self._on_host = None if on_host is None else (on_host, Arrays(self.slots))
 
     @torch.inference_mode()
     def reset(self, slot: int, prompt: np.ndarray, seed: int) -> None:
@@ -56,15 +61,21 @@ class VocodeModule:
 
         Where a vocoder looks ahead, they are of earlier frames, and fewer at an utterance's beginning.
         """
-        index = self._index([slots_of[0] for slots_of in rows])
-        pcm, after = self.vocoder.step(self._mels(*inputs), slots.take(index))
-        slots.put(index, after)
         found = []
-        for (slot, *_), samples in zip(rows, pcm.float().cpu().numpy(), strict=True):
+        for (slot, *_), samples in zip(rows, self._samples(slots, [row[0] for row in rows], inputs), strict=True):
             unsaid = min(self._unsaid[slot], len(samples) // self._frame_samples)
             self._unsaid[slot] -= unsaid
             found.append(samples[unsaid * self._frame_samples :])
         return found
+
+    def _samples(self, slots: State, numbers: list[int], inputs: Sequence[np.ndarray]) -> np.ndarray:
+        if self._on_host is not None:
+            vocoder, arrays = self._on_host
+            return vocoder.step(self._mels(*inputs).numpy(), arrays, np.array(numbers))
+        index = self._index(numbers)
+        pcm, after = self.vocoder.step(self._mels(*inputs), slots.take(index))
+        slots.put(index, after)
+        return pcm.float().cpu().numpy()
 
     @torch.inference_mode()
     def finish(self, slot: int) -> np.ndarray:

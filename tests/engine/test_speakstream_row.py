@@ -49,6 +49,21 @@ def speak(row: SpeakStreamRow, lengths: Sequence[int]) -> tuple[list[Prefill], l
     return prefills, events
 
 
+def test_what_comes_before_the_run_is_in_the_plan():
+    """A prefill may be wanted for some turns before the pool runs it."""
+    row = a_row(m=2)
+    row.commit(["one"])
+    row.flush()
+    assert own(row.want().inputs).symbols == [*spell("one")]
+    row.commit(["two"])
+    assert own(row.want().inputs).symbols == [*spell("one"), *spell("two")]
+    row.end()
+    ended = row.want().inputs
+    row.took(drawn())
+    row.commit(["three"])  # too late for this one
+    assert own(ended).symbols == [*spell("one"), *spell("two")] and row.want().module == "decode"
+
+
 def test_what_is_fed_and_where_it_stands():
     row = a_row(m=2)
     row.commit(["one", "two", "three"])

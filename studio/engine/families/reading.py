@@ -41,14 +41,20 @@ class ReadingRow(Generic[Chosen]):
     def commit(self, words: Sequence[str]) -> None:
         """Append spoken words."""
         self._words += words
+        self._plan_anew()
 
     def flush(self) -> None:
         """Speak what is committed without waiting for more."""
         self._flushed = self._committed
+        self._plan_anew()
 
     def end(self) -> None:
         """No more words will come."""
         self._ended = True
+        self._plan_anew()
+
+    def _plan_anew(self) -> None:
+        """More is known than when the next run was planned, and it has not been run: a family may forget the plan."""
 
     def _reword(self, i: int, words: Sequence[str]) -> None:
         """Other committed words from ``i`` on; the text goes on, and its end will be read again."""

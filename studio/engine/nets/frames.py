@@ -22,6 +22,11 @@ class FrameTable:
         self._table = table.reshape(-1, frame.out_features).contiguous()
         self._first = torch.arange(dmel.CHANNELS, device=parts.device) * dmel.SYMBOLS
 
+    @property
+    def table(self) -> Tensor:
+        """What each level of each channel adds, [80 * SYMBOLS, D]."""
+        return self._table
+
     def __call__(self, levels: Tensor) -> Tensor:
         """Frames uint8 [N, 80] -> [N, D]."""
         return F.embedding_bag(levels + self._first, self._table, mode="sum")

@@ -9,10 +9,12 @@ differently (pairs side by side), so that a slot is read by what wrote it.
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from studio.engine.nets.one_token import TokenLayer, TokenStep
 from studio.engine.nets.products import NumberFormat, Product
 from studio.engine.nets.transformer import Block, Decoder, DecoderConfig
 from studio.engine.slots import KeyValueSlots
@@ -71,9 +73,18 @@ class LeanLayer:
         self.up = Product(block.up.weight * (block.norm_feed.weight * d**0.5), None, number_format)
         self.down = Product(block.down.weight, None, number_format)
 
+    def for_tokens(self) -> TokenLayer:
+        """The same for one token at a time, on a CPU."""
+        qkv, out, up, down = (one.transposed() for one in (self.qkv, self.out, self.up, self.down))
+        return TokenLayer(qkv, self.gains.numpy(), out, up, down)
+
 
 class LeanDecoder:
-    """Runs a trained decoder over slots; see ``extend``."""
+    """Runs a trained decoder over slots; see ``extend``.
+
+    Attributes:
+        on_host: what runs one token of each row on a CPU, in float32; None elsewhere.
+    """
 
     @torch.no_grad()
     def __init__(self, decoder: Decoder, number_format: NumberFormat = "float32") -> None:
@@ -81,6 +92,10 @@ class LeanDecoder:
         self._layers = [LeanLayer(block, c, number_format) for block in decoder.layers()]
         self._device = decoder.norm.weight.device
         self._angles = Angles(c.head_width, c.rotary_base, self._device)
+        self.on_host: TokenStep | None = None
+        if number_format == "float32" and self._device.type == "cpu":
+            layers = [layer.for_tokens() for layer in self._layers]
+            self.on_host = TokenStep(layers, lambda position: self._angles.at(position, 1)[0].numpy())
 
     @torch.no_grad()
     def folded(self, decoder: Decoder, weight: Tensor) -> Tensor:
@@ -103,6 +118,9 @@ class LeanDecoder:
         """
         count, tokens = x.shape[:2]
         assert count == 1 or tokens == 1, "several rows take one token each"
+        if tokens == 1 and self.on_host is not None:
+            crossed = None if between is None else _over_arrays(between)
+            return torch.from_numpy(self.on_host.extend(x[:, 0].numpy(), slots, rows, crossed))
         at = [int(slots.length[row]) for row in rows]
         if count == 1:
             turns = self._angles.at(at[0], tokens)
@@ -154,6 +172,10 @@ class LeanDecoder:
             fed = F.relu(one(layer.up, h / torch.linalg.vector_norm(h, dim=1, keepdim=True)))
             h = h + one(layer.down, fed * fed)
         return h
+
+
+def _over_arrays(between: Between) -> Callable[[int, np.ndarray], np.ndarray]:
+    return lambda layer, rows: between(layer, torch.from_numpy(rows)).numpy()
 
 
 def _mask(tokens: int, held: int, device: torch.device) -> Tensor:

@@ -2,8 +2,10 @@
 
 from typing import Literal
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from threadpoolctl import threadpool_limits
 from torch import Tensor, nn
 
 from studio.core.errors import BadVoice
@@ -18,6 +20,11 @@ def check_format(name: str) -> NumberFormat:
         if name == one:
             return one
     raise BadVoice(f"there is no number format {name!r}", f"a card names one of {', '.join(FORMATS)}")
+
+
+def one_blas_thread() -> None:
+    """Hold numpy's products to one thread: those of one row are too small to share, and shares change roundings."""
+    threadpool_limits(1, user_api="blas")
 
 
 class Product(nn.Module):
@@ -44,6 +51,12 @@ class Product(nn.Module):
         self.register_buffer("_weight", weight.contiguous(), persistent=False)
         self.register_buffer("_scales", scales, persistent=False)
         self.register_buffer("_bias", None if bias is None else bias.detach(), persistent=False)
+
+    def transposed(self) -> np.ndarray:
+        """The weight as an array [D, O], contiguous, on a CPU in float32; it is kept in that order from then on."""
+        found = np.ascontiguousarray(self._weight.numpy().T)
+        self._weight = torch.from_numpy(found).t()
+        return found
 
     def forward(self, x: Tensor) -> Tensor:
         """The products of rows, each of an utterance of its own."""

@@ -75,15 +75,14 @@ class LocalUtterance(CallersSide):
             return True
         did = self._read_options() | self._read_revision()
         for _ in range(_READ_STEPS):
-            if self._row.unspoken >= _AHEAD_WORDS:
-                return did
-            step = self._reading.step()
+            step = None if self._row.unspoken >= _AHEAD_WORDS else self._reading.step()
             if step is None:
-                return did
+                break
             self._take(step)
             did = True
-            if self._waits.awaits_text and self._row.want() is not None:
-                self._waits.go(self._reading.at_ms)
+        # Not before all is taken: a row plans when it is asked, and what it plans must not depend on when that was.
+        if did and self._waits.awaits_text and self._row.want() is not None:
+            self._waits.go(self._reading.at_ms)
         return did
 
     def want(self) -> Want | None:

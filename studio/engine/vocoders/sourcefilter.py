@@ -18,9 +18,9 @@ from studio.engine.vocoders import excitation
 from studio.engine.vocoders.base import State, Vocoder, seed_rows
 
 # A sharper softmax lets one pitch win without the jumps of an arg-max, which rounding could turn either way.
-_PITCH_SHARPNESS = 4.0
+PITCH_SHARPNESS = 4.0
 # Below this voicing logit (12%) pulses are faint enough for their phase to begin again unheard.
-_REST_LOGIT = -2.0
+REST_LOGIT = -2.0
 _TWO_REGISTERS = 32  # floats, of the widest CPU
 
 
@@ -195,7 +195,7 @@ class SourceFilter(Vocoder[SourceFilterState]):
 
     def pitch_hz(self, logits: Tensor) -> Tensor:
         """Frequencies [B, S] float64 from pitch logits [B, S, classes]."""
-        share = torch.softmax(logits.to(torch.float64) * _PITCH_SHARPNESS, dim=-1)
+        share = torch.softmax(logits.to(torch.float64) * PITCH_SHARPNESS, dim=-1)
         return (share * self.log_pitches).sum(-1).exp()
 
     def render(self, controls: Controls, f0_hz: Tensor, state: SourceFilterState) -> tuple[Tensor, SourceFilterState]:
@@ -216,7 +216,7 @@ class SourceFilter(Vocoder[SourceFilterState]):
             f0_hz,
             state.f0_hz,
             state.phase,
-            controls.voicing[:, :, 0] < _REST_LOGIT,
+            controls.voicing[:, :, 0] < REST_LOGIT,
             hop_samples=c.hop_samples,
             sample_rate_hz=c.sample_rate_hz,
             ahead_samples=ahead_samples,

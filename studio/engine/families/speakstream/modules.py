@@ -9,6 +9,7 @@ from torch import Tensor
 from studio.engine import dmel
 from studio.engine.families.drawn import Drawn, probability
 from studio.engine.families.speakstream.net import SpeakStream
+from studio.engine.families.speakstream.on_host import DecodeOnHost
 from studio.engine.families.speakstream.row import Prefill, Stretch
 from studio.engine.nets.frames import FrameTable
 from studio.engine.nets.lean import LeanDecoder
@@ -48,7 +49,11 @@ class SpeakStreamSlots:
 
 
 class SpeakStreamStep:
-    """The net made ready to run: tables instead of products where a frame's levels choose, heads in one product."""
+    """The net made ready to run: tables instead of products where a frame's levels choose, heads in one product.
+
+    Attributes:
+        on_host: what decodes on a CPU, in float32; None elsewhere.
+    """
 
     @torch.no_grad()
     def __init__(self, net: SpeakStream, number_format: NumberFormat = "float32") -> None:
@@ -59,6 +64,10 @@ class SpeakStreamStep:
         heads = torch.cat((net.levels_out.weight, net.eos_out.weight))
         bias = torch.cat((net.levels_out.bias, net.eos_out.bias))
         self.head = Product(self.decoder.folded(net.decoder, heads), bias, number_format)
+        self.on_host: DecodeOnHost | None = None
+        if self.decoder.on_host is not None:
+            tables = (self._frames.table.numpy(), self._speakers.numpy())
+            self.on_host = DecodeOnHost(self.decoder.on_host, *tables, self.head.transposed(), bias.numpy())
 
     def embed_frames(self, levels: Tensor, speaker: Tensor) -> Tensor:
         """Frames uint8 [N, 80] of speakers [N] -> [N, D], as ``SpeakStream.embed_frames`` within rounding."""
@@ -68,6 +77,8 @@ class SpeakStreamStep:
         """Run tokens [B, T, D] of slots and draw each row's next frame; one copy to the host for all rows."""
         count = len(numbers)
         hidden = self.decoder.extend(x, slots.memory, numbers)
+        if self.on_host is not None:
+            return self.on_host.draw(slots, numbers, hidden.numpy())
         out = self.head(hidden)
         logits, eos = out[:, :-1].view(count, dmel.CHANNELS, dmel.LEVELS), out[:, -1:]
         index = torch.tensor(numbers, device=x.device)
@@ -128,6 +139,8 @@ class DecodeModule:
     def run(self, slots: SpeakStreamSlots, rows: Sequence[tuple[int, ...]], inputs: Sequence[None]) -> list[Drawn]:
         """See ``studio.engine.families.base.Module``."""
         numbers = [slot for (slot,) in rows]
+        if self._step.on_host is not None:
+            return self._step.on_host.decode(slots, numbers)
         index = torch.tensor(numbers, device=slots.last.device)
         x = self._step.embed_frames(slots.last[index], slots.speaker[index])
         return self._step.draw(slots, numbers, x.unsqueeze(1))

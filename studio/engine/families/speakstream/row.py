@@ -245,6 +245,9 @@ class SpeakStreamRow(ReadingRow[Options]):
         assert i >= self._rule.spoken, "the word was spoken already: go back first"
         self._reword(i, words)
         self._is_rewritten = True
+        self._plan_anew()
+
+    def _plan_anew(self) -> None:
         if self._segment is None:
             self._next = self._wanted = None
 

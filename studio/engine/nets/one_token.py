@@ -1,0 +1,121 @@
+"""One token of each row through a folded decoder on a CPU, in numpy over the slots' own memory.
+
+At this size a token costs calls, not arithmetic: a call of torch takes three times as long as one of numpy, and its
+product of one row with a matrix twice as long as OpenBLAS's. ``matmul`` of stacked single rows takes them one by one,
+so that a row's result does not depend on its neighbours (law 3).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from studio.engine.nets.products import one_blas_thread
+from studio.engine.slots import KeyValueSlots
+
+# A decoder's cross-attention: (layer, [N, D]) -> [N, D].
+Between = Callable[[int, np.ndarray], np.ndarray] | None
+
+
+@dataclass(frozen=True)
+class TokenLayer:
+    """One block's folded weights, float32, for ``row @ weight``.
+
+    Attributes:
+        qkv: [D, 3 D], pairs of queries and keys side by side.
+        gains: of queries and keys, [2, 1, d].
+        out, up, down: [D, D], [D, F], [F, D].
+    """
+
+    qkv: np.ndarray
+    gains: np.ndarray
+    out: np.ndarray
+    up: np.ndarray
+    down: np.ndarray
+
+
+def product(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Rows [N, D] times [D, O], each row alone."""
+    return np.matmul(x[:, None], weight)[:, 0]
+
+
+def unit(x: np.ndarray) -> np.ndarray:
+    """Vectors [..., D] divided by their lengths."""
+    return x / np.sqrt(np.vecdot(x, x))[..., None]
+
+
+class TokenStep:
+    """Runs folded layers over slots, one token of each row at a time.
+
+    Args:
+        turns: of a position, complex64 [d / 2].
+    """
+
+    def __init__(self, layers: Sequence[TokenLayer], turns: Callable[[int], np.ndarray]) -> None:
+        one_blas_thread()
+        self._layers, self._turns = layers, turns
+
+    @np.errstate(all="ignore")  # whoever reads what is no number says so
+    def extend(self, h: np.ndarray, slots: KeyValueSlots, rows: Sequence[int], between: Between = None) -> np.ndarray:
+        """Run a token of each row, [N, D], over what its slot holds, and keep its keys and values.
+
+        Returns:
+            The tokens' hidden states divided by their lengths, [N, D].
+        """
+        length, start = slots.length.numpy(), slots.start.numpy()
+        held = [range(int(start[row]), int(length[row]) + 1) for row in rows]  # the new token is the last
+        for tokens in held:
+            slots.check_room(tokens.start, tokens.stop)
+        turns = np.stack([self._turns(tokens.stop - 1) for tokens in held])[:, None, None]
+        for number, layer in enumerate(self._layers):
+            memory = (slots.keys[number].numpy(), slots.values[number].numpy())
+            h = h + product(self._attended(layer, h, turns, memory, rows, held), layer.out)
+            if between is not None:
+                h = between(number, h)
+            fed = product(unit(h), layer.up)
+            np.maximum(fed, 0.0, out=fed)
+            fed *= fed
+            h = h + product(fed, layer.down)
+        for row in rows:
+            length[row] += 1
+        return unit(h)
+
+    def _attended(
+        self,
+        layer: TokenLayer,
+        h: np.ndarray,
+        turns: np.ndarray,
+        memory: tuple[np.ndarray, np.ndarray],
+        rows: Sequence[int],
+        held: Sequence[range],
+    ) -> np.ndarray:
+        """What each token [N, D] attends to, the last of those its row holds; ``memory`` [slots, H, S, d] each."""
+        qkv = product(unit(h), layer.qkv).reshape(len(h), 3, -1, layer.gains.shape[-1])
+        qk = unit(qkv[:, :2])
+        qk *= layer.gains
+        pairs = qk.view(np.complex64)
+        pairs *= turns
+        mixed = np.empty_like(h)
+        for b, (row, tokens) in enumerate(zip(rows, held, strict=True)):
+            keys, values = memory[0][row], memory[1][row]
+            at = (tokens.stop - 1) % keys.shape[1]
+            keys[:, at], values[:, at] = qk[b, 1], qkv[b, 2]
+            mixed[b] = _attend(qk[b, 0, :, :, None], keys, values, tokens)
+        return mixed
+
+
+def _attend(q: np.ndarray, keys: np.ndarray, values: np.ndarray, tokens: range) -> np.ndarray:
+    """Attention of a token's queries [H, d, 1] over some tokens of a ring [H, S, d] -> [D]."""
+    first = tokens.start % keys.shape[1]
+    fitting = min(len(tokens), keys.shape[1] - first)
+    last, rest = slice(first, first + fitting), slice(0, len(tokens) - fitting)
+    scores = keys[:, last] @ q
+    if rest.stop:
+        scores = np.concatenate((scores, keys[:, rest] @ q), axis=1)
+    shares = np.exp(scores - scores.max(1, keepdims=True))
+    shares /= shares.sum(1, keepdims=True)
+    shares = shares.transpose(0, 2, 1)
+    mixed = shares[:, :, :fitting] @ values[:, last]
+    if rest.stop:
+        mixed += shares[:, :, fitting:] @ values[:, rest]
+    return mixed.reshape(-1)

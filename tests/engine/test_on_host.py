@@ -1,0 +1,133 @@
+"""What runs in numpy on a CPU says what torch says, and a row does not know its neighbours."""
+
+import numpy as np
+import pytest
+import torch
+
+from studio.engine.nets.lean import LeanDecoder
+from studio.engine.nets.products import Product
+from studio.engine.nets.transformer import Decoder, DecoderConfig
+from studio.engine.sampling import sample_levels, sample_on_host, uniform
+from studio.engine.slots import ContextFull, KeyValueSlots
+from studio.engine.vocoders.base import State
+from studio.engine.vocoders.on_host import Arrays, SourceFilterOnHost
+from studio.engine.vocoders.sourcefilter import REST_LOGIT, SourceFilter, SourceFilterConfig
+
+ROWS, FRAMES = 5, 24
+SIZES = DecoderConfig(layers=3, width=64, heads=4, hidden=96)
+
+
+@pytest.fixture(scope="module")
+def decoder() -> Decoder:
+    torch.manual_seed(5)
+    made = Decoder(SIZES).eval().requires_grad_(False)
+    for parameter in made.parameters():
+        parameter.uniform_(0.5, 1.5) if parameter.ndim == 1 else parameter.normal_(std=0.1)
+    return made
+
+
+def memory(capacity: int = 64) -> KeyValueSlots:
+    return KeyValueSlots(SIZES.layers, ROWS, SIZES.heads, capacity, SIZES.head_width, poison=True)
+
+
+@torch.inference_mode()
+def test_tokens_one_by_one_are_the_net_as_trained(decoder: Decoder) -> None:
+    lean, slots, x = LeanDecoder(decoder), memory(), torch.randn(1, 30, SIZES.width)
+    whole = decoder(x)[0]
+    for t in range(30):
+        found = lean.extend(x[:, t : t + 1], slots, [3])[0] * (decoder.norm.weight * SIZES.width**0.5)
+        torch.testing.assert_close(found, whole[t], rtol=1e-4, atol=1e-4)
+
+
+@torch.inference_mode()
+def test_a_ring_that_has_come_round_is_read_in_order(decoder: Decoder) -> None:
+    """The same last 20 tokens in a slot that wrote over its beginning, and in one that has room for all."""
+    lean, x = LeanDecoder(decoder), torch.randn(1, 50, SIZES.width)
+    found = []
+    for capacity in (24, 64):
+        slots = memory(capacity)
+        for t in range(50):
+            slots.start[1] = max(0, t - 19)
+            found.append(lean.extend(x[:, t : t + 1], slots, [1]))
+    for round_the_ring, straight in zip(found[:50], found[50:], strict=True):
+        torch.testing.assert_close(round_the_ring, straight, rtol=1e-5, atol=1e-5)
+
+
+@torch.inference_mode()
+def test_a_full_slot_says_so_and_nothing_has_moved(decoder: Decoder) -> None:
+    lean, slots = LeanDecoder(decoder), memory(8)
+    lean.extend(torch.randn(1, 8, SIZES.width), slots, [0])
+    kept = [keys.clone() for keys in slots.keys]
+    with pytest.raises(ContextFull, match="more than the 8 tokens"):
+        lean.extend(torch.randn(2, 1, SIZES.width), slots, [1, 0])
+    assert slots.length.tolist() == [8, 0, 0, 0, 0]
+    assert all(torch.equal(a, b) or a.isnan().any() for a, b in zip(kept, slots.keys, strict=True))
+
+
+def test_a_products_weight_is_kept_once() -> None:
+    product, x = Product(torch.randn(7, 12), torch.randn(7)), torch.randn(3, 12)
+    before = product(x)
+    array = product.transposed()
+    assert array.shape == (12, 7) and array.flags["C_CONTIGUOUS"]
+    assert product._weight.data_ptr() == array.ctypes.data, "one memory"
+    torch.testing.assert_close(product(x), before)
+
+
+def test_the_same_levels_are_drawn() -> None:
+    torch.manual_seed(1)
+    logits = torch.randn(400, 80, 16) * 3
+    noise = uniform(torch.arange(400), torch.arange(400), 80)
+    temperature = torch.linspace(0, 1.5, 400)
+    a = sample_levels(logits, temperature, noise).numpy()
+    b = sample_on_host(logits.numpy(), temperature.numpy(), noise.numpy())
+    assert (a != b).mean() < 1e-4, "but where noise meets the edge between two levels"
+    assert np.array_equal(b[0], logits[0].argmax(-1).numpy()), "at no temperature the most likely"
+    hot, cold = (sample_on_host(logits.numpy(), np.full(400, t, np.float32), noise.numpy()) for t in (1.5, 0.1))
+    assert (cold == logits.argmax(-1).numpy()).mean() > 0.9 > (hot == logits.argmax(-1).numpy()).mean()
+
+
+@pytest.fixture(scope="module")
+def vocoder() -> SourceFilter:
+    torch.manual_seed(7)
+    made = SourceFilter(SourceFilterConfig(width=64, fine_width=32)).eval().requires_grad_(False)
+    for parameter in made.parameters():
+        parameter.uniform_(-0.6, 1.2) if parameter.ndim == 1 else parameter.normal_(std=parameter.shape[-1] ** -0.5)
+    made.heads.bias[made.config.pitch_classes + 1 :][: made.config.envelope_bands] = -4.0
+    made.heads.weight[made.config.pitch_classes] *= 4.0  # voicing comes and goes
+    return made
+
+
+def frames() -> torch.Tensor:
+    return (torch.randn(ROWS, FRAMES, 80, generator=torch.manual_seed(2)).cumsum(1) * 0.4 - 2.5).clamp(-7, 2)
+
+
+def begun(vocoder: SourceFilter) -> State:
+    return vocoder.init_state(ROWS, seed=torch.arange(ROWS) * 7919)
+
+
+@torch.inference_mode()
+def test_the_source_filter_says_the_same(vocoder: SourceFilter) -> None:
+    wanted, after = vocoder.step(frames(), begun(vocoder))
+    controls, _ = vocoder.controls(frames(), begun(vocoder).tails)
+    rests = controls.voicing < REST_LOGIT
+    assert rests.any() and not rests.all(), "the phase begins again somewhere"
+    slots = begun(vocoder)
+    found = SourceFilterOnHost(vocoder).step(frames().numpy(), Arrays(slots), np.arange(ROWS))
+    assert found.dtype == np.float32 and 0.01 < wanted.abs().max() < 1
+    torch.testing.assert_close(torch.from_numpy(found), wanted, rtol=1e-3, atol=1e-4)
+    for mine, theirs in zip(slots.leaves(), after.leaves(), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=1e-3)
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("at_once", [1, 3])
+def test_rows_and_chunks_are_the_same_bit_for_bit(vocoder: SourceFilter, at_once: int) -> None:
+    """Laws 2 and 3: the frames of a row whole, a few at once, alone and in another order."""
+    host, mels = SourceFilterOnHost(vocoder), frames().numpy()
+    whole = host.step(mels, Arrays(begun(vocoder)), np.arange(ROWS))
+    slots, order = Arrays(begun(vocoder)), np.array([3, 1, 4, 0])
+    pieces = [host.step(mels[order, t : t + at_once], slots, order) for t in range(0, FRAMES, at_once)]
+    assert np.array_equal(np.concatenate(pieces, axis=1), whole[order])
+    assert np.array_equal(slots.position, [FRAMES * 600, FRAMES * 600, 0, FRAMES * 600, FRAMES * 600])
+    alone = host.step(mels[2:3], slots, np.array([2]))
+    assert np.array_equal(alone[0], whole[2])
