@@ -28,6 +28,7 @@ from studio.commands.inspect import inspect
 from studio.commands.library import library
 from studio.commands.measure import measure, synth
 from studio.commands.replay import replay
+from studio.commands.timing import timing
 from studio.commands.train import train
 from studio.commands.voices import voices
 from studio.core.errors import StudioError
@@ -49,6 +50,7 @@ cli.command()(inspect)
 cli.command()(replay)
 cli.command()(measure)
 cli.command()(synth)
+cli.command()(timing)
 
 
 def main() -> None:

@@ -91,7 +91,7 @@ def test_scripts_see_only_what_is_below_them():
 
 
 @pytest.mark.parametrize(
-    "command", [["say"], ["inspect"], ["replay"], ["train", "fit"], ["bench", "latency"], ["eval", "wer"]]
+    "command", [["say"], ["inspect"], ["timing"], ["replay"], ["train", "fit"], ["bench", "latency"], ["eval", "wer"]]
 )
 def test_help_needs_no_server_packages(command):
     """A bare GPU machine has torch, torchaudio, numpy, safetensors, typer and rich."""

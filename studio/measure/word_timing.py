@@ -52,16 +52,20 @@ def timing_score(found: Sequence[SpokenSpan], true: Sequence[SpokenSpan], collar
         true: the reference.
         collar_s: how far a start and an end may each be from the reference's.
     """
-    matcher = SequenceMatcher(None, [_letters(one.text) for one in found], [_letters(one.text) for one in true], False)
-    pairs = [
-        (found[block.a + k], true[block.b + k]) for block in matcher.get_matching_blocks() for k in range(block.size)
-    ]
+    places = matched_words([one.text for one in found], [one.text for one in true])
+    pairs = [(found[i], true[j]) for i, j in places]
     starts = tuple(abs(one.start_s - other.start_s) for one, other in pairs)
     ends = tuple(abs(one.end_s - other.end_s) for one, other in pairs)
     # 1 ns of grace, so that a distance of just the collar is inside it whatever its last bit.
     hits = sum(max(distances) <= collar_s + 1e-9 for distances in zip(starts, ends, strict=True))
     overlap = sum(_overlap(one, other) for one, other in pairs)
     return TimingScore(hits, len(pairs), len(found), len(true), overlap / len(true) if true else 0.0, starts, ends)
+
+
+def matched_words(found: Sequence[str], true: Sequence[str]) -> list[tuple[int, int]]:
+    """Places of words that are the same by their letters, in order: (in ``found``, in ``true``)."""
+    matcher = SequenceMatcher(None, [_letters(one) for one in found], [_letters(one) for one in true], False)
+    return [(block.a + k, block.b + k) for block in matcher.get_matching_blocks() for k in range(block.size)]
 
 
 def _overlap(one: SpokenSpan, other: SpokenSpan) -> float:

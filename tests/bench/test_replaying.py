@@ -24,7 +24,7 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> dict:
 def test_every_manner_of_typing_and_every_origin_comes_again(given: dict, tmp_path: Path, capsys) -> None:
     count = 3 * len(MANNERS)
     found = bench_replay(ReplaySetting(**given, count=count, kept=tmp_path / "kept"))
-    assert found["different"] == [] and (found["n"], found["same"]) == (count, count)
+    assert found["different"] == [] and found["made_otherwise"] == [] and (found["n"], found["same"]) == (count, count)
     assert {name: one["n"] for name, one in found["by_origin"].items()} == dict.fromkeys(("live", "say", "campaign"), 7)
     assert all(one["samples"] > 0 for one in found["by_origin"].values())
     traces = [open_trace(one) for one in sorted(tmp_path.glob("kept/live/*.trace"))]

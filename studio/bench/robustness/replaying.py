@@ -103,6 +103,7 @@ def bench_replay(setting: ReplaySetting) -> dict[str, Any]:
         "audio_s": sum(one["audio_s"] for one in found),
         "by_origin": {name: _sums([one for one in found if one["origin"] == name]) for name in ORIGINS},
         "different": [one for one in found if not one["is_same"]],
+        "made_otherwise": sorted({told for one in found for told in one["differences"]}),
         "failures": sum(not one["is_same"] for one in found),
     }
     if not setting.quiet:
@@ -169,7 +170,7 @@ def _again(engine: Engine, made: _Made) -> dict[str, Any]:
         "origin": made.origin,
         "how": made.how,
         "trace": made.path.name,
-        "is_same": found.is_same and not found.differences and found.samples > 0,
+        "is_same": found.is_same and found.samples > 0,
         "samples": found.samples,
         "audio_s": len(before.pcm) / before.rate_hz,
         "first_difference": found.first_difference,
@@ -218,15 +219,13 @@ def show(out: Mapping[str, Any]) -> None:
         for name, one in out["by_origin"].items()
     ]
     rows.append(["all", out["n"], out["same"], "", round(out["audio_s"], 1)])
-    note = "; ".join(f"{one['origin']} {one['how']}: {_why(one)}" for one in out["different"][:10])
+    notes = [f"{one['origin']} {one['how']}: {_why(one)}" for one in out["different"][:10]]
+    note = "; ".join([*notes, *out["made_otherwise"]])
     columns = ("made by", "traces", "the same, bit for bit", "samples", "audio s")
     print_table(f"Traces of {', '.join(out['voices'])} replayed", columns, rows, note)
 
 
 def _why(one: Mapping[str, Any]) -> str:
-    parts = list(one["differences"])
     if one["first_difference"] is not None:
-        parts.append(f"sample {one['first_difference']:,} differs")
-    elif not one["is_whole"]:
-        parts.append("it is longer or shorter")
-    return ", ".join(parts) or "it has no samples"
+        return f"sample {one['first_difference']:,} differs"
+    return "it is longer or shorter" if one["samples"] else "it has no samples"

@@ -14,6 +14,7 @@ from studio.core.cards import sha256_of
 from studio.core.clips import to_float
 from studio.core.errors import BadFile, NeedsPackage
 from studio.measure.resample import at_16k
+from studio.measure.word_timing import SpokenSpan
 
 HUB_NAME = "base"
 _FILES = ("model.bin", "config.json", "tokenizer.json", "vocabulary.*")
@@ -65,6 +66,14 @@ class Whisper:
             segments = _listen(self._load(), sound, _TEMPERATURES)
         return " ".join(one.text.strip() for one in segments).strip()
 
+    def words(self, pcm: np.ndarray, rate_hz: int) -> list[SpokenSpan]:
+        """The words that are heard and when, by the attention of some of its heads; empty where nothing is."""
+        sound = to_float(at_16k(pcm, rate_hz))
+        if not len(sound):
+            return []
+        segments = _listen(self._model, sound, _TEMPERATURES[:1], with_words=True)
+        return [SpokenSpan(word.word.strip(), word.start, word.end) for one in segments for word in one.words or ()]
+
     @cached_property
     def _sha256(self) -> str:
         return sha256_of(self._folder / "model.bin")
@@ -82,7 +91,7 @@ class Whisper:
             raise BadFile(f"whisper's weights in {self._folder} cannot be read: {error}", _ELSE) from error
 
 
-def _listen(model: Any, sound: np.ndarray, temperatures: tuple[float, ...]) -> list[Any]:
+def _listen(model: Any, sound: np.ndarray, temperatures: tuple[float, ...], *, with_words: bool = False) -> list[Any]:
     """Segments heard in float32 [T] at 16 kHz."""
     segments, _ = model.transcribe(
         sound,
@@ -92,6 +101,7 @@ def _listen(model: Any, sound: np.ndarray, temperatures: tuple[float, ...]) -> l
         temperature=list(temperatures),
         compression_ratio_threshold=_MOST_COMPRESSED,
         log_prob_threshold=_LEAST_LOG_PROBABILITY,
+        word_timestamps=with_words,
     )
     return list(segments)
 

@@ -1,15 +1,16 @@
 """Real recordings aligned by the Montreal Forced Aligner (LJSpeech, LibriTTS), as shards like the teachers'."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 from rich.progress import track
 
 from studio.core.clips import to_int16
 from studio.core.errors import BadFile, NeedsPackage
+from studio.core.files import read_bounded
+from studio.core.textgrid import MAX_BYTES, Tier, read_tiers
 from studio.train.corpus.shards import write_shard
 from studio.train.teachers.port import Taught, spoken_words
 
@@ -28,7 +29,7 @@ def take_recordings(
 
     Raises:
         BadFile: there are no recordings, or a name holds no speaker and none was given.
-        NeedsPackage: praatio or soundfile is not installed.
+        NeedsPackage: soundfile is not installed.
     """
     sounds = sorted(p for p in recordings.rglob("*") if p.suffix.lower() in _SOUNDS)
     if not sounds:
@@ -87,20 +88,18 @@ def read_aligned(sound: Path, grid: Path, text: str, speaker: str) -> Taught | N
 
     Raises:
         BadFile: the TextGrid has no tiers ``words`` and ``phones``, or a file cannot be read.
-        NeedsPackage: praatio or soundfile is not installed.
+        NeedsPackage: soundfile is not installed.
     """
     try:
         import soundfile
-        from praatio import textgrid
-        from praatio.utilities.errors import PraatioException
     except ImportError as error:
-        raise NeedsPackage(f"recordings need {error.name}", "pip install 'streaming-tts-studio[train]'") from error
+        raise NeedsPackage("recordings need soundfile", "pip install 'streaming-tts-studio[train]'") from error
     try:
-        tiers = textgrid.openTextgrid(str(grid), includeEmptyIntervals=True)
-        words = [(e.label.lower(), float(e.end)) for e in _intervals(tiers, "words") if e.label not in _SILENCES]
-        labels = [(e.label, float(e.end)) for e in _intervals(tiers, "phones")]
+        tiers = read_tiers(read_bounded(grid, MAX_BYTES))
+        words = [(label.lower(), end) for label, end in _intervals(tiers, "words") if label not in _SILENCES]
+        labels = _intervals(tiers, "phones")
         samples, rate_hz = soundfile.read(sound, dtype="float32", always_2d=True)
-    except (PraatioException, KeyError, ValueError, IndexError, soundfile.SoundFileError) as error:
+    except (BadFile, OSError, ValueError, soundfile.SoundFileError) as error:
         raise BadFile(f"{grid.name} or {sound.name} cannot be read: {error}", "align the corpus again") from error
     wanted = spoken_words(text)
     if [re.sub(r"[^a-z']", "", w).strip("'") for w, _ in words] != [w.rstrip(",.?!;:") for w in wanted] or not wanted:
@@ -111,12 +110,14 @@ def read_aligned(sound: Path, grid: Path, text: str, speaker: str) -> Taught | N
     return Taught(text, speaker, rate_hz, to_int16(samples.mean(axis=1)), wanted, [end for _, end in words], phones)
 
 
-def _intervals(grid: Any, tier: str) -> list[Any]:
-    """Entries of an interval tier (praatio's tiers may also hold points)."""
-    entries = list(grid.getTier(tier).entries)
-    if any(not hasattr(e, "end") for e in entries):
-        raise ValueError(f"the tier {tier} holds points, not intervals")
-    return entries
+def _intervals(tiers: Sequence[Tier], name: str) -> list[tuple[str, float]]:
+    """(label, end in seconds) of each interval of a tier. Raises ValueError: there is none, or it holds points."""
+    tier = next((one for one in tiers if one.name == name), None)
+    if tier is None:
+        raise ValueError(f"there is no tier {name}")
+    if tier.is_points:
+        raise ValueError(f"the tier {name} holds points, not intervals")
+    return [(one.text.strip(), one.end_s) for one in tier.entries]
 
 
 def _phone(label: str) -> str:

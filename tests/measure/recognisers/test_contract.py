@@ -13,6 +13,7 @@ import pytest
 from fakewhisper import FakeWhisper
 
 from studio.core.errors import BadFile, BadOption, NeedsPackage
+from studio.measure.recognisers.aligners import open_aligner
 from studio.measure.recognisers.choose import open_recogniser, transcribe_all
 from studio.measure.resample import RATE_HZ
 from studio.measure.wer import corpus_errors, word_errors
@@ -71,6 +72,16 @@ def test_silence_has_no_words(recogniser):
     assert recogniser.transcribe(np.zeros(0, np.int16), RATE_HZ) == ""
     assert len(recogniser.transcribe(np.zeros(RATE_HZ, np.int16), RATE_HZ).split()) <= 1
     assert isinstance(recogniser.transcribe(np.zeros(160, np.int16), 8000), str)
+
+
+def test_words_have_times_where_the_model_gives_them(fake, weights):
+    pcm, rate_hz = np.random.default_rng(0).normal(0, 3000, RATE_HZ).astype(np.int16), RATE_HZ
+    words = open_recogniser(f"whisper:{weights}").words(pcm, rate_hz)
+    assert [one.text for one in words] == ["In", "being", "comparatively", "modern."]
+    assert words[0].start_s == 0.0 and all(one.end_s > one.start_s for one in words)
+    assert open_recogniser(f"whisper:{weights}").words(np.zeros(0, np.int16), RATE_HZ) == []
+    (take,) = open_aligner(f"whisper:{weights}")(pcm, rate_hz, "what is said does not matter to it")
+    assert take == words
 
 
 def test_it_says_what_it_is(recogniser):

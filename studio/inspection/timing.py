@@ -1,0 +1,210 @@
+"""A second opinion on where the words of utterances lie: several aligners, an interval, and cuts that are heard."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from studio.core.errors import BadFile, BadOption, BadText
+from studio.core.textgrid import Entry, Tier, write_tiers
+from studio.core.trace import Trace
+from studio.inspection.batch.sources import Source
+from studio.inspection.opening import open_file
+from studio.inspection.textgrid import read_words, spans
+from studio.measure.boundary_intervals import WordBoundaries, word_boundaries
+from studio.measure.cut_check import Cut, cut_check, share_held
+from studio.measure.recognisers.aligners import Takes, open_aligner
+from studio.measure.recognisers.choose import open_recogniser
+from studio.measure.recognisers.processes import map_processes
+from studio.measure.tables.columns import Column
+from studio.measure.word_timing import SpokenSpan
+
+COLUMNS = (
+    Column("file", "text", "the utterance"),
+    Column("i", "integer", "the place of the word, from 0"),
+    Column("word", "text", "the word"),
+    Column("edge", "text", "start or end"),
+    Column("at_s", "number", "where the aligners put it: the median over them"),
+    Column("low_s", "number", "where the interval begins; empty with one take of one aligner"),
+    Column("high_s", "number", "where it ends"),
+    Column("own_s", "number", "where the trace, or the TextGrid beside a recording, has it"),
+    Column("is_inside", "boolean", "whether that lies within the interval"),
+    Column("holds", "boolean", "of an end: whether both words were heard beside a cut there; empty where not judged"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimingSetting:
+    """Whom to ask.
+
+    Attributes:
+        aligners: by name (``studio.measure.recognisers.aligners``).
+        folders: TextGrids of other aligners, a folder each, with ``NAME.TextGrid`` for ``NAME.wav`` or ``NAME.trace``.
+        recogniser: who hears the cuts; nobody where it is empty.
+        moved_ms: how far the cuts of the control lie from those that are checked, to either side.
+    """
+
+    aligners: tuple[str, ...] = ("pocketsphinx",)
+    folders: tuple[Path, ...] = ()
+    recogniser: str = ""
+    moved_ms: float = 100.0
+
+
+@dataclass(frozen=True)
+class Timing:
+    """One utterance.
+
+    Attributes:
+        takes: how many each aligner gave.
+        cuts: at the boundaries that were checked: the utterance's own, or where it has none the aligners'.
+        moved: the same, moved to either side.
+    """
+
+    file: str
+    length_s: float
+    words: list[WordBoundaries]
+    own: list[SpokenSpan | None]
+    takes: dict[str, int]
+    cuts: list[Cut] = field(default_factory=list[Cut])
+    moved: list[Cut] = field(default_factory=list[Cut])
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row for each boundary that somebody placed; its columns are ``COLUMNS``."""
+        held = {one.word: one.holds for one in self.cuts}
+        found: list[dict[str, Any]] = []
+        for i, (word, own) in enumerate(zip(self.words, self.own, strict=True)):
+            for edge, of in (("start", word.start), ("end", word.end)):
+                own_s = None if own is None else own.start_s if edge == "start" else own.end_s
+                if of is None and own_s is None:
+                    continue
+                is_sure = of is not None and np.isfinite(of.low)
+                found.append(
+                    {
+                        "file": self.file,
+                        "i": i,
+                        "word": word.word,
+                        "edge": edge,
+                        "at_s": of.value if of else None,
+                        "low_s": of.low if of and is_sure else None,
+                        "high_s": of.high if of and is_sure else None,
+                        "own_s": own_s,
+                        "is_inside": of.low <= own_s <= of.high if of and is_sure and own_s is not None else None,
+                        "holds": held.get(i) if edge == "end" else None,
+                    }
+                )
+        return found
+
+    def textgrid(self) -> str:
+        """Point tiers for Praat: ``boundaries``, and where the interval of each begins, ``low``, and ends, ``high``."""
+        tiers: dict[str, dict[float, list[str]]] = {"boundaries": {}, "low": {}, "high": {}}
+        for word in self.words:
+            for of, label in ((word.start, f"[ {word.word}"), (word.end, f"{word.word} ]")):
+                if of is None:
+                    continue
+                for name, at_s in (("boundaries", of.value), ("low", of.low), ("high", of.high)):
+                    if np.isfinite(at_s):
+                        place_s = round(min(max(at_s, 0.0), self.length_s), 6)
+                        tiers[name].setdefault(place_s, []).append(label)
+        grid = [
+            Tier(name, True, [Entry(at_s, at_s, " ".join(labels)) for at_s, labels in sorted(points.items())])
+            for name, points in tiers.items()
+        ]
+        return write_tiers(grid, self.length_s)
+
+
+def time_all(
+    sources: Sequence[Source], setting: TimingSetting, *, workers: int = 1, on_done: Callable[[], object] | None = None
+) -> list[Timing | str]:
+    """Each utterance's timing, in order, or why there is none.
+
+    Raises:
+        BadOption, BadFile, NeedsPackage: an aligner, the recogniser or a folder cannot be had.
+    """
+    for name in setting.aligners:
+        open_aligner(name)
+    if setting.recogniser:
+        open_recogniser(setting.recogniser)
+    for folder in setting.folders:
+        if not folder.is_dir():
+            raise BadFile(f"there is no folder {folder}", "give a folder of TextGrids")
+    if not setting.aligners and not setting.folders:
+        raise BadOption("nobody is asked", "give an aligner, or a folder of TextGrids")
+    return map_processes(_timed, [(source, setting) for source in sources], workers, on_done)
+
+
+def _timed(source: Source, setting: TimingSetting) -> Timing | str:
+    try:
+        return _timing(source, setting)
+    except (BadFile, BadOption, BadText, ValueError) as error:
+        return f"{source.file}: {error}"
+
+
+def _timing(source: Source, setting: TimingSetting) -> Timing:
+    trace = open_file(source.path, source.text or None)
+    beside = read_words(source.reference) if source.reference else []
+    is_recording = trace.meta.get("source") == "recording"
+    own = beside if is_recording else spans(trace)
+    texts = [one.text for one in own] or [word.text for word in trace.words()]
+    if not texts or not len(trace.pcm):
+        raise BadText("it has no words, or no sound", "give a trace, or a WAV with its text")
+    accounts = _accounts(trace, texts, source, setting)
+    if beside and not is_recording:
+        accounts["beside"] = [beside]
+    if not any(accounts.values()):
+        raise BadFile("no aligner could place its words", "a word may be in no dictionary: give TextGrids of another")
+    words = word_boundaries(texts, accounts)
+    timing = Timing(
+        source.file,
+        len(trace.pcm) / trace.rate_hz,
+        words,
+        list(own) or [None] * len(texts),
+        {name: len(takes) for name, takes in accounts.items()},
+    )
+    if setting.recogniser:
+        timing.cuts.extend(_cuts(trace, own or _medians(words), setting, 0.0))
+        for side in (-1.0, 1.0):
+            timing.moved.extend(_cuts(trace, own or _medians(words), setting, side * setting.moved_ms / 1000.0))
+    return timing
+
+
+def _accounts(trace: Trace, texts: Sequence[str], source: Source, setting: TimingSetting) -> dict[str, Takes]:
+    found: dict[str, Takes] = {}
+    for name in setting.aligners:
+        found[name] = open_aligner(name)(trace.pcm, trace.rate_hz, " ".join(texts))
+    for folder in setting.folders:
+        grid = folder / f"{source.path.stem}.TextGrid"
+        found[folder.name] = [read_words(grid)] if grid.is_file() else []
+    return found
+
+
+def _medians(words: Sequence[WordBoundaries]) -> list[SpokenSpan]:
+    """The words as the aligners have them; those that none found are left out, so cuts beside them are not made."""
+    return [SpokenSpan(one.word, one.start.value, one.end.value) for one in words if one.start and one.end]
+
+
+def _cuts(trace: Trace, words: Sequence[SpokenSpan], setting: TimingSetting, moved_s: float) -> list[Cut]:
+    hear = open_recogniser(setting.recogniser).transcribe
+    return cut_check(trace.pcm, trace.rate_hz, words, hear, moved_s=moved_s)
+
+
+def summary(found: Sequence[Timing]) -> Mapping[str, Any]:
+    """Over all utterances: widths of intervals, how far own times lie from the medians, shares of cuts that hold."""
+    rows = [row for one in found for row in one.rows()]
+    widths = [1000.0 * (row["high_s"] - row["low_s"]) for row in rows if row["low_s"] is not None]
+    away = [1000.0 * abs(row["own_s"] - row["at_s"]) for row in rows if None not in (row["own_s"], row["at_s"])]
+    inside = [row["is_inside"] for row in rows if row["is_inside"] is not None]
+    return {
+        "utterances": len(found),
+        "boundaries": len(rows),
+        "width_ms": _quantiles(widths),
+        "own_away_ms": _quantiles(away),
+        "own_inside": sum(inside) / len(inside) if inside else None,
+        "cuts_held": share_held([one.cuts for one in found]),
+        "moved_held": share_held([one.moved for one in found]),
+    }
+
+
+def _quantiles(values: Sequence[float]) -> dict[str, float] | None:
+    return {"p50": float(np.median(values)), "p90": float(np.quantile(values, 0.9))} if values else None
