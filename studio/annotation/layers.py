@@ -64,10 +64,11 @@ class Layer:
         if len(self.marks) > MAX_MARKS:
             raise BadOption(f"{self.name}: {len(self.marks)} marks", f"a layer holds {MAX_MARKS}; make another")
         for mark in self.marks:
-            self._checked(mark, samples)
+            self.check(mark, samples)
         return replace(self, marks=tuple(sorted(self.marks)))
 
-    def _checked(self, mark: Mark, samples: int) -> None:
+    def check(self, mark: Mark, samples: int) -> None:
+        """Raises BadOption where a mark cannot be one of this layer's, as ``within`` does."""
         where = f"{self.name}: {mark.start_sample} to {mark.end_sample}"
         if not 0 <= mark.start_sample <= mark.end_sample <= samples:
             raise BadOption(f"{where} is not within the sound", f"it has samples 0 to {samples}")

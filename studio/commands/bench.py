@@ -186,6 +186,28 @@ def mos_load(
     raise typer.Exit(1 if found["failures"] else 0)
 
 
+@bench.command("annotation-kill")
+def annotation_kill(
+    kills: Annotated[int, typer.Option(min=1, help="Random moments of kill -9.")] = 50,
+    annotators: Annotated[int, typer.Option(min=1, max=32, help="Who mark all the while, each for themselves.")] = 2,
+    plant: Annotated[str, typer.Option(help="A fault that must be found: acknowledge-before-write.")] = "",
+    seed: int = 0,
+    as_json: Json = False,
+    save: Save = False,
+) -> None:
+    """kill -9 while annotators mark; fails when an acknowledged edit is gone, or one sent again is there twice."""
+    from studio.bench.annotation_kill import AnnotationKillSetting, bench_annotation_kill
+    from studio.core.errors import BadOption
+
+    if plant and save:
+        raise BadOption("a run with a planted fault is no result", "leave out --save")
+    setting = AnnotationKillSetting(kills=kills, annotators=annotators, plant=plant, seed=seed, quiet=as_json)
+    found = bench_annotation_kill(setting)
+    show("annotation-kill", found, as_json, save)
+    if found["failures"]:
+        raise typer.Exit(1)
+
+
 @bench.command("mos-kill")
 def mos_kill(
     kills: Annotated[int, typer.Option(min=0, help="Random moments of kill -9; 0 leaves this part out.")] = 200,

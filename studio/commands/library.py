@@ -145,6 +145,94 @@ def rebuild(data: Data = DEFAULT_DATA) -> None:
         raise typer.Exit(1)
 
 
+@library.command()
+def annotations(
+    name: Which,
+    annotator: Annotated[str, typer.Option(help="Whose; needed where several have annotated it.")] = "",
+    format: Annotated[str, typer.Option(help="textgrid, audacity, labelstudio, eaf or csv: write it as a file.")] = "",
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="The file; FORMAT is told by its ending.")] = None,
+    agreement: Annotated[str, typer.Option(help="A layer that several have: how far they agree in it.")] = "",
+    collar_ms: Annotated[float, typer.Option(min=0.0, help="How far apart two boundaries may lie that agree.")] = 20.0,
+    data: Data = DEFAULT_DATA,
+    as_json: Json = False,
+) -> None:
+    """List what annotators marked in an utterance, write it as a file, or compare the annotators."""
+    from studio.core.errors import BadOption
+    from studio.library.annotating import agreed, agreement_rows, agreement_to_dict, written
+    from studio.measure.report import print_table
+
+    with _opened(data) as kept:
+        entry = kept.entry(name)
+        if agreement:
+            found = agreed(kept, entry, agreement, collar_ms)
+            if as_json:
+                typer.echo(json.dumps(agreement_to_dict(found), ensure_ascii=False))
+                return
+            columns = ("annotators", "matched", "only 1st", "only 2nd", "boundary F1", "labels, kappa", "frames, kappa")
+            note = "all: mean F1, Krippendorff's alpha of labels and of frames"
+            print_table(f"{agreement}: boundaries within {collar_ms:g} ms", columns, agreement_rows(found), note)
+            return
+        documents = [one for one in kept.annotations.of(entry.sha256) if annotator in ("", one.annotator)]
+        if format or out:
+            if len(documents) != 1:
+                what = "several have annotated it" if documents else "nobody of that name has annotated it"
+                raise BadOption(what, "give --annotator; without --format and -o they are listed")
+            _write_annotation(written(kept, entry, documents[0].annotator, format or _format_of(out)), out)
+            return
+        if as_json:
+            typer.echo(json.dumps([one.to_dict() for one in documents], ensure_ascii=False))
+            return
+        for one in documents:
+            typer.echo(f"{one.annotator}: {one.marks} marks{', done' if one.is_done else ''}")
+            for layer in one.layers.values():
+                typer.echo(f"  {layer.name}  {len(layer.marks)} {layer.kind}")
+
+
+@library.command()
+def annotate(
+    name: Which,
+    file: Annotated[Path, typer.Option("--from", help="A TextGrid, Audacity labels, Label Studio JSON, EAF or CSV.")],
+    annotator: Annotated[str, typer.Option(help="Under whose name.")],
+    format: Annotated[str, typer.Option(help="Of the file, where its ending does not say.")] = "",
+    data: Data = DEFAULT_DATA,
+) -> None:
+    """Add the layers of a file to what an annotator has marked: an aligner's words, for instance."""
+    from studio.core.errors import BadFile
+    from studio.core.files import read_bounded
+    from studio.library.annotating import MAX_FILE_BYTES, take
+
+    try:
+        body = read_bounded(file, MAX_FILE_BYTES)
+    except OSError as error:
+        raise BadFile(f"{file} cannot be read: {error.strerror}", "give an annotation's file") from error
+    with _opened(data) as kept:
+        found = take(kept, kept.entry(name), annotator, format or _format_of(file), body)
+        typer.echo(f"{found.annotator}: {found.marks} marks in {len(found.layers)} layers")
+
+
+def _format_of(path: Path | None) -> str:
+    from studio.annotation.formats.registry import FORMATS
+    from studio.core.errors import BadOption
+
+    ending = path.suffix.casefold() if path else ""
+    for name, one in FORMATS.items():
+        if one.suffix.casefold() == ending:
+            return name
+    raise BadOption(f"the ending {ending!r} tells no format", f"give --format: {', '.join(FORMATS)}")
+
+
+def _write_annotation(body: bytes, out: Path | None) -> None:
+    from studio.core.errors import BadFile
+
+    if out is None:
+        typer.echo(body.decode("utf-8"), nl=False)
+        return
+    try:
+        out.write_bytes(body)
+    except OSError as error:
+        raise BadFile(f"{out} cannot be written: {error.strerror}", "give another place with -o") from error
+
+
 def _line(one: "Entry") -> str:
     day = datetime.fromtimestamp(one.note.added_at, UTC).strftime("%Y-%m-%d")
     who = f"{one.voice}:{one.speaker}" if one.voice else "recording"

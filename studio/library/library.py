@@ -1,7 +1,8 @@
 """The library of kept utterances: a folder that explains itself, and an index of it for search.
 
 ``sounds/ab/<sha256>.trace`` (or ``.wav``) is what was kept, under the SHA-256 of its bytes; ``notes/ab/<sha256>.json``
-is what people said of it. Both are whole files that can be copied; everything else is made from them.
+is what people said of it, and ``annotations/ab/<sha256>/`` what annotators marked in it (``annotations.py``). All are
+files that can be copied; everything else is made from them.
 """
 
 import hashlib
@@ -13,11 +14,14 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from studio.annotation.edits import Document, Edit
 from studio.core.errors import BadFile, BadOption, StudioError
 from studio.core.files import read_bounded, write_whole
 from studio.core.trace import Trace
 from studio.core.tracefile import MAX_BYTES
 from studio.inspection.opening import Limits, open_bytes
+from studio.library.annotations import Annotations, Sound
+from studio.library.assignments import Assignments
 from studio.library.entries import Entry, Note, entry_of, note_of, now
 from studio.library.index import Index, Query
 
@@ -49,6 +53,8 @@ class Library:
     def __init__(self, root: Path) -> None:
         self.root = root.expanduser().absolute()
         self._lock = threading.Lock()
+        self.annotations = Annotations(self.root, self._is_kept)
+        self.assignments = Assignments(self.root)
         try:
             for folder in (self.root, self.root / "sounds", self.root / "notes"):
                 folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -152,12 +158,30 @@ class Library:
             note = entry.note if tags is None else replace(entry.note, tags=tuple(tags))
             return self._noted(replace(entry, note=note.changed(title, add, drop)))
 
+    def annotate(self, entry: Entry, annotator: str, edit: Edit) -> Document:
+        """Do an edit of an annotator's, and answer what they have said now, once it is on disk.
+
+        Raises:
+            BadOption, ChangedMeanwhile: it cannot be done, and nothing was; NotKept: the disk refused it.
+            BadFile: the utterance or the journal is gone or damaged.
+        """
+        return self.annotations.edit(self._annotated(entry, annotator), annotator, edit)
+
+    def document(self, entry: Entry, annotator: str) -> Document:
+        """What an annotator has said of an utterance; an empty document where that is nothing. Raises BadFile."""
+        found = self.annotations.by(entry.sha256, annotator)
+        if found is None:
+            sound = self._annotated(entry, annotator)
+            found = Document(annotator, sound.rate_hz, sound.samples)
+        return found
+
     def remove(self, entry: Entry) -> None:
-        """Delete an entry's file and note."""
+        """Delete an entry's file, its note, and what annotators said of it."""
         with self._alone():
             self._index.remove(entry.sha256)
             self.path(entry).unlink(missing_ok=True)
             self._note(entry.sha256).unlink(missing_ok=True)
+            self.annotations.remove(entry.sha256)
 
     def rebuild(self, told: Told = lambda done, of: None) -> tuple[int, list[str]]:
         """Make the index from the folder: how many entries there are, and what could not be read, in words.
@@ -195,7 +219,7 @@ class Library:
                 self._index.put(batch)
                 batch = []
             told(n, len(files))
-        return count, problems
+        return count, [*problems, *self.annotations.problems()]
 
     def _read_all(self, files: list[Path], problems: list[str]) -> Iterator[Entry | None]:
         for path in files:
@@ -230,6 +254,17 @@ class Library:
         _write(self._note(entry.sha256), json.dumps(entry.note.to_dict(), ensure_ascii=False, indent=1).encode())
         self._index.put([entry])
         return entry
+
+    def _annotated(self, entry: Entry, annotator: str) -> Sound:
+        """What an edit is of; only an annotator's first one opens the sound."""
+        known = self.annotations.by(entry.sha256, annotator)
+        if known is not None:
+            return Sound(entry.sha256, known.rate_hz, known.samples)
+        trace = self.open(entry)
+        return Sound(entry.sha256, trace.rate_hz, len(trace.pcm))
+
+    def _is_kept(self, sha256: str) -> bool:
+        return any(self._sound(sha256, ending).exists() for ending in ("trace", "wav"))
 
     def _sound(self, sha256: str, ending: str) -> Path:
         return self.root / "sounds" / sha256[:2] / f"{sha256}.{ending}"

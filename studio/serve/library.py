@@ -20,6 +20,7 @@ from studio.inspection.opening import sound_of_bytes
 from studio.library.entries import MAX_TITLE_CHARS, Entry
 from studio.library.index import Query
 from studio.library.library import Library
+from studio.serve.annotation import ANNOTATION_FILES, AnnotationRoutes, annotated
 from studio.serve.door.bodies import FileRoute
 from studio.serve.inspection import LIMITS, MAX_FILE_BYTES, MAX_TEXT_CHARS, MEDIA_TYPE, Attention, Views, sent
 from studio.serve.mos_door import Door, read_body, takes
@@ -28,7 +29,7 @@ from studio.serve.traces import TraceShelf
 
 BELOW, FILES = "/library", "/files"
 MAX_SOUND_BYTES = MAX_BYTES["audio.wav"]  # of a trace that was kept from the command line
-LIBRARY_FILES = {BELOW + FILES: FileRoute(MAX_FILE_BYTES, "owner")}  # the paths that take a file
+LIBRARY_FILES = {BELOW + FILES: FileRoute(MAX_FILE_BYTES, "owner")} | ANNOTATION_FILES  # the paths that take a file
 PAGE = 50  # entries in one answer
 MAX_CHOICES = 200  # tags and voices to choose from, of each
 SHOWN_CHARS = 600  # of a text in a list; an utterance may have a million
@@ -92,6 +93,9 @@ def add_library(app: FastAPI, root: Path, door: Door, shelf: TraceShelf, views: 
     kept = Kept(root, door, shelf, views, attention)
     app.include_router(_reading(kept))
     app.include_router(_changing(kept))
+    annotating = AnnotationRoutes(door, views, kept.call, named)
+    app.include_router(annotating.owners(BELOW))
+    app.include_router(annotating.assigned())
     return kept
 
 
@@ -161,7 +165,7 @@ def _changing(kept: Kept) -> APIRouter:
             with kept.views.place():
                 return library.keep(kept.shelf.read(wanted.trace), title=wanted.title, tags=wanted.tags)
 
-        return _told(await kept.call(keep))
+        return private_json(await kept.call(lambda library: _shown(library, keep(library))))
 
     @routes.post(FILES, openapi_extra={"requestBody": {"required": True, "content": _A_FILE}})
     async def files(
@@ -176,7 +180,7 @@ def _changing(kept: Kept) -> APIRouter:
             with kept.views.place(), sent():
                 return library.keep(body, text, title, limits=LIMITS)
 
-        return _told(await kept.call(keep))
+        return private_json(await kept.call(lambda library: _shown(library, keep(library))))
 
     @routes.post("/note", openapi_extra=takes(NoteChange))
     async def note(request: Request) -> Response:
@@ -186,7 +190,7 @@ def _changing(kept: Kept) -> APIRouter:
         def change(library: Library) -> Entry:
             return library.note(named(library, wanted.name), wanted.title, tags=wanted.tags)
 
-        return _told(await kept.call(change))
+        return private_json(await kept.call(lambda library: _shown(library, change(library))))
 
     @routes.post("/remove", openapi_extra=takes(EntryRemove))
     async def remove(request: Request) -> Response:
@@ -203,7 +207,7 @@ def _page(library: Library, wanted: Query) -> dict[str, Any]:
     most = sorted(library.tags(), key=lambda one: -one[1])[:MAX_CHOICES]
     return {
         "of": of,
-        "entries": [_shown(one) for one in found],
+        "entries": [_shown(library, one) for one in found],
         "tags": sorted(most),
         "voices": library.voices()[:MAX_CHOICES],
     }
@@ -217,11 +221,7 @@ def named(library: Library, name: str) -> Entry:
         raise BadFile(f"the library has no {name[:64]!r}", "the Library page lists what it has") from error
 
 
-def _told(entry: Entry) -> Response:
-    return private_json(_shown(entry))
-
-
-def _shown(entry: Entry) -> dict[str, Any]:
-    """An entry as the page lists it."""
+def _shown(library: Library, entry: Entry) -> dict[str, Any]:
+    """An entry as the page lists it, and who annotated it."""
     text = entry.text if len(entry.text) <= SHOWN_CHARS else entry.text[:SHOWN_CHARS] + "…"
-    return replace(entry, text=text).to_dict()
+    return {**replace(entry, text=text).to_dict(), "annotated": annotated(library, entry.sha256)}

@@ -114,6 +114,17 @@ class Door:
         self._calls.take(visitor.identity)
         return visitor
 
+    def annotator(self, request: HTTPConnection) -> tuple[str, int]:
+        """The assignment that somebody came for, and which of its annotators it is. Raises Forbidden, TooMany."""
+        with self.watched(request):
+            found = self._listening.access.annotator_of(bearer(request))
+        self._calls.take(f"annotator {found}")
+        return found
+
+    def annotator_token(self, assignment: str, number: int) -> str:
+        """What the link of one annotator of an assignment ends with."""
+        return self._listening.access.annotator_token(assignment, number)
+
     async def owner(self, request: Request) -> None:
         """Raises Forbidden or TooMany unless the owner calls."""
         with self.watched(request):

@@ -9,6 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from sqlalchemy.exc import DBAPIError
 
+from studio.annotation import edits as annotating
 from studio.core.errors import (
     BadFile,
     BadMessage,
@@ -21,6 +22,7 @@ from studio.core.errors import (
     StudioError,
 )
 from studio.core.forced import Unable
+from studio.library.annotations import NotKept
 from studio.mos.kinds.base import BadAnswer
 from studio.mos.making.editing import ChangedMeanwhile, LosesSounds
 from studio.mos.making.heard_utterance import LeavesHoles
@@ -36,6 +38,7 @@ STATUS: Mapping[type[StudioError], int] = {
     BadFile: 404,
     BadVoice: 404,
     ChangedMeanwhile: 409,
+    annotating.ChangedMeanwhile: 409,
     LeavesHoles: 409,
     LosesSounds: 409,
     NotOpen: 409,
@@ -49,6 +52,7 @@ STATUS: Mapping[type[StudioError], int] = {
     Unable: 501,
     Busy: 503,
     Closed: 503,
+    NotKept: 503,
     NotStored: 503,
 }
 STORE_RETRY_S = 2

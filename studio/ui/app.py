@@ -29,11 +29,12 @@ from studio.ui.gradio_sessions import Sessions, bound
 from studio.ui.owner import Owner
 from studio.ui.page_head import described
 from studio.ui.page_policy import PagePolicy
-from studio.ui.pages import campaigns, compare, edit, engine, inspect, library, live, rate, results
+from studio.ui.pages import annotate, campaigns, compare, edit, engine, inspect, library, live, rate, results
 
 TITLE = "Streaming-TTS Studio"
 _FIRST = "Live"
 _RATERS = "Listening test"  # its test gives the raters' page a better name
+_ANNOTATORS = "Annotation"
 _MARK = (
     '<svg viewBox="0 0 26 26" fill="none" stroke="currentColor" stroke-width="2.4" stroke-linecap="round" '
     'aria-hidden="true"><path d="M3 13h1M8 8v10M13 3v20M18 9v8M23 12v2"/></svg>'
@@ -136,6 +137,8 @@ def build(speaker: Engine, settings: ServeSettings, listening: Listening | None 
             page.build()
     with blocks.route(_RATERS, "/rate", show_in_navbar=False):
         rate.build()  # no masthead: raters are not led to the rest of the studio
+    with blocks.route(_ANNOTATORS, "/annotate", show_in_navbar=False):
+        annotate.build()
     return blocks
 
 

@@ -12,17 +12,17 @@ CLAIM = "It speaks while you are still typing."
 PICTURE = "live/race/card.png"  # a race of the voice wren, saved from the page
 _THEIRS = re.compile(rb'<meta\s+(?:property|name)="(?:og:|twitter:|description")[^>]*>\s*', re.IGNORECASE)
 _CHARSET = re.compile(rb'<meta charset="[^"]*"\s*/?>')
-_RATERS = "/rate"
+_BY_LINK = ("/rate", "/annotate")
 
 
 def described(html: bytes, scope: Scope, title: str) -> bytes:
     """A page whose description is its own.
 
-    Raters' pages keep only a plain title: a link to a listening test shows nothing of the studio behind it.
+    Raters' and annotators' pages keep only a plain title: their links show nothing of the studio behind them.
     """
     html = _THEIRS.sub(b"", html)
-    is_raters = scope["path"].rstrip("/").endswith(_RATERS)
-    ours = b'<meta name="robots" content="noindex">' if is_raters else _tags(scope, title).encode()
+    is_by_link = scope["path"].rstrip("/").endswith(_BY_LINK)
+    ours = b'<meta name="robots" content="noindex">' if is_by_link else _tags(scope, title).encode()
     return _CHARSET.sub(lambda found: found.group(0) + ours, html, count=1)
 
 

@@ -24,7 +24,7 @@ from studio.settings import ServeSettings
 from studio.ui.app import mount
 
 NOTHING = "there is nothing here\n"
-PAGES = {"", "inspect", "compare", "library", "campaigns", "edit", "results", "engine", "rate"}
+PAGES = {"", "inspect", "compare", "library", "campaigns", "edit", "results", "engine", "rate", "annotate"}
 # What anyone may fetch, and what wants a token of a rater's or the owner's. A new route fails until it is here.
 FOR_ANYONE = {
     ("GET", "/health"),
@@ -95,6 +95,22 @@ WITH_TOKEN = {
     ("POST", "/library/files"),
     ("POST", "/library/note"),
     ("POST", "/library/remove"),
+    ("GET", "/library/annotations/of/{name}"),
+    ("GET", "/library/annotations/by/{name}"),
+    ("GET", "/library/annotations/file/{name}"),
+    ("GET", "/library/annotations/agreement/{name}"),
+    ("POST", "/library/annotations/import"),
+    ("POST", "/library/annotations/edit"),
+    ("POST", "/library/annotations/remove"),
+    ("GET", "/library/assignments"),
+    ("GET", "/library/assignment/{assignment}"),
+    ("POST", "/library/assignments"),
+    ("POST", "/library/assignments/remove"),
+    ("GET", "/annotation/assignment"),  # an annotator's link
+    ("GET", "/annotation/view/{number:small}"),
+    ("GET", "/annotation/prosody/{number:small}"),
+    ("GET", "/annotation/marks/{number:small}"),
+    ("POST", "/annotation/edit/{number:small}"),
 }
 SOCKETS = {"/ws/speak", "/mos/live"}
 HOSTILE = (
@@ -109,9 +125,15 @@ HOSTILE = (
 
 
 KEY = "a-key-that-nobody-guesses"
-# What a studio with a key answers to those who have not shown it: raters bring a signed link, then a token.
+# What a studio with a key answers to those who have not shown it: raters and annotators bring a signed link.
 WITHOUT_KEY = {
     "/rate",
+    "/annotate",
+    "/annotation/assignment",
+    "/annotation/view/{number:small}",
+    "/annotation/prosody/{number:small}",
+    "/annotation/marks/{number:small}",
+    "/annotation/edit/{number:small}",
     "/arena",
     "/mos/greet",
     "/mos/join",

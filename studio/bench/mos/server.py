@@ -1,7 +1,8 @@
-"""The ``/mos`` routes through uvicorn as ``studio app`` serves them, without engine and page: begun in no time.
+"""The ``/mos`` and ``/library`` routes through uvicorn as ``studio app`` serves them, without engine and page.
 
 ``python -m studio.bench.mos.server`` imports everything, then forks a server for each line of JSON that it reads and
-answers its process id. The kill bench kills that child; only servers begun here take planted faults.
+answers its process id: it is begun in no time. The kill benches kill that child; only servers begun here take planted
+faults.
 """
 
 import json
@@ -10,20 +11,25 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from studio.bench.browser import PageFailed
+from studio.library import annotations
 from studio.mos.service import open_listening
 from studio.mos.store.database import Faults
 from studio.serve.app import guarded_app
+from studio.serve.inspection import Views
+from studio.serve.library import add_library
 from studio.serve.mos import add_listening
 from studio.serve.run import run
+from studio.serve.traces import TraceShelf
 from studio.settings import ServeSettings
 
 START_S = 60.0
@@ -37,6 +43,7 @@ class Order:
     port: int
     acknowledge_before_commit: bool = False
     synchronous_off: bool = False
+    acknowledge_before_write: bool = False  # of annotations
 
 
 def serve(order: Order) -> None:
@@ -50,11 +57,26 @@ def serve(order: Order) -> None:
     async def health() -> dict[str, Any]:
         return {"status": "ok"}
 
-    add_listening(app, listening)
+    folder = Path(order.folder)
+    shelf = TraceShelf(folder / "traces", max_traces=1, max_bytes=1)
+    add_library(app, folder / "library", add_listening(app, listening), shelf, Views())
+    if order.acknowledge_before_write:
+        _write_late()
     try:
         run(app, settings)
     finally:
         listening.close()
+
+
+def _write_late() -> None:
+    """Plant a fault: a line of an annotation's journal is written some time after it was answered."""
+    append = annotations._append  # pyright: ignore[reportPrivateUsage]
+
+    def late(file: BinaryIO, start: int, data: bytes) -> None:
+        own = os.fdopen(os.dup(file.fileno()), "ab")
+        threading.Timer(0.05, append, (own, start, data)).start()
+
+    annotations._append = late  # pyright: ignore[reportPrivateUsage]
 
 
 class BareServer:

@@ -1,4 +1,4 @@
-"""Who may do what: the owner's token, signed links, raters' tokens, addresses of clips, and limits on calls.
+"""Who may do what: the owner's token, signed links, raters' and annotators' tokens, addresses of clips, and limits.
 
 Everything is derived from one random key in the store; the owner's token itself is only there as a hash.
 """
@@ -111,6 +111,19 @@ class Access:
         if not _same(self._mac(_VISITOR, said), mac):
             raise Forbidden("this sitting is not known", "open the test's link again")
         return Visitor(**json.loads(urlsafe_b64decode(said)))
+
+    def annotator_token(self, assignment: str, number: int) -> str:
+        """What lets one annotator of an assignment in; the link that they are given ends with it."""
+        return f"{assignment}.{number}.{self._mac('annotate', assignment, number)}"
+
+    def annotator_of(self, token: str) -> tuple[str, int]:
+        """The assignment of a token, and which of its annotators it is. Raises Forbidden."""
+        assignment, _, rest = token.partition(".")
+        number, _, mac = rest.partition(".")
+        known = number.isascii() and number.isdigit() and len(number) < 4
+        if known and _same(self._mac("annotate", assignment, int(number)), mac):
+            return assignment, int(number)
+        raise Forbidden("this link is not valid", "ask the people who gave it to you for a new one")
 
     def clip_key(self, rater_id: int, trial: str, slot: int) -> str:
         """The last part of a clip's address: good for this rater, screen and slot alone."""

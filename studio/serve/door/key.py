@@ -20,9 +20,10 @@ from studio.serve.door.request_headers import COOKIES, own_cookies
 
 HEADER = "x-studio-key"
 WRONG_BURST, WRONG_PER_S = 10, 10 / 60  # of one network address
-# What a rater's browser fetches: it brings a signed link, then a token of its own.
+# What a rater's or an annotator's browser fetches: it brings a signed link, then a token of its own.
 OF_RATERS = re.compile(
-    r"/rate|/arena|/mos/(?!owner/).*|/assets/.*|/static/.*|/theme\.css|/favicon\.ico|/studio-assets/.*", re.ASCII
+    r"/rate|/annotate|/annotation/.*|/arena|/mos/(?!owner/).*|/assets/.*|/static/.*|/theme\.css|/favicon\.ico|/studio-assets/.*",
+    re.ASCII,
 )
 _ASK = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">

@@ -22,17 +22,23 @@ import(base + '/NAME/NAME.js').then((script) => START, failed);
 """
 
 
-def widget(name: str, start: str, before: str = "", **props: Any) -> gr.HTML:
+def markup(name: str) -> str:
+    """The HTML of a folder."""
+    return (WIDGETS / name / f"{name}.html").read_text(encoding="utf-8")
+
+
+def widget(name: str, start: str, before: str = "", more: str = "", **props: Any) -> gr.HTML:
     """The component of a folder, which holds ``NAME.html`` and ``NAME.js``.
 
     Args:
         start: JavaScript that uses the script, as ``script``; ``element``, ``props``, ``base`` and ``root`` are there.
         before: JavaScript that runs before the script has come.
+        more: HTML after that of the folder.
         props: for the script.
     """
     return gr.HTML(
         value="",
-        html_template=(WIDGETS / name / f"{name}.html").read_text(encoding="utf-8"),
+        html_template=markup(name) + more,
         js_on_load=before + _LOAD.replace("NAME", name).replace("START", start),
         apply_default_css=False,
         show_label=False,

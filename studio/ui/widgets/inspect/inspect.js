@@ -36,6 +36,7 @@ export function start(element, root) {
       const mineViewer = (viewer = new Viewer(page, parts, what));
       mineViewer.offerAttention(() => fetched("attention"));
       offer(named);
+      annotate(mineViewer, named);
       tell("");
       fetched("prosody").then((measured) => mineViewer.take(measured), () => {}); // the picture stands without it
     } catch (error) {
@@ -43,11 +44,20 @@ export function start(element, root) {
     }
   }
 
+  const hasLibrary = () => Boolean(document.querySelector('.masthead a[href$="/library"]'));
+
+  /** Its scripts come only here: a file of its own fetches nothing, and has no library. */
+  async function annotate(mineViewer, { trace, kept: name = "" }) {
+    if (!hasLibrary()) return;
+    const { offer: offerAnnotation } = await import("./annotate/owners.js");
+    if (mineViewer === viewer) offerAnnotation(viewer, root, name, trace && `./library?keep=${encodeURIComponent(trace)}`);
+  }
+
   function offer({ trace, kept: name }) {
     const [against, keep] = [page.querySelector(".against"), page.querySelector(".keep")];
     against.hidden = !trace && !name;
     against.href = `./compare?${new URLSearchParams(trace ? { trace } : { kept: name })}`;
-    keep.hidden = !trace || !document.querySelector('.masthead a[href$="/library"]');
+    keep.hidden = !trace || !hasLibrary();
     keep.href = `./library?keep=${encodeURIComponent(trace)}`;
   }
 

@@ -35,6 +35,7 @@ export class Scene {
     this.placeOf = new Map(this.line.segments.map((one, k) => [one.index, k]));
     this.axis = new Axis(this.line.start_ms, this.line.end_ms, 1);
     this.prosody = this.attention = null; // come later
+    this.marked = []; // lanes of annotation, under the sound
     this.isNarrow = false;
     this.chosen = null; // a word's number
     this.selection = null; // [startMs, endMs]
@@ -59,6 +60,11 @@ export class Scene {
       if (this.isNarrow && name in NAMES) y += NAME_PX;
       places[name] = { y, height };
       y += height;
+      for (const lane of name === "wave" ? this.marked : []) {
+        if (this.isNarrow) y += NAME_PX;
+        places[lane.id] = { y, height: lane.height, lane };
+        y += lane.height;
+      }
     }
     this.height = y;
     return places;
@@ -75,6 +81,15 @@ export class Scene {
     this.attention = new Attention(parts);
     this.places = this.lay();
     this.resize();
+  }
+
+  /** Lanes of annotation, from top to bottom; each has an `id`, a `title`, a `height` and draws itself. */
+  laneMarks(lanes) {
+    const before = this.height;
+    this.marked = lanes;
+    this.places = this.lay();
+    if (this.height === before) this.ask();
+    else this.resize();
   }
 
   word(i) {
@@ -139,6 +154,7 @@ export class Scene {
     if (places.eos) drawEos(this, places.eos);
     if (places.attention) drawAttention(this, places.attention);
     if (places.likelihood) drawLikelihood(this, places.likelihood);
+    for (const place of Object.values(places)) place.lane?.draw(this, place);
     drawSeams(this, places.wave.y, this.height);
     this.names();
     this.drawn++;
@@ -162,7 +178,8 @@ export class Scene {
     paint.textBaseline = "middle";
     const picture = this.shown === "frames" ? "frames of the voice" : "spectrogram";
     const names = { ...NAMES, picture, pitch: this.prosody?.hasPitch ? "pitch, level" : "level" };
-    for (const [name, { y, height }] of Object.entries(this.places)) {
+    for (const [name, { y, height, lane }] of Object.entries(this.places)) {
+      if (lane) names[name] = lane.title;
       if (!names[name]) continue;
       const inside = { picture: y + 10, wave: y + 10, pitch: y + 10, typed: y + height - 8, attention: y + height - 10 }[name] ?? y + height / 2;
       const top = this.isNarrow ? y - NAME_PX / 2 : inside;

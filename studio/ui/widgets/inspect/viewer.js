@@ -15,6 +15,7 @@ export class Viewer {
     this.page = page;
     this.view = parts.view;
     this.name = name;
+    this.hands = null; // of annotation, on lanes of its own
     this.gone = new AbortController();
     page.dataset.state = "open";
     this.find(".view").hidden = false;
@@ -125,7 +126,8 @@ export class Viewer {
   }
 
   pressed(e) {
-    if (e.ctrlKey || e.metaKey || e.altKey) return;
+    if (this.hands?.pressed(e)) return this.scene.ask();
+    if (e.ctrlKey || e.metaKey || e.altKey) return undefined;
     const { scene } = this;
     const move = (part) => scene.axis.pan(part * scene.axis.spanMs);
     const keys = {
@@ -147,10 +149,11 @@ export class Viewer {
       Escape: () => this.select(null),
     };
     const act = keys[e.key.length === 1 ? e.key.toLowerCase() : e.key];
-    if (!act) return;
+    if (!act) return undefined;
     e.preventDefault();
     act();
     scene.ask();
+    return undefined;
   }
 
   /** Put the playhead somewhere, and show it. */
@@ -274,7 +277,9 @@ export class Viewer {
       if (hz) parts.push(`${Math.round(hz)} Hz`);
     }
     if (pause) parts.push(`${PAUSES[pause.reason]}, ${Math.round(pause.end_ms - pause.start_ms)} ms`);
-    this.find(".readout").textContent = parts.join(" · ") + (word ? ` · ${this.story(word)}` : "");
+    const marked = this.hands?.story(scene.axis.x(ms), y);
+    if (marked) parts.push(marked);
+    this.find(".readout").textContent = parts.join(" · ") + (word && !marked ? ` · ${this.story(word)}` : "");
   }
 
   tellWord(word) {

@@ -3,6 +3,7 @@
 import { Calls, download, token } from "../owner/calls.js";
 import { ask, button, h } from "../rate/dom.js";
 import { Adding } from "./adding.js";
+import { Assignments } from "./assignments.js";
 import { EntryView } from "./entry.js";
 import { Search } from "./search.js";
 import { counted } from "./words.js";
@@ -29,6 +30,8 @@ class Library {
   draw() {
     this.search = new Search((isTyped) => this.find({ isTyped }));
     this.adding = new Adding((file, text, title) => this.send(file, text, title));
+    const sure = (question, text, yes) => ask(this.dialog, question, text, "Leave it", yes);
+    this.assignments = new Assignments(this.calls, () => this.chosen(), sure);
     this.count = h("p", { class: "muted count", role: "status" });
     this.list = h("ul", { class: "entries", "aria-label": "What was kept" });
     this.against = h("div", { class: "against", hidden: true });
@@ -36,7 +39,7 @@ class Library {
     this.more = button("Show more", () => this.find({ isMore: true }), { class: "more", hidden: true });
     this.dialog = h("dialog", { class: "owner-ask" });
     this.heading = h("h1", { text: "Library", tabindex: -1 });
-    this.whole = h("div", { class: "library-whole", hidden: true }, this.adding.element, this.search.element, this.count, this.against, this.none, this.list, this.more);
+    this.whole = h("div", { class: "library-whole", hidden: true }, this.adding.element, this.assignments.element, this.search.element, this.count, this.against, this.none, this.list, this.more);
     this.page.replaceChildren(this.heading, this.whole, this.dialog);
     this.adding.catchDrops(this.root);
   }
@@ -94,6 +97,15 @@ class Library {
     else this.list.replaceChildren(...this.views.map(({ element }) => element));
     if (isMore) fresh[0]?.focus();
     this.choices(found);
+    this.assignments.again();
+  }
+
+  /** What a new assignment is about: the utterances that were chosen, else those that are shown. */
+  chosen() {
+    const picked = this.views.filter(({ isChosen }) => isChosen);
+    const names = (picked.length ? picked : this.views).map(({ entry }) => entry.name);
+    const which = picked.length ? "chosen below" : "all that is shown below. Press Choose at some of them for fewer";
+    return { names, text: `About ${counted(names.length, "utterance")}: ${which}.` };
   }
 
   /** How many there are, and which tags and voices. */
@@ -201,7 +213,7 @@ class Library {
   }
 
   async remove(view, called) {
-    const isSure = await ask(this.dialog, `Delete “${called}”?`, "Its file, its title and its tags go, for good.", "Leave it", "Delete it");
+    const isSure = await ask(this.dialog, `Delete “${called}”?`, "Its file, its title, its tags and its annotations go, for good.", "Leave it", "Delete it");
     if (!isSure) return;
     const error = await this.change(() => this.calls.post("remove", { name: view.entry.name }), () => {
       this.drop(view);

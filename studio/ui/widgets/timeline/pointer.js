@@ -24,6 +24,8 @@ export function pointed(viewer, signal) {
     } catch {
       // a pointer that a script made up cannot be captured
     }
+    if (fingers.size > 1) viewer.hands?.up(false); // two fingers zoom
+    else if (viewer.hands?.down(x, y)) return;
     began = fingers.size > 1 ? null : { x, y, ms: axis.ms(x), moved: false };
   }, signal);
 
@@ -36,6 +38,8 @@ export function pointed(viewer, signal) {
       if (before > 8 && now > 8) axis.zoom(now / before, (x + other) / 2);
       fingers.set(e.pointerId, x);
       scene.ask();
+    } else if (viewer.hands?.move(x, y)) {
+      // a mark is made or moved
     } else if (began && Math.abs(x - began.x) > CLICK_PX) {
       began.moved = true;
       if (e.pointerType === "touch") {
@@ -52,6 +56,7 @@ export function pointed(viewer, signal) {
 
   const up = (e) => {
     fingers.delete(e.pointerId);
+    if (viewer.hands?.up(e.type === "pointerup")) return;
     if (began && !began.moved && e.type === "pointerup") {
       const word = scene.wordAt(began.ms, began.y);
       scene.chosen = word?.i ?? null;
@@ -68,6 +73,7 @@ export function pointed(viewer, signal) {
 
   canvas.addEventListener("dblclick", (e) => {
     const { x, y } = place(e);
+    if (viewer.hands?.double(x, y)) return;
     const word = scene.wordAt(axis.ms(x), y);
     if (word) viewer.choose(word.i, true);
   }, signal);

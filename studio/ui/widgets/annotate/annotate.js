@@ -1,0 +1,119 @@
+// The annotators' page: the utterances that a link asks for, one after the other, each marked on its own picture.
+
+import { Annotator } from "../inspect/annotate/annotator.js";
+import { LinkCalls } from "../inspect/annotate/sources.js";
+import { parse } from "../timeline/bundle.js";
+import { Viewer } from "../inspect/viewer.js";
+import { h } from "../rate/dom.js";
+
+const NO_LINK = "This page is opened by a link. Ask the people who want something annotated for yours.";
+const MOST_TITLE = 90;
+
+class Assigned {
+  constructor(root, picture, calls) {
+    Object.assign(this, { root, picture, calls, number: -1, asked: 0 });
+    this.viewer = null;
+    this.box = this.find(".done input");
+    this.box.addEventListener("change", () => this.viewer?.annotator?.document.finish(this.box.checked));
+    this.find(".next").addEventListener("click", () => this.open(this.after()));
+  }
+
+  find(selector) {
+    return this.root.querySelector(selector);
+  }
+
+  tell(text = "", level = "info") {
+    const status = this.find(".status");
+    status.textContent = text;
+    status.dataset.level = level;
+    status.hidden = !text;
+  }
+
+  async begin() {
+    if (!this.calls.token) return this.tell(NO_LINK);
+    try {
+      this.asks = await this.calls.json("assignment");
+    } catch (error) {
+      return this.tell(error.message, "error");
+    }
+    const { title, task } = this.asks;
+    document.title = title;
+    this.find("h1").textContent = title;
+    this.find(".task").textContent = task;
+    for (const selector of ["header", ".assigned-list", ".assigned-bar"]) this.find(selector).hidden = false;
+    this.list();
+    this.root.dataset.stage = "open";
+    return this.open(this.after());
+  }
+
+  /** The next utterance that is not done; the next one where all are. */
+  after() {
+    const { utterances } = this.asks;
+    const order = utterances.map((_, k) => (this.number + 1 + k) % utterances.length);
+    return order.find((k) => !utterances[k].is_done && !utterances[k].is_gone) ?? order.find((k) => !utterances[k].is_gone) ?? -1;
+  }
+
+  list() {
+    const { utterances, annotator } = this.asks;
+    const done = utterances.filter((one) => one.is_done).length;
+    this.find(".progress").textContent = `You annotate as ${annotator}. ${done} of ${utterances.length} done.`;
+    const list = this.find(".assigned-list");
+    const hadFocus = list.contains(document.activeElement);
+    list.replaceChildren(...utterances.map((one, k) => {
+      const called = one.is_gone ? "no longer there" : one.title || one.text || "a recording without text";
+      const marks = one.marks ? ` · ${one.marks} ${one.marks === 1 ? "mark" : "marks"}` : "";
+      const about = one.is_gone ? "" : `${(one.duration_ms / 1000).toFixed(1)} s${marks}${one.is_done ? " · done" : ""}`;
+      const text = called.length > MOST_TITLE ? `${called.slice(0, MOST_TITLE)}…` : called;
+      const isHere = k === this.number;
+      return h("li", {}, h("button", { type: "button", disabled: one.is_gone, "aria-current": isHere ? "true" : null, class: one.is_done ? "is-done" : "", on: { click: () => this.open(k) } }, h("span", { text }), h("small", { text: about })));
+    }));
+    if (hadFocus) list.querySelector("[aria-current]")?.focus();
+    this.find(".next").disabled = utterances.length < 2;
+  }
+
+  async open(number) {
+    if (number < 0) return this.tell("None of the utterances is there any more. Ask the people who gave you the link.", "error");
+    const mine = ++this.asked;
+    this.tell("Opening …");
+    try {
+      const parts = parse(await (await this.calls.call(`view/${number}`)).arrayBuffer());
+      if (mine !== this.asked) return undefined;
+      this.viewer?.close();
+      this.number = number;
+      const viewer = (this.viewer = new Viewer(this.picture, parts, this.asks.utterances[number].title));
+      const place = viewer.find(".annotation");
+      place.hidden = false;
+      place.replaceChildren();
+      const annotator = await Annotator.open(viewer, this.calls.source(number), place);
+      if (mine !== this.asked || !annotator) return undefined;
+      const count = () => this.count(number, annotator.document);
+      annotator.after = count;
+      count();
+      this.tell();
+      const measured = await this.calls.call(`prosody/${number}`).catch(() => null); // the picture stands without it
+      if (measured) viewer.take(parse(await measured.arrayBuffer()));
+    } catch (error) {
+      if (mine === this.asked) this.tell(error.message, "error");
+    }
+    return undefined;
+  }
+
+  /** What the list says follows what is marked. */
+  count(number, { marks, isDone }) {
+    Object.assign(this.asks.utterances[number], { marks, is_done: isDone });
+    this.box.checked = isDone;
+    this.list();
+  }
+}
+
+/** Called by Gradio when the component is in the page. */
+export function start(element, server) {
+  const root = element.querySelector(".assigned");
+  if (root.isStarted) return;
+  root.isStarted = true;
+  const token = () => location.hash.slice(1);
+  const assigned = new Assigned(root, element.querySelector(".inspect"), new LinkCalls(server, token()));
+  root.assigned = assigned; // for tests
+  addEventListener("hashchange", () => location.reload());
+  assigned.begin();
+}

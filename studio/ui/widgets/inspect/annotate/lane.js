@@ -1,0 +1,144 @@
+// One layer in the picture: its marks in rows, coloured and numbered by their labels.
+
+import { FONT } from "../../timeline/ruler.js";
+import { msAt, rowsOf } from "./places.js";
+
+const ROW = 22;
+const GAP = 5; // above and below the rows
+const MOST_ROWS = 12; // others lie over the last
+const LEAST_PX = 0.75; // between two marks that are both drawn
+// Okabe and Ito's colours, told apart by colour-blind eyes; the number says it too.
+const COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#b5a800", "#8c6bb1", "#7f7f7f"];
+
+/** The colour of a label: by its place in the layer's set. */
+export function colourOf(layer, label) {
+  const place = layer.labels.indexOf(label);
+  return place < 0 ? "#7f7f7f" : COLOURS[place % COLOURS.length];
+}
+
+/** A label with its number key, where it has one. */
+export function numbered(layer, label) {
+  const place = layer.labels.indexOf(label);
+  return place >= 0 && place < 9 ? `${place + 1} ${label}` : label;
+}
+
+export class Lane {
+  /** `who` is the annotator where it is somebody else's, which cannot be changed here. */
+  constructor(layer, marks, who = "") {
+    this.id = who ? `other:${who}:${layer.id}` : layer.id;
+    this.who = who;
+    this.chosen = null;
+    this.ghost = null; // a mark that is being made or moved
+    this.isActive = false;
+    this.alone = null; // ids of marks that nobody else has
+    this.take(layer, marks);
+  }
+
+  take(layer, marks) {
+    this.layer = layer;
+    this.rows = rowsOf(marks);
+    this.height = 2 * GAP + ROW * Math.max(1, Math.min(MOST_ROWS, this.rows.length));
+  }
+
+  get title() {
+    return this.who ? `${this.layer.name} · ${this.who}` : this.layer.name;
+  }
+
+  draw(scene, { y, height }) {
+    const { paint, axis, colours } = scene;
+    paint.fillStyle = this.isActive ? colours["accent-soft"] : colours.faint;
+    paint.globalAlpha = this.isActive || this.who ? 0.6 : 0;
+    paint.fillRect(0, y, axis.width, height);
+    paint.globalAlpha = 1;
+    paint.fillStyle = colours.line;
+    paint.fillRect(0, y + height - 1, axis.width, 1);
+    this.rows.forEach((row, k) => {
+      const top = y + GAP + ROW * Math.min(k, MOST_ROWS - 1);
+      let drawn = -Infinity;
+      for (let n = firstSeen(scene, row); n < row.length; n++) {
+        const mark = row[n];
+        const left = axis.x(msAt(scene, mark.start));
+        if (left > axis.width) break;
+        const right = axis.x(msAt(scene, mark.end, true));
+        if (right - drawn < LEAST_PX && mark.id !== this.chosen) continue;
+        drawn = right;
+        const until = n + 1 < row.length ? axis.x(msAt(scene, row[n + 1].start)) : axis.width;
+        if (mark.id !== this.ghost?.id) this.drawMark(scene, mark, left, right, top, until);
+      }
+    });
+    if (!this.ghost) return;
+    const row = this.rows.findIndex((marks) => marks.some(({ id }) => id === this.ghost.id));
+    const top = y + GAP + ROW * Math.min(Math.max(0, row), MOST_ROWS - 1);
+    this.drawMark(scene, this.ghost, axis.x(msAt(scene, this.ghost.start)), axis.x(msAt(scene, this.ghost.end, true)), top);
+  }
+
+  /** `until` is where the next point stands: a label that would reach it is not written. */
+  drawMark(scene, mark, left, right, top, until = scene.axis.width) {
+    const { paint, axis, colours } = scene;
+    const colour = colourOf(this.layer, mark.label);
+    const isChosen = mark.id === this.chosen || mark === this.ghost;
+    const text = numbered(this.layer, mark.label);
+    paint.lineWidth = isChosen ? 2 : 1;
+    paint.strokeStyle = isChosen ? colours.ink : colour;
+    paint.font = `12px ${FONT}`;
+    paint.textBaseline = "middle";
+    paint.textAlign = "left";
+    if (this.layer.kind === "points") {
+      const x = Math.round(left) + 0.5;
+      paint.fillStyle = isChosen ? colours.ink : colour;
+      paint.fillRect(x - 1, top, isChosen ? 3 : 2, ROW - 2);
+      paint.beginPath();
+      paint.arc(x, top + 5, 4, 0, 7);
+      paint.fill();
+      const width = paint.measureText(text).width;
+      if (text && x + 14 + width < Math.min(until, axis.width)) {
+        paint.fillStyle = colours.panel;
+        paint.globalAlpha = 0.8;
+        paint.fillRect(x + 6, top + 2, width + 4, ROW - 6);
+        paint.globalAlpha = 1;
+        paint.fillStyle = colours.ink;
+        paint.fillText(text, x + 8, top + ROW / 2 - 1);
+      }
+      paint.lineWidth = 1;
+      return;
+    }
+    const width = Math.max(2, right - left);
+    paint.fillStyle = `color-mix(in srgb, ${colour} ${isChosen ? 42 : 26}%, ${colours.panel})`;
+    paint.fillRect(left, top, width, ROW - 3);
+    if (this.alone?.has(mark.id)) paint.setLineDash([3, 3]);
+    if (width > 3) paint.strokeRect(Math.round(left) + 0.5, top + 0.5, Math.max(1, Math.round(width) - 1), ROW - 4);
+    else (paint.fillStyle = colour), paint.fillRect(left, top, width, ROW - 3);
+    paint.setLineDash([]);
+    paint.lineWidth = 1;
+    const from = Math.max(left, 0);
+    if (!text || paint.measureText(text).width > Math.min(right, axis.width) - from - 8) return;
+    paint.fillStyle = colours.ink;
+    paint.fillText(text, from + 5, top + (ROW - 3) / 2 + 0.5);
+  }
+
+  /** The mark at a place of the lane, `within` so many pixels; of several the one of that row, then the shortest. */
+  at(scene, x, y, within) {
+    const row = Math.max(0, Math.floor((y - GAP) / ROW));
+    const near = [];
+    this.rows.forEach((marks, k) => {
+      for (let n = firstSeen(scene, marks, within); n < marks.length; n++) {
+        const left = scene.axis.x(msAt(scene, marks[n].start));
+        if (left - within > x) break;
+        if (scene.axis.x(msAt(scene, marks[n].end, true)) + within >= x) near.push({ mark: marks[n], off: Math.min(k, MOST_ROWS - 1) - row });
+      }
+    });
+    near.sort((one, other) => Math.abs(one.off) - Math.abs(other.off) || one.mark.end - one.mark.start - (other.mark.end - other.mark.start));
+    return near.length && Math.abs(near[0].off) < 1 ? near[0].mark : null;
+  }
+}
+
+/** The first mark of a row that reaches into what is shown; within a row starts and ends are in order. */
+function firstSeen(scene, row, within = 0) {
+  let [low, high] = [0, row.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (scene.axis.x(msAt(scene, row[middle].end, true)) + within < 0) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}

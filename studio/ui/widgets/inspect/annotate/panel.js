@@ -1,0 +1,200 @@
+// The panel beside the lanes: whether all is saved, layers and their labels, the chosen mark, and the marks as a list.
+
+import { button, h } from "../../rate/dom.js";
+import { Exchange } from "./exchange.js";
+import { LayerForm } from "./layer_form.js";
+import { numbered, colourOf } from "./lane.js";
+import { SNAPS } from "./places.js";
+
+const PAGE = 100; // marks in the list at once
+const STATES = { saved: "All saved", saving: "Saving …", waiting: "Not saved yet", refused: "Not saved" };
+const KEYS = [["M", "mark"], ["1–9", "label"], [", .", "mark before, after"], ["↑ ↓", "layer"], ["Q W", "start"], ["O P", "end (Shift: 1 ms)"], ["Enter", "write a label"], ["Del", "remove"], ["Ctrl+Z", "undo"], ["X", "snap"]];
+
+export class Panel {
+  constructor(annotator, place) {
+    Object.assign(this, { annotator, place, page: 0 });
+    this.state = h("p", { class: "state", role: "status" });
+    this.said = h("p", { class: "sr-only", "aria-live": "polite" });
+    this.undo = button("Undo", () => annotator.undo(), { data: { key: "undo" } });
+    this.redo = button("Redo", () => annotator.redo(), { data: { key: "redo" } });
+    this.snap = h("select", { id: "annotation-snap", on: { change: () => annotator.setSnap(this.snap.value) } }, ...SNAPS.map((name) => new Option(name, name)));
+    this.layers = h("ul", { class: "layers", "aria-label": "Layers" });
+    this.labels = h("div", { class: "labels", role: "group", "aria-label": "Labels" });
+    this.form = new LayerForm(annotator);
+    this.mark = this.markForm();
+    this.caption = h("caption");
+    this.rows = h("tbody");
+    this.pages = h("div", { class: "actions pages" });
+    this.others = h("fieldset", { class: "others", hidden: true }, h("legend", { text: "Beside it, to look at" }));
+    const head = ["start (s)", "end (s)", "label", "note"].map((text) => h("th", { scope: "col", text }));
+    const table = h("table", {}, this.caption, h("thead", {}, h("tr", {}, ...head)), this.rows);
+    const tools = h("div", { class: "actions" }, button("Mark", () => annotator.markHere()), this.undo, this.redo, h("label", { class: "snap", for: "annotation-snap", text: "Snap to" }), this.snap);
+    const keys = h("p", { class: "keys" }, ...KEYS.flatMap(([key, what]) => [h("kbd", { text: key }), ` ${what} `]));
+    const list = h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Marks" }, table);
+    const whose = annotator.source.canLayer ? h("span", { class: "who", text: `by ${annotator.document.annotator}` }) : null;
+    place.replaceChildren(
+      h("div", { class: "annotation-head" }, h("h2", { text: "Annotation" }), whose, this.state),
+      tools, h("div", { class: "actions" }, this.layers, this.form.more), this.form.element, this.labels, this.mark, list, this.pages, this.others, ...(annotator.source.give ? [new Exchange(annotator).element] : []), keys, this.said,
+    );
+    this.fillOthers();
+  }
+
+  close() {
+    cancelAnimationFrame(this.asked);
+    this.place.replaceChildren();
+  }
+
+  tell(state, why = "") {
+    this.state.dataset.state = state;
+    this.state.textContent = why ? `${STATES[state]}: ${why}${state === "waiting" ? " It is tried again." : ""}` : STATES[state];
+  }
+
+  /** For who cannot see the picture. */
+  say(text) {
+    this.said.textContent = text;
+  }
+
+  /** A mark in words. */
+  story(mark) {
+    const at = (sample) => this.seconds(sample);
+    const where = mark.end > mark.start ? `${at(mark.start)} to ${at(mark.end)} s` : `${at(mark.start)} s`;
+    return [mark.label || "no label", where, mark.note].filter(Boolean).join(", ");
+  }
+
+  seconds(sample) {
+    return (sample / this.annotator.scene.rateHz).toFixed(4);
+  }
+
+  /** Write a label of one's own into the chosen mark. */
+  type() {
+    this.label.focus();
+    this.label.select();
+  }
+
+  show() {
+    this.asked ??= requestAnimationFrame(() => {
+      this.asked = undefined;
+      this.fill();
+    });
+  }
+
+  fill() {
+    const { annotator, place } = this;
+    const { document: whole, layer } = annotator;
+    const focused = place.contains(document.activeElement) ? document.activeElement.dataset.key : undefined;
+    this.undo.disabled = !whole.past.length;
+    this.redo.disabled = !whole.future.length;
+    this.snap.value = annotator.snap;
+    this.layers.replaceChildren(...[...whole.layers.values()].map((one) => this.layerRow(one)));
+    this.form.fill();
+    this.labels.replaceChildren(...(layer?.labels ?? []).map((label) => this.chip(layer, label)));
+    this.labels.hidden = !layer?.labels.length;
+    this.fillMark();
+    this.fillList(layer);
+    if (focused) place.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
+  }
+
+  layerRow(layer) {
+    const { annotator } = this;
+    const isActive = layer.id === annotator.active;
+    const count = `${layer.marks.size} ${layer.kind === "points" ? "points" : "regions"}`;
+    const choose = h("button", { type: "button", "aria-pressed": String(isActive), data: { key: `layer ${layer.id}` }, on: { click: () => annotator.activate(layer.id) } }, h("span", { text: layer.name }), h("small", { text: count }));
+    const edit = annotator.source.canLayer ? button("Edit", () => this.form.open(layer), { "aria-label": `Edit the layer ${layer.name}`, data: { key: `edit ${layer.id}` } }) : null;
+    return h("li", {}, choose, edit);
+  }
+
+  chip(layer, label) {
+    const { annotator } = this;
+    const isOn = (annotator.mark?.label ?? annotator.label) === label;
+    const chip = h("button", { type: "button", class: "chip", "aria-pressed": String(isOn), data: { key: `label ${label}` }, on: { click: () => annotator.give(label) } }, h("span", { text: numbered(layer, label) }));
+    chip.style.setProperty("--mark", colourOf(layer, label));
+    return chip;
+  }
+
+  // ------------------------------------------------------------ the chosen mark
+
+  markForm() {
+    const field = (name, text, attributes, take) => {
+      const input = h("input", { id: `annotation-${name}`, autocomplete: "off", ...attributes, on: { change: () => take(input), keydown: (event) => this.keyed(event, input) } });
+      this[name] = input;
+      return h("div", { class: `field ${name}` }, h("label", { for: input.id, text }), input);
+    };
+    const { annotator } = this;
+    const span = (name) => (input) => {
+      const sample = Math.round(Number(input.value) * annotator.scene.rateHz);
+      if (input.value !== "" && sample >= 0 && sample <= annotator.document.samples) annotator.change({ [name]: sample });
+      this.fillMark(true);
+    };
+    this.choices = h("datalist", { id: "annotation-labels" });
+    const time = { type: "number", step: "0.001", min: 0 };
+    return h("fieldset", { class: "mark" }, h("legend", { text: "The chosen mark" }), this.choices,
+      field("label", "Label", { type: "text", maxlength: 200, list: "annotation-labels" }, (input) => annotator.change({ label: input.value.trim() })),
+      field("note", "Note", { type: "text", maxlength: 2000 }, (input) => annotator.change({ note: input.value.trim() })),
+      field("start", "Start (s)", time, span("start")),
+      field("end", "End (s)", time, span("end")),
+      h("div", { class: "actions" }, button("Play it", () => annotator.playMark()), button("Remove", () => annotator.remove(), { data: { key: "remove" } })));
+  }
+
+  keyed(event, input) {
+    if (event.key !== "Enter" && event.key !== "Escape") return;
+    event.preventDefault();
+    if (event.key === "Escape") this.fillMark(true);
+    else input.dispatchEvent(new Event("change"));
+    this.annotator.scene.canvas.focus();
+  }
+
+  fillMark(isSure = false) {
+    const { mark, layer } = this.annotator;
+    this.mark.disabled = !mark;
+    this.choices.replaceChildren(...(layer?.labels ?? []).map((label) => new Option(label)));
+    const values = { label: mark?.label ?? "", note: mark?.note ?? "", start: mark ? this.seconds(mark.start) : "", end: mark ? this.seconds(mark.end) : "" };
+    for (const [name, value] of Object.entries(values)) {
+      const input = this[name];
+      if (isSure || document.activeElement !== input || input.dataset.of !== mark?.id) input.value = value;
+      input.dataset.of = mark?.id ?? "";
+    }
+    this.end.disabled = layer?.kind === "points";
+  }
+
+  // ------------------------------------------------------------ the list
+
+  fillList(layer) {
+    const marks = layer ? this.annotator.document.sorted(layer) : [];
+    const at = marks.findIndex(({ id }) => id === this.annotator.chosen);
+    const last = Math.max(0, Math.ceil(marks.length / PAGE) - 1);
+    if (at >= 0 && this.shownFor !== this.annotator.chosen) this.page = Math.floor(at / PAGE);
+    this.shownFor = this.annotator.chosen;
+    this.page = Math.min(this.page, last);
+    const shown = marks.slice(this.page * PAGE, (this.page + 1) * PAGE);
+    this.caption.textContent = layer ? `${layer.name}: ${marks.length ? `${marks.length} ${marks.length === 1 ? "mark" : "marks"}` : "nothing marked yet; drag on its lane, or press M"}` : "There is no layer yet";
+    this.rows.replaceChildren(...shown.map((mark) => this.row(mark)));
+    const turn = (by) => () => {
+      this.page += by;
+      this.fill();
+    };
+    const buttons = [this.page > 0 && button("Earlier marks", turn(-1), { data: { key: "earlier" } }), this.page < last && button("Later marks", turn(1), { data: { key: "later" } })];
+    this.pages.replaceChildren(...buttons.filter(Boolean));
+  }
+
+  row(mark) {
+    const { annotator } = this;
+    const isChosen = mark.id === annotator.chosen;
+    const go = h("button", { type: "button", "aria-pressed": String(isChosen), "aria-label": `Go to ${this.story(mark)}`, data: { key: `mark ${mark.id}` }, text: this.seconds(mark.start), on: { click: () => annotator.choose(mark.id, true) } });
+    const end = mark.end > mark.start ? this.seconds(mark.end) : "–";
+    return h("tr", { class: isChosen ? "chosen" : "" }, h("th", { scope: "row" }, go), h("td", { text: end }), h("td", { text: mark.label }), h("td", { text: mark.note }));
+  }
+
+  // ------------------------------------------------------------ others
+
+  async fillOthers() {
+    const { source, document: whole } = this.annotator;
+    if (!source.others) return;
+    const names = (await source.others().catch(() => [])).filter((name) => name && name !== whole.annotator);
+    this.others.hidden = !names.length;
+    this.others.append(...names.map((name) => {
+      const show = () => this.annotator.showOther(name, box.checked).catch((error) => this.say(error.message));
+      const box = h("input", { type: "checkbox", on: { change: show } });
+      return h("label", {}, box, ` ${name}`);
+    }));
+  }
+}

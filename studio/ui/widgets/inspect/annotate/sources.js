@@ -1,0 +1,51 @@
+// Where an annotator's document is: by the owner's token, or by the link that somebody was given.
+
+import { Calls, download, Refused } from "../../owner/calls.js";
+
+/** The owner's: any annotator's document on a kept utterance, and those of the others to look at. */
+export function ownersSource(root, name, annotator) {
+  const calls = new Calls(root, "library/");
+  const by = (who) => calls.get(`annotations/by/${encodeURIComponent(name)}?${new URLSearchParams({ annotator: who })}`);
+  return {
+    canLayer: true,
+    load: () => by(annotator),
+    send: (edit) => calls.post("annotations/edit", { name, annotator, ...edit }),
+    others: async () => (await calls.get(`annotations/of/${encodeURIComponent(name)}`)).map((one) => one.annotator),
+    other: by,
+    give: async (format, ending) => {
+      const wanted = new URLSearchParams({ annotator, format });
+      return download(await calls.call("GET", `annotations/file/${encodeURIComponent(name)}?${wanted}`), `annotation-${name}${ending}`);
+    },
+    take: (file, format) => {
+      const about = { "X-Studio-Name": name, "X-Studio-Annotator": encodeURIComponent(annotator), "X-Studio-Format": format };
+      return calls.json("POST", "annotations/import", file, { "Content-Type": "application/octet-stream", ...about });
+    },
+    shared: async () => (await calls.get(`annotations/agreement/${encodeURIComponent(name)}`)).layers,
+    agreement: (layer, collar) => calls.get(`annotations/agreement/${encodeURIComponent(name)}?${new URLSearchParams({ layer, collar_ms: collar || 0 })}`),
+  };
+}
+
+/** Calls of the bearer of a link. */
+export class LinkCalls {
+  constructor(root, token) {
+    Object.assign(this, { root, token });
+  }
+
+  async call(path, body) {
+    const headers = { Authorization: `Bearer ${this.token}`, ...(body ? { "Content-Type": "application/json" } : {}) };
+    const wanted = { method: body ? "POST" : "GET", headers, cache: "no-store", body: body && JSON.stringify(body) };
+    const answer = await fetch(new URL(`annotation/${path}`, this.root), wanted).catch(() => null);
+    if (!answer) throw new Refused(0);
+    if (!answer.ok) throw new Refused(answer.status, await answer.json().catch(() => ({ message: `status ${answer.status}` })));
+    return answer;
+  }
+
+  json = async (path, body) => (await this.call(path, body)).json();
+
+  /** One's own document on an utterance of the assignment. */
+  source = (number) => ({
+    canLayer: false,
+    load: () => this.json(`marks/${number}`),
+    send: (edit) => this.json(`edit/${number}`, edit),
+  });
+}

@@ -1,0 +1,140 @@
+// Assignments: who is asked to annotate what, with which layers; each person's link, and how far they are.
+
+import { button, copy, h } from "../rate/dom.js";
+import { counted } from "./words.js";
+
+const MOST_UTTERANCES = 1000;
+const FIRST = { name: "faults", kind: "regions", labels: "click, mispronounced, wrong prosody, seam heard" };
+const among = (text) => [...new Set(text.split(/[,\n]/).map((one) => one.trim()).filter(Boolean))];
+
+export class Assignments {
+  /** `calls` are the owner's; `chosen()` names the utterances that a new one is about; `sure(question, text, yes)` asks. */
+  constructor(calls, chosen, sure) {
+    Object.assign(this, { calls, chosen, sure });
+    this.summary = h("summary", { text: "Annotation: who marks what" });
+    this.list = h("ul", { class: "assignments-list", "aria-label": "Assignments" });
+    this.said = h("p", { class: "owner-notice", role: "status", hidden: true });
+    this.more = button("New assignment", () => this.begin());
+    this.form = h("form", { class: "note", "aria-label": "New assignment", hidden: true, on: { submit: (event) => this.make(event) } });
+    const about = h("p", { class: "muted", text: "Each annotator has a link of their own, which opens these utterances and nothing else, and needs no token." });
+    this.element = h("details", { class: "owner-card assignments", on: { toggle: () => this.element.open && this.load() } }, this.summary, about, this.said, this.list, h("div", { class: "actions" }, this.more), this.form);
+  }
+
+  tell(text = "", level = "error") {
+    this.said.textContent = text;
+    this.said.dataset.level = level;
+    this.said.hidden = !text;
+  }
+
+  async load() {
+    try {
+      const found = await this.calls.get("assignments");
+      this.list.replaceChildren(...found.map((one) => this.row(one)));
+    } catch (error) {
+      this.tell(error.message);
+    }
+  }
+
+  row(one) {
+    const layers = one.layers.map(({ name, labels }) => (labels.length ? `${name} (${labels.join(", ")})` : name)).join("; ");
+    const people = h("div", { class: "people" });
+    const details = h("details", { on: { toggle: () => details.open && this.fill(one, people) } }, h("summary", { text: `${one.title} · ${counted(one.utterances, "utterance")} · ${one.annotators.join(", ")}` }), h("p", { class: "muted", text: `Layers: ${layers}` }), people);
+    return h("li", {}, details);
+  }
+
+  /** Links and progress of one, asked for when it is opened: that reads every document. */
+  async fill(one, place) {
+    try {
+      const { people, task } = await this.calls.get(`assignment/${one.id}`);
+      const head = ["annotator", "link", "done", "begun", "marks"].map((text) => h("th", { scope: "col", text }));
+      const rows = people.map((person) => {
+        const link = new URL(`./${person.link}`, location.href).href;
+        const code = h("code", { class: "sr-only", text: link });
+        const copied = h("button", { type: "button", "aria-label": `Copy the link of ${person.annotator}`, on: { click: (event) => copy(link, event.currentTarget, "Copied") } }, h("span", { text: "Copy link" }));
+        const cells = [`${person.done} of ${one.utterances}`, person.begun, person.marks].map((text) => h("td", { text }));
+        return h("tr", {}, h("th", { scope: "row", text: person.annotator }), h("td", {}, copied, code), ...cells);
+      });
+      const end = button("End it", () => this.end(one), { "aria-label": `End the assignment ${one.title}` });
+      const scroll = h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `Annotators of ${one.title}` }, h("table", {}, h("thead", {}, h("tr", {}, ...head)), h("tbody", {}, ...rows)));
+      place.replaceChildren(...(task ? [h("p", { class: "task", text: task })] : []), scroll, h("div", { class: "actions" }, end));
+    } catch (error) {
+      this.tell(error.message);
+    }
+  }
+
+  async end(one) {
+    if (!(await this.sure(`End “${one.title}”?`, "Its links stop working. What was annotated stays.", "End it"))) return;
+    try {
+      await this.calls.post("assignments/remove", { id: one.id });
+      this.tell();
+      await this.load();
+      this.more.focus();
+    } catch (error) {
+      this.tell(error.message);
+    }
+  }
+
+  begin() {
+    const field = (name, text, input) => h("div", { class: `field ${name}` }, h("label", { for: input.id, text }), input);
+    const line = (name, attributes = {}) => h("input", { type: "text", id: `assignment-${name}`, autocomplete: "off", ...attributes });
+    this.title = line("title", { maxlength: 200, required: true });
+    this.task = h("textarea", { id: "assignment-task", rows: 2, maxlength: 4000 });
+    this.people = line("people", { maxlength: 3000, required: true });
+    this.layers = h("div", { class: "assignment-layers" });
+    this.addLayer(FIRST);
+    const { names, text } = this.chosen();
+    this.form.replaceChildren(
+      h("p", { class: "muted about", text }),
+      field("title", "Title", this.title),
+      field("task", "What they are asked to do", this.task),
+      field("people", "Annotators, with commas between them", this.people),
+      this.layers,
+      h("div", { class: "actions" }, button("Another layer", () => this.addLayer({ name: "", kind: "regions", labels: "" }).focus())),
+      h("div", { class: "actions" }, h("button", { type: "submit", class: "primary", text: "Make it", disabled: !names.length }), button("Cancel", () => this.leave())),
+    );
+    this.form.hidden = false;
+    this.more.hidden = true;
+    this.title.focus();
+  }
+
+  /** What is chosen has changed while the form is open. */
+  again() {
+    if (this.form.hidden) return;
+    const { names, text } = this.chosen();
+    this.form.querySelector(".about").textContent = text;
+    this.form.querySelector("button[type=submit]").disabled = !names.length;
+  }
+
+  addLayer({ name, kind, labels }) {
+    const number = this.layers.children.length + 1;
+    const input = (what, value, maxlength) => Object.assign(h("input", { type: "text", id: `assignment-${what}-${number}`, name: what, maxlength, autocomplete: "off" }), { value });
+    const kinds = h("select", { id: `assignment-kind-${number}`, name: "kind" }, new Option("regions", "regions"), new Option("points", "points"));
+    kinds.value = kind;
+    const fields = [["Layer", input("name", name, 80)], ["Of", kinds], ["Labels, with commas between them", input("labels", labels, 4000)]];
+    this.layers.append(h("div", { class: "layer-row" }, ...fields.map(([text, one]) => h("div", { class: "field" }, h("label", { for: one.id, text }), one))));
+    return fields[0][1];
+  }
+
+  leave() {
+    this.form.hidden = true;
+    this.more.hidden = false;
+    this.more.focus();
+  }
+
+  async make(event) {
+    event.preventDefault();
+    const rows = [...this.layers.children].map((row) => Object.fromEntries(["name", "kind", "labels"].map((name) => [name, row.querySelector(`[name=${name}]`).value.trim()])));
+    const layers = rows.filter(({ name }) => name).map(({ name, kind, labels }) => ({ name, kind, labels: among(labels) }));
+    const utterances = this.chosen().names.slice(0, MOST_UTTERANCES);
+    try {
+      const made = await this.calls.post("assignments", { title: this.title.value.trim(), task: this.task.value.trim(), layers, utterances, annotators: among(this.people.value) });
+      this.leave();
+      this.tell("Made: each annotator's link stands below.", "info");
+      await this.load();
+      const first = [...this.list.querySelectorAll("details")].find((one) => one.querySelector("summary").textContent.startsWith(made.title));
+      if (first) first.open = true;
+    } catch (error) {
+      this.tell(error.message);
+    }
+  }
+}
