@@ -23,7 +23,9 @@ from studio.commands.common import (
     Voices,
     tell_token,
 )
+from studio.commands.compare import compare
 from studio.commands.evaluate import evaluate
+from studio.commands.force import force
 from studio.commands.inspect import inspect
 from studio.commands.library import library
 from studio.commands.measure import measure, synth
@@ -47,7 +49,9 @@ cli.add_typer(campaign, name="campaign")
 cli.add_typer(voices, name="voices")
 cli.add_typer(library, name="library")
 cli.command()(inspect)
+cli.command()(compare)
 cli.command()(replay)
+cli.command()(force)
 cli.command()(measure)
 cli.command()(synth)
 cli.command()(timing)

@@ -63,19 +63,21 @@ def test_scripts_see_only_what_is_below_them():
     """The pages' scripts: sound and wire know no page, one page not the other, and a Worker not what is drawn."""
     widgets = ROOT / "studio" / "ui" / "widgets"
     below = {
-        "live": {"live", "live/field", "live/race", "live/talk", "sound", "wire"},
+        "live": {"live", "live/field", "live/options", "live/race", "live/talk", "sound", "wire"},
         "live/field": {"live/field", "sound", "wire"},
-        "live/race": {"live/race", "live/worker", "sound", "wire"},
+        "live/race": {"live/options", "live/race", "live/worker", "sound", "wire"},
         "live/talk": {"live/talk", "sound", "wire"},
-        "annotate": {"annotate", "inspect", "inspect/annotate", "rate"},
+        "annotate": {"annotate", "inspect", "inspect/annotate", "rate", "timeline"},
+        "compare": {"compare", "owner", "rate", "sound", "timeline", "wire"},
         "edit": {"edit", "owner", "rate"},  # its preview is drawn by the raters' own scripts
-        "inspect": {"inspect", "owner", "sound"},
-        "inspect/annotate": {"inspect", "inspect/annotate", "owner", "rate"},
+        "inspect": {"inspect", "owner", "sound", "timeline"},
+        "inspect/annotate": {"inspect", "inspect/annotate", "owner", "rate", "timeline"},
         "library": {"library", "owner", "rate"},
         "live/worker": {"live/worker", "sound", "wire"},
         "owner": {"owner"},
         "rate": {"rate", "sound", "wire"},
         "sound": {"sound"},
+        "timeline": {"sound", "timeline"},
         "wire": {"wire"},
     }
     found = {
@@ -83,15 +85,14 @@ def test_scripts_see_only_what_is_below_them():
         for path in widgets.rglob("*.js")
         for other in re.findall(r'^import .* from "(.+)";$', path.read_text(encoding="utf-8"), re.M)
     }
-    assert (
-        len({folder for folder, _ in found} & below.keys()) == 11
-    )  # those of live/talk, owner and wire import nothing
+    assert len({folder for folder, _ in found} & below.keys()) == 13  # live/options, live/talk, owner and wire: none
     for folder, other in found:
         assert other.is_file() and other.parent.relative_to(widgets).as_posix() in below[folder], (folder, other)
 
 
 @pytest.mark.parametrize(
-    "command", [["say"], ["inspect"], ["timing"], ["replay"], ["train", "fit"], ["bench", "latency"], ["eval", "wer"]]
+    "command",
+    [["say"], ["inspect"], ["timing"], ["force"], ["replay"], ["train", "fit"], ["bench", "latency"], ["eval", "wer"]],
 )
 def test_help_needs_no_server_packages(command):
     """A bare GPU machine has torch, torchaudio, numpy, safetensors, typer and rich."""

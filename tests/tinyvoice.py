@@ -16,6 +16,8 @@ from studio.engine.families.dsm.net import Config as DsmConfig
 from studio.engine.families.dsm.net import Dsm
 from studio.engine.families.ist.net import Config as IstConfig
 from studio.engine.families.ist.net import Ist
+from studio.engine.families.richtts.net import Config as RichTtsConfig
+from studio.engine.families.richtts.net import RichTts
 from studio.engine.families.s5.net import S5
 from studio.engine.families.s5.net import Config as S5Config
 from studio.engine.families.speakstream.net import Config as SpeakStreamConfig
@@ -52,6 +54,13 @@ def _draw(heads: Sequence[nn.Linear], stacks: Sequence[nn.Module], end: nn.Linea
 
 def _speakstream(eos_bias: float) -> SpeakStream:
     net = SpeakStream(SpeakStreamConfig(2, 64, 2, 128, 2, longest_word_frames=12, context_frames=60, kept_frames=30))
+    _draw([net.levels_out], [net.decoder], net.eos_out, eos_bias)
+    net.silence.fill_(3)
+    return net
+
+
+def _richtts(eos_bias: float) -> RichTts:
+    net = RichTts(RichTtsConfig(2, 64, 2, 128, 2, longest_word_frames=12))
     _draw([net.levels_out], [net.decoder], net.eos_out, eos_bias)
     net.silence.fill_(3)
     return net
@@ -98,7 +107,15 @@ def _tacotron(eos_bias: float) -> Tacotron:
 
 
 # the laws ask for a tiny net of every registered family
-NETS = {"speakstream": _speakstream, "s5": _s5, "ist": _ist, "dsm": _dsm, "tacotron": _tacotron}
+NETS = {
+    "speakstream": _speakstream,
+    "richtts": _richtts,
+    "ngram-richtts": _richtts,
+    "s5": _s5,
+    "ist": _ist,
+    "dsm": _dsm,
+    "tacotron": _tacotron,
+}
 
 
 def write_tiny_voice(

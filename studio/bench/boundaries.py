@@ -15,6 +15,7 @@ from studio.bench.material import Desk, Setting, TeacherSpeech, desk, read_texts
 from studio.core.errors import BadVoice
 from studio.core.trace import Trace
 from studio.engine import dmel
+from studio.engine.families.forcing import Given
 from studio.engine.families.speakstream.family import SpeakStreamFamily
 from studio.engine.families.speakstream.net import SpeakStream
 from studio.engine.families.speakstream.rule import Options
@@ -22,27 +23,34 @@ from studio.measure.boundaries import BoundaryScore, boundary_score, distances, 
 from studio.measure.recognisers.pocketsphinx import WordTime, align_all
 from studio.measure.recognisers.port import Sound
 from studio.measure.report import print_table
-from studio.train.features import encode_label
+from studio.train.features import Sentence, encode_label
 from studio.train.speakstream.batches import collate
 from studio.train.speakstream.interleave import BOS, EOS, FRAME, interleave
 
 COLLAR_S = 0.1
+FORCED_COLLAR_S = 0.025  # one frame
 _PROMPT_FRAMES = 10
 _FIRES = 0.5
+_FRAME_S = dmel.TIME_BASE.frame_ms / 1000.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class BoundarySetting(Setting):
-    """The first ``count`` texts of a file, window ``m``, hops ``hops``."""
+    """The first ``count`` texts of a file, window ``m``, hops ``hops``.
+
+    Attributes:
+        only_forced: nothing is spoken by the voice, nothing aligned: only the teacher's speech goes through its net.
+    """
 
     texts: Path
     count: int = 50
     m: int = 5
     hops: tuple[int, ...] = (1, 2, 3)
+    only_forced: bool = False
 
 
 def eval_boundaries(setting: BoundarySetting) -> dict[str, Any]:
-    """The window obeyed for each hop; at n=1 also p_eos teacher-forced, and EOS against the aligner, by speaker."""
+    """The window obeyed for each hop; at n=1 also p_eos on the teacher's speech, and EOS against the aligner."""
     texts = read_texts(setting.texts, setting.count)
     out: dict[str, Any] = {"texts": setting.texts.name, "n": len(texts), "m": setting.m, "speakers": {}}
     with desk(setting) as at:
@@ -61,7 +69,7 @@ def eval_boundaries(setting: BoundarySetting) -> dict[str, Any]:
 
 def _speaker(at: Desk, setting: BoundarySetting, speaker: str, texts: Sequence[str]) -> dict[str, Any]:
     figures: dict[str, Any] = {"window": {}}
-    for n in setting.hops:
+    for n in () if setting.only_forced else setting.hops:
         traces = at.speak(speaker, texts, {"m": setting.m, "n": n})
         said = [" ".join(word.text for word in trace.words()) for trace in traces]
         aligned = _align(at, f"{speaker} n={n}", [(one.pcm, one.rate_hz) for one in traces], said)
@@ -69,16 +77,17 @@ def _speaker(at: Desk, setting: BoundarySetting, speaker: str, texts: Sequence[s
         if n == 1:
             figures["free_running"] = _free_running(traces, aligned)
     taught = [(text, one) for text, one in zip(texts, at.teacher(speaker, texts), strict=True) if one is not None]
-    sounds = [(one.pcm, at.card.sample_rate_hz) for _, one in taught]
-    words = [" ".join(one.label["words"]) for _, one in taught]
-    ceiling = _ceiling([one for _, one in taught], _align(at, f"{speaker} teacher", sounds, words))
     if "free_running" in figures:
+        sounds = [(one.pcm, at.card.sample_rate_hz) for _, one in taught]
+        words = [" ".join(one.label["words"]) for _, one in taught]
+        ceiling = _ceiling([one for _, one in taught], _align(at, f"{speaker} teacher", sounds, words))
         share = figures["free_running"]["f1"] / ceiling["f1"] if ceiling["f1"] else float("nan")
         figures["aligner_on_teacher"], figures["free_running"]["of_ceiling"] = ceiling, share
     family = at.engine.voice(at.card.name).family
     assert isinstance(family, SpeakStreamFamily), "p_eos is SpeakStream's"
     speakers, own = list(at.card.speakers), [one for _, one in taught]
     figures["teacher_forced"] = teacher_forced(family.net, speakers, own, Options("S1", setting.m, 1))
+    figures["unaided"] = unaided(family, speakers, own, {"scheme": "S1", "m": setting.m, "n": 1})
     return figures
 
 
@@ -132,19 +141,48 @@ def teacher_forced(
 
     The frames that follow a segment's end belong to the next one, so a p_eos that has not passed by then is a miss.
     """
-    fired: list[float | None] = []
-    true: list[float] = []
+    return _scored([_teacher_forced_one(net, speakers, one, options) for one in taught])
+
+
+def unaided(
+    family: SpeakStreamFamily, speakers: list[str], taught: Sequence[TeacherSpeech], options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The ends that p_eos alone finds in the teacher's frames, one after the other, against the teacher's word ends.
+
+    Nobody says which frames are whose: an end that is missed or comes early shifts what the next words are given, as in
+    ``studio force``.
+    """
+    pairs: list[tuple[list[float | None], list[float]]] = []
     for one in taught:
-        found, ends = _teacher_forced_one(net, speakers, one, options)
-        fired += found
-        true += ends
-    result = distances(fired, true)
+        sentence, start_s = _sentence(one)
+        given = Given(sentence.words, sentence.levels, speakers.index(sentence.speaker), options)
+        found: list[float | None] = [
+            start_s + _FRAME_S * (each.first + len(each.p_eos)) for each in family.force(given)
+        ]
+        true = one.word_ends_s[:-1]
+        pairs.append(((found[:-1] + [None] * len(true))[: len(true)], true))
+    return _scored(pairs)
+
+
+def _scored(pairs: Sequence[tuple[list[float | None], list[float]]]) -> dict[str, Any]:
+    """Distances of found and true ends, text by text and in their order, and F1 at a frame's collar."""
+    result = distances([one for found, _ in pairs for one in found], [one for _, true in pairs for one in true])
+    total = BoundaryScore(0, 0, 0)
+    for found, true in pairs:
+        total += boundary_score([one for one in found if one is not None], true, FORCED_COLLAR_S)
     return {
         "median_ms": 1000.0 * result.median_s,
         "p90_ms": 1000.0 * result.p90_s,
         "boundaries": result.count,
         "misses": result.missing,
+        "f1_25_ms": total.f1,
     }
+
+
+def _sentence(one: TeacherSpeech) -> tuple[Sentence, float]:
+    """The teacher's frames as in training, and the second of its recording at which they begin."""
+    sentence, _ = encode_label(one.folder, one.label)
+    return sentence, one.word_ends_s[0] - _FRAME_S * sentence.word_ends[0]
 
 
 @torch.inference_mode()
@@ -152,8 +190,7 @@ def _teacher_forced_one(
     net: SpeakStream, speakers: list[str], one: TeacherSpeech, options: Options
 ) -> tuple[list[float | None], list[float]]:
     """Seconds in the recording at which each inner segment's p_eos fires, and at which its last word ends."""
-    base_s = dmel.TIME_BASE.frame_ms / 1000.0
-    sentence, _ = encode_label(one.folder, one.label)
+    sentence, start_s = _sentence(one)
     silence = net.get_buffer("silence")[speakers.index(sentence.speaker)].cpu().numpy()
     row = interleave(sentence, silence, options, np.random.default_rng(0), prompt=_PROMPT_FRAMES)
     batch = collate([row], speakers, 0.0, np.random.default_rng(0)).to(next(net.parameters()).device)
@@ -162,15 +199,13 @@ def _teacher_forced_one(
     x = x.index_copy(0, batch.bos_at, net.embed_bos(batch.bos_windows, batch.speaker.expand(len(batch.bos_at))))
     _, logits = (out[0] for out in net.heads(net.decoder(x.unsqueeze(0))))
     p_eos = logits.float().sigmoid().cpu().numpy()
-    # Frame b of the sentence begins at start_s + b frames of the recording.
-    start_s = one.word_ends_s[0] - base_s * sentence.word_ends[0]
     found: list[float | None] = []
     last = -1
     for at in np.flatnonzero(row.kind == EOS)[:-1]:
         places = [k for k in range(last + 1, at) if row.kind[k] in (BOS, FRAME) and not np.isnan(row.stop[k])]
         hit = next((k for k in places if p_eos[k] > _FIRES), None)
         after = None if hit is None else _boundary_after(row.kind[hit], row.value[hit], row.target[hit])
-        found.append(None if after is None else start_s + base_s * (after - _PROMPT_FRAMES))
+        found.append(None if after is None else start_s + _FRAME_S * (after - _PROMPT_FRAMES))
         last = at
     words = np.cumsum([spoken for _, spoken, _ in row.windows])[:-1]
     ends = [one.word_ends_s[word - 1] for word in words]
@@ -191,6 +226,14 @@ def show(out: Mapping[str, Any]) -> None:
         forced = one["teacher_forced"]
         misses = f"{forced['misses']} of {forced['boundaries']} missing"
         rows.append([f"{speaker} (a) teacher-forced, median |dt| ms", forced["median_ms"], misses])
+        if "f1_25_ms" in forced:
+            rows.append(
+                [f"{speaker} (a) teacher-forced, F1 at 25 ms", forced["f1_25_ms"], f"p90 {forced['p90_ms']:.1f} ms"]
+            )
+        if alone := one.get("unaided"):
+            missing = f"{alone['misses']} of {alone['boundaries']} missing, p90 {alone['p90_ms']:.1f} ms"
+            rows.append([f"{speaker} (a) ends found by p_eos alone, median |dt| ms", alone["median_ms"], missing])
+            rows.append([f"{speaker} (a) ends found by p_eos alone, F1 at 25 ms", alone["f1_25_ms"], ""])
         if "free_running" in one:
             free, top = one["free_running"], one["aligner_on_teacher"]
             rows.append(

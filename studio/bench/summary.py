@@ -1,4 +1,7 @@
-"""docs/results: the newest of every figure in bench/results, with the command and the machine behind each."""
+"""docs/results: the newest of every figure in bench/results, with the command and the machine behind each.
+
+Papers' tables have a page each, ``paper-NNN.md`` beside it.
+"""
 
 import json
 from collections.abc import Callable, Mapping
@@ -24,6 +27,7 @@ from studio.bench.mos import coverage, kill, load, looks, plan
 from studio.bench.robustness import fuzz, replaying, soak
 from studio.bench.speed import load as speaking
 from studio.bench.speed import step
+from studio.bench.tables import show as tables
 from studio.core.errors import BadFile
 from studio.measure.report import RESULTS, as_text
 
@@ -35,6 +39,7 @@ SHOWN: dict[str, tuple[str, Callable[[Mapping[str, Any]], None]]] = {
     "short": ("Texts of one and two words", short.show),
     "vocoder": ("Vocoders alone", vocoder.show),
     "boundaries": ("Windows and boundaries", boundaries.show),
+    "forced-boundaries": ("Ends of words in the teacher's own speech", boundaries.show),
     "seams": ("Seams, told from other word boundaries", seams.show),
     "latency": ("First audio of the engine", latency.show),
     **{
@@ -72,6 +77,9 @@ A table says which voice it is of: `lark` is the voice that went when `wren` cam
 A word error rate is of the recogniser that its table names, so it is read beside that of the teacher, the synthetic
 speaker that the voice learned from, and beside the teacher's own frames through the same vocoder ("dMel").
 """
+_PAPER_HEAD = """Made by `studio bench summary` from what `studio train table` measured; nothing on this page is typed
+by hand. The nets are tiny and the corpus is the studio's own: what can be compared with the paper is which of two rows
+is better, not how good either is."""
 
 
 def summarise(results: Path = RESULTS, page_path: Path = PAGE) -> Path:
@@ -80,12 +88,31 @@ def summarise(results: Path = RESULTS, page_path: Path = PAGE) -> Path:
     for name, (title, show) in SHOWN.items():
         found = sorted(results.glob(f"{name}-*.json"))
         if found:
-            parts.append(_section(title, json.loads(found[-1].read_text(encoding="utf-8")), show))
-    if len(parts) == 1:
+            parts.append(_section(title, _read(found[-1]), show))
+    papers = {path.name.split("-")[1]: path for path in sorted(results.glob("table-*.json"))}
+    if len(parts) == 1 and not papers:
         raise BadFile(f"there are no results in {results}", "`make table` takes every figure")
     page_path.parent.mkdir(parents=True, exist_ok=True)
+    if papers:
+        parts.append(_papers({name: _read(path) for name, path in papers.items()}, page_path.parent))
     page_path.write_text("\n".join(parts), encoding="utf-8")
     return page_path
+
+
+def _papers(found: Mapping[str, dict[str, Any]], folder: Path) -> str:
+    """Write a page for each paper's tables; answers the section that links them."""
+    lines = []
+    for name, figures in found.items():
+        page = f"paper-{name}.md"
+        head = f"# Paper {name}: {figures['title']}\n\n{_PAPER_HEAD}\n"
+        body = _section("The paper's tables, and ours", figures, tables.show)
+        (folder / page).write_text(f"{head}\n{body}", encoding="utf-8")
+        lines.append(f"* [Paper {name}: {figures['title']}]({page})")
+    return "\n".join(["## The papers' tables beside ours", "", *lines, ""])
+
+
+def _read(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def _section(title: str, figures: dict[str, Any], show: Callable[[Mapping[str, Any]], None]) -> str:

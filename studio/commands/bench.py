@@ -127,13 +127,22 @@ def page(
     wpm: Annotated[float, typer.Option(help="Typing speed, words a minute.")] = 60.0,
     window: Annotated[int | None, typer.Option("-m", help="Words seen; the page's own unless given.")] = None,
     long_words: Annotated[int, typer.Option(help="Words of the text typed for stalls; 0 leaves it out.")] = 120,
+    clicks: Annotated[int, typer.Option(min=0, help="Fresh pages for each of a newcomer's two clicks.")] = 3,
+    clicks_only: Annotated[
+        bool, typer.Option("--clicks-only", help="Only a newcomer's first sound, after one click.")
+    ] = False,
     as_json: Json = False,
     save: Save = False,
 ) -> None:
-    """The page in headless Chromium: key to first audible sample, stalls, also with a busy main thread."""
+    """The page in headless Chromium: key to first audible sample, stalls, a newcomer's first sound after a click."""
     from studio.bench.page import PageSetting, bench_page
+    from studio.core.errors import BadOption
 
-    setting = PageSetting(n=count, wpm=wpm, window=window, long_words=long_words, quiet=as_json)
+    if clicks_only and save:
+        raise BadOption("a part of the figures is no result of the page", "leave out --save, or --clicks-only")
+    setting = PageSetting(
+        n=count, wpm=wpm, window=window, long_words=long_words, clicks=clicks, clicks_only=clicks_only, quiet=as_json
+    )
     show("page", bench_page(setting), as_json, save)
 
 

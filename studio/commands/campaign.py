@@ -11,7 +11,19 @@ from studio.commands.campaign_draft import campaign_draft
 from studio.commands.campaign_figures import campaign_figures
 from studio.commands.campaign_in import campaign_in
 from studio.commands.campaign_predict import campaign_predict
-from studio.commands.common import DEFAULT_DATA, Base, Data, Database, Device, Json, Name, Voices, opened, progress_bar
+from studio.commands.common import (
+    DEFAULT_DATA,
+    Base,
+    Data,
+    Database,
+    Device,
+    Json,
+    Name,
+    Voices,
+    advised,
+    opened,
+    progress_bar,
+)
 from studio.core.errors import BadOption
 from studio.core.shipped import TRAPS, VOICES
 
@@ -94,6 +106,7 @@ def new(
             heard=lambda: progress.advance(bar),
         )
         links = listening.links(name)
+        told += advised(listening, name)
     for line in told:
         typer.secho(f"note: {line}", err=True, fg="yellow")
     typer.echo(f"{name}: {_counted(manifest)}, {'open' if start else 'a draft'}")
@@ -187,6 +200,9 @@ def _set(name: str, state: str, database: str, data: Path) -> None:
 
     with opened(database, data) as listening:
         listening.store.write_now(lambda session: set_state(session, name, state))
+        told = advised(listening, name)
+    for line in told:
+        typer.secho(f"note: {line}", err=True, fg="yellow")
     typer.echo(f"{name} is {state}")
 
 

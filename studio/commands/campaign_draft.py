@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from studio.commands.common import DEFAULT_DATA, Data, Database, Device, Name, Voices, opened, progress_bar
+from studio.commands.common import DEFAULT_DATA, Data, Database, Device, Name, Voices, advised, opened, progress_bar
 from studio.core.errors import BadFile, BadOption
 from studio.core.shipped import VOICES
 
@@ -37,6 +37,8 @@ def settings(
         if config is not None:
             found = replaced(found, config)
             change_settings(listening, name, found)
+            for line in advised(listening, name):
+                typer.secho(f"note: {line}", err=True, fg="yellow")
     if out is None:
         typer.echo(to_toml(found), nl=False)
         return
@@ -50,13 +52,17 @@ def settings(
 @campaign_draft.command("ready")
 def ready(name: Name, database: Database = "", data: Data = DEFAULT_DATA) -> None:
     """What a draft still lacks before it can be opened; exit status 1 while there is something."""
+    from studio.mos.analysis.advice import advice
     from studio.mos.rating.campaigns import find, problems
 
     with opened(database, data) as listening, listening.store.read() as session:
         campaign = find(session, name)
         found = problems(session, campaign) if campaign.state == "draft" else []
+        told = advice(session, campaign)
     for error in found:
         typer.echo(str(error))
+    for error in told:
+        typer.secho(f"note: {error}", err=True, fg="yellow")
     if found:
         raise typer.Exit(1)
     typer.echo(f"{name} is {'ready to open' if campaign.state == 'draft' else campaign.state}")

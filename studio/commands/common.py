@@ -76,6 +76,23 @@ def tell_token(listening: "Listening") -> None:
         typer.echo(f"The owner's token of the listening tests, shown this once: {token}", err=True)
 
 
+def advised(listening: "Listening", name: str) -> list[str]:
+    """What to tell whoever made, changed or opened a campaign: what does not do what it says, as sentences."""
+    from studio.core.errors import BadOption
+    from studio.mos.analysis.advice import advice
+    from studio.mos.rating.campaigns import find
+    from studio.mos.rating.parts import check_parts, config_of
+
+    with listening.store.read() as session:
+        campaign = find(session, name)
+        found = [str(one) for one in advice(session, campaign)]
+        try:
+            check_parts(session, campaign, config_of(campaign))
+        except BadOption as error:
+            found.append(str(error))
+    return found
+
+
 def progress_bar() -> "Progress":
     """Progress that is told beside what a command is asked for, not in it."""
     from rich.console import Console

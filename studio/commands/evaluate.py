@@ -82,6 +82,10 @@ _recognised("short", _short, "eval.txt", 50, "Texts of one and two words, drawn 
 def boundaries(
     texts: Texts = TEXTS / "eval.txt",
     count: Count = 50,
+    forced: Annotated[
+        bool, typer.Option("--forced", help="Only p_eos on the teacher's own speech: nothing is spoken or aligned.")
+    ] = False,
+    m: Annotated[int, typer.Option("--window", "-m", min=1, max=6, help="Words seen per segment.")] = 5,
     voice: VoiceName = "",
     voices: Voices = VOICES,
     device: Device = "auto",
@@ -93,9 +97,17 @@ def boundaries(
     from studio.bench.boundaries import BoundarySetting, eval_boundaries
 
     setting = BoundarySetting(
-        voices=voices, voice=voice, device=device, cache=cache, quiet=as_json, texts=texts, count=count
+        voices=voices,
+        voice=voice,
+        device=device,
+        cache=cache,
+        quiet=as_json,
+        texts=texts,
+        count=count,
+        m=m,
+        only_forced=forced,
     )
-    show("boundaries", eval_boundaries(setting), as_json, save)
+    show("forced-boundaries" if forced else "boundaries", eval_boundaries(setting), as_json, save)
 
 
 @evaluate.command()

@@ -1,8 +1,9 @@
 """Traces: everything that happened to one utterance, written live as a folder and closed into one zip.
 
 A trace holds meta.json (provenance), events.jsonl, audio.wav and layers.npz (frames uint8 [T, C] and
-p_eos float32 [T]). While it is written, and after a crash, it is a folder where the layers are the raw
-files frames.u8 and p_eos.f32. ``open_trace`` reads both.
+p_eos float32 [T]; of a recording that was sent through a model also what ``Trace.layers`` says). While it is
+written, and after a crash, it is a folder where the layers are the raw files frames.u8 and p_eos.f32.
+``open_trace`` reads both.
 """
 
 import contextlib
@@ -67,6 +68,8 @@ class Trace:
         pcm: int16 [T], without waits.
         frames: uint8 [F, C], empty where the family has no such layer.
         p_eos: float32 [F].
+        layers: further ones, where the utterance has them: log_likelihood float32 [F]; attention float16 [F, K], shares
+            on words attention_word int32 [F] and after it (``studio.core.forced.Attended``).
     """
 
     meta: dict[str, Any]
@@ -74,14 +77,17 @@ class Trace:
     pcm: np.ndarray
     frames: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), np.uint8))
     p_eos: np.ndarray = field(default_factory=lambda: np.zeros(0, np.float32))
+    layers: dict[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])
 
     @property
     def request(self) -> SpeakRequest:
         """How to speak it again: with the sources, files, device and threads of ``meta``, the same samples.
 
         Raises:
-            BadFile: the trace does not say.
+            BadFile: the trace does not say, or nobody spoke it.
         """
+        if self.meta.get("source") == "forced":
+            raise BadFile("this is a recording that was sent through a model", "nothing of it was spoken by a voice")
         try:
             voice, options = f"{self.meta['voice']}:{self.meta['speaker']}", dict(self.meta["options"])
             return SpeakRequest(voice, self.meta["seed"], self.meta["temperature"], options)
@@ -208,6 +214,17 @@ def collect(meta: Mapping[str, Any], events: Iterable[ev.Event]) -> Trace:
     return trace
 
 
+def save_trace(trace: Trace, path: Path) -> None:
+    """Write a trace that is whole into ``path``, a ``.trace``. Raises BadFile where its folder is in the way."""
+    writer = TraceWriter(path.with_suffix(""), trace.meta)
+    try:
+        writer.write(*trace.events)
+        writer.close(trace.layers)
+    except BaseException:
+        writer.drop()
+        raise
+
+
 def meta_of(ready: ev.Ready) -> dict[str, Any]:
     """What an utterance's first event says about it, as a trace's meta keeps it."""
     out = ready.to_dict()
@@ -297,8 +314,12 @@ class TraceWriter:
                     file.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def close(self) -> Path:
-        """Make ``<folder>.trace``, remove the folder, and return the path of the trace."""
+    def close(self, layers: Mapping[str, np.ndarray] | None = None) -> Path:
+        """Make ``<folder>.trace``, remove the folder, and return the path of the trace.
+
+        Args:
+            layers: further ones, see ``Trace``.
+        """
         target = self.folder.with_name(self.folder.name + ".trace")
         with self._lock:
             if self._closed:
@@ -308,7 +329,8 @@ class TraceWriter:
                 file.close()
         raw = [(self.folder / name).read_bytes() for name in ("frames.u8", "p_eos.f32")]
         frames, p_eos = layers_of(raw[0], raw[1], self._meta.get("channels", 0))
-        np.savez_compressed(self.folder / "layers.npz", frames=frames, p_eos=p_eos)
+        arrays: dict[str, Any] = {"frames": frames, "p_eos": p_eos, **(layers or {})}
+        np.savez_compressed(self.folder / "layers.npz", **arrays)
         part = target.with_name(target.name + ".part")
         try:
             with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as archive:

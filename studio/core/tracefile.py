@@ -28,7 +28,9 @@ _DAMAGED = (
     NotImplementedError, RuntimeError,
 )  # fmt: skip
 _PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-_LAYERS = {"frames.npy": ("|u1", 2), "p_eos.npy": ("<f4", 1)}  # their type and how many dimensions
+# Their type and how many dimensions; those that a trace may lack.
+_LAYERS = {"frames.npy": ("|u1", 2), "p_eos.npy": ("<f4", 1)}
+_MORE_LAYERS = {"log_likelihood.npy": ("<f4", 1), "attention.npy": ("<f2", 2), "attention_word.npy": ("<i4", 1)}
 # As numpy.save writes them. Its reader evaluates the header as Python, and fails over a strange one in a dozen ways.
 _NPY = re.compile(
     rb"\x93NUMPY\x01\0(..)(\{'descr': '([^']{1,9})', 'fortran_order': False, "
@@ -38,13 +40,14 @@ _NPY = re.compile(
 REQUIRED = ("meta.json", "events.jsonl", "audio.wav")
 
 
-Parts = tuple[dict[str, Any], list[ev.Event], np.ndarray, np.ndarray, np.ndarray]
+Layers = tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]  # frames, p_eos, further ones
+Parts = tuple[dict[str, Any], list[ev.Event], np.ndarray, np.ndarray, np.ndarray, dict[str, np.ndarray]]
 
 
 def read_trace(
     source: Path | BinaryIO, limits: Mapping[str, int] = MAX_BYTES, most_layer_bytes: int = MAX_LAYER_BYTES
 ) -> Parts:
-    """Meta, events, pcm, frames and p_eos of a ``.trace`` zip or folder, or of an open file.
+    """Meta, events, pcm, frames, p_eos and further layers of a ``.trace`` zip or folder, or of an open file.
 
     Args:
         limits: bytes that each part may unpack to.
@@ -70,18 +73,18 @@ def read_trace(
     if missing:
         raise BadFile(f"{name} lacks {', '.join(missing)}", "a trace is a zip made by this studio")
     layers = parts.get("layers.npz")
-    frames, p_eos = layers_of(b"", b"", 0) if layers is None else _read_layers(layers, most_layer_bytes)
-    return _build(parts["meta.json"], parts["events.jsonl"], parts["audio.wav"], frames, p_eos)
+    frames, p_eos, more = (*layers_of(b"", b"", 0), {}) if layers is None else _read_layers(layers, most_layer_bytes)
+    return (*_build(parts["meta.json"], parts["events.jsonl"], parts["audio.wav"]), frames, p_eos, more)
 
 
-def read_audio(path: Path) -> bytes:
+def read_audio(source: Path | BinaryIO, most_bytes: int = MAX_BYTES["audio.wav"]) -> bytes:
     """The WAV file in a ``.trace`` zip, and nothing else of it. Raises BadFile."""
-    name = "audio.wav"
+    name = source.name if isinstance(source, Path) else "what was sent"
     try:
-        with zipfile.ZipFile(path) as archive:
-            return _read_part(archive, archive.getinfo(name), MAX_BYTES[name], f"the trace {path.name}")
+        with zipfile.ZipFile(source) as archive:
+            return _read_part(archive, archive.getinfo("audio.wav"), most_bytes, f"the trace {name}")
     except _DAMAGED as error:
-        raise BadFile(f"{path.name} has no readable sound: {error}", "the trace is damaged") from error
+        raise BadFile(f"{name} is not a readable trace: {error}", "a trace is a zip made by this studio") from error
 
 
 def _read_folder(folder: Path) -> Parts:
@@ -95,12 +98,12 @@ def _read_folder(folder: Path) -> Parts:
             raise BadFile(f"{file} is larger than {limit} bytes", "it is not a trace of one utterance")
         parts[name] = file.read_bytes()
     whole_lines = parts["events.jsonl"].rpartition(b"\n")[0]
-    about, events, pcm, _, _ = _build(parts["meta.json"], whole_lines, parts["audio.wav"], *layers_of(b"", b"", 0))
+    about, events, pcm = _build(parts["meta.json"], whole_lines, parts["audio.wav"])
     channels = about.get("channels", 0)
     if not _fits(int, channels) or channels < 0:
         raise BadFile(f"meta.json says {channels!r} channels", "the trace is damaged")
     frames, p_eos = layers_of(parts["frames.u8"], parts["p_eos.f32"], channels)
-    return about, events, pcm, frames, p_eos
+    return about, events, pcm, frames, p_eos, {}
 
 
 def layers_of(levels: bytes, p_eos: bytes, channels: int) -> tuple[np.ndarray, np.ndarray]:
@@ -131,14 +134,19 @@ def _read_part(archive: zipfile.ZipFile, info: zipfile.ZipInfo, limit: int, what
     return data
 
 
-def _read_layers(data: bytes, most_bytes: int) -> tuple[np.ndarray, np.ndarray]:
+def _read_layers(data: bytes, most_bytes: int) -> Layers:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            parts = _read_parts(archive, dict.fromkeys(_LAYERS, most_bytes), "layers.npz")
+            parts = _read_parts(archive, dict.fromkeys(_LAYERS | _MORE_LAYERS, most_bytes), "layers.npz")
         frames, p_eos = (_read_array(parts[name], name) for name in _LAYERS)
+        more = {name.removesuffix(".npy"): _read_array(parts[name], name) for name in _MORE_LAYERS if name in parts}
+        if odd := [name for name, layer in more.items() if len(layer) != len(frames)]:
+            raise ValueError(f"{odd[0]} is of {len(more[odd[0]])} frames, not of {len(frames)}")
+        if ("attention" in more) != ("attention_word" in more):
+            raise ValueError("attention and the words that it is of belong together")
     except _DAMAGED as error:
         raise BadFile(f"layers.npz cannot be read: {error}", "the trace is damaged") from error
-    return frames, p_eos.astype(np.float32)
+    return frames, p_eos.astype(np.float32), more
 
 
 def _read_array(data: bytes, name: str) -> np.ndarray:
@@ -148,16 +156,16 @@ def _read_array(data: bytes, name: str) -> np.ndarray:
         raise ValueError(f"{name} is no array as numpy saves one")
     length, header, kind, sizes = found.groups()
     shape = [int(size) for size in sizes.split(b",") if size.strip()]
-    if (kind.decode("latin-1"), len(shape)) != _LAYERS[name]:
+    if (kind.decode("latin-1"), len(shape)) != (_LAYERS | _MORE_LAYERS)[name]:
         raise ValueError("it holds other arrays than frames uint8 [T, C] and p_eos float32 [T]")
-    dtype = np.dtype(_LAYERS[name][0])
+    dtype = np.dtype(kind.decode("latin-1"))
     promised = math.prod(shape) * dtype.itemsize
     if int.from_bytes(length, "little") != len(header) or promised != len(data) - found.end():
         raise ValueError(f"{name} does not hold what its header says")
     return np.frombuffer(data, dtype, offset=found.end()).reshape(shape)
 
 
-def _build(meta: bytes, lines: bytes, wav: bytes, frames: np.ndarray, p_eos: np.ndarray) -> Parts:
+def _build(meta: bytes, lines: bytes, wav: bytes) -> tuple[dict[str, Any], list[ev.Event], np.ndarray]:
     try:
         loaded: Any = json.loads(meta)
         _told(loaded)
@@ -168,7 +176,7 @@ def _build(meta: bytes, lines: bytes, wav: bytes, frames: np.ndarray, p_eos: np.
     if about.setdefault("rate_hz", rate_hz) != rate_hz:
         raise BadFile("meta.json and audio.wav do not belong together", "the trace is damaged")
     events = [_event(line, number, pcm) for number, line in enumerate(lines.splitlines(), 1)]
-    return about, events, pcm, frames, p_eos
+    return about, events, pcm
 
 
 def _event(line: bytes, number: int, pcm: np.ndarray) -> ev.Event:

@@ -13,11 +13,14 @@ import torch
 from studio.core import events as ev
 from studio.core.cards import Card, parse_voice, read_cards
 from studio.core.errors import BadOption, BadVoice, Stuck, StudioError
+from studio.core.forced import Attended, Recording, always
 from studio.core.load import EngineLoad
 from studio.core.options import default_options, merge_options
 from studio.core.ports import MAX_SEED, Normaliser, SpeakRequest
 from studio.core.provenance import provenance, sources
 from studio.core.time import Clock, MonotonicClock
+from studio.core.trace import Trace
+from studio.engine.forcing import Forcing, attend, force
 from studio.engine.limits import Limits
 from studio.engine.meter import Meter
 from studio.engine.places import Places, closing
@@ -76,6 +79,7 @@ class LocalEngine:
         self._pool = Pool(clock, self._meter, limits.slow_run_ms, self._watch)
         self._places, self._limits = Places(places, limits, clock, self._begin), limits
         self._openings: deque[_Opening] = deque()
+        self._forcing = Forcing()
         self._lock = threading.Lock()  # of the openings and of what follows; never held while anything is computed
         self._news = threading.Event()  # something came in since the last turn began
         self._draining = self._closed = False
@@ -117,6 +121,27 @@ class LocalEngine:
             if not opening.done.cancel():  # it is answered just now
                 return opening.done.result()
             raise _stuck("what the engine computes for others") from None
+
+    def attend(self, trace: Trace, wanted: Callable[[], bool] = always) -> Attended:
+        """Where the net attended while it made a trace's frames. Raises as ``studio.core.forced.Attends`` says."""
+        with self._forcing.place():
+            return attend(self.voice(self._named(str(trace.meta.get("voice", "")))), trace, wanted)
+
+    def force(self, recording: Recording, wanted: Callable[[], bool] = always) -> Trace:
+        """A recording through a voice's net, as a trace.
+
+        Raises:
+            BadVoice, BadOption, BadText, BadFile, Busy, Unable, Left: see ``studio.engine.forcing.force``.
+        """
+        card, speaker = parse_voice(recording.voice, self._cards)
+        about = provenance(card, device=self._device.type, threads=self._threads, temperature=1.0)
+        with self._forcing.place():
+            return force(self.voice(card.name), speaker, recording, self._normalise, about, wanted)
+
+    def _named(self, name: str) -> str:
+        if name not in self._cards:
+            raise BadVoice(f"the voice {name!r} that spoke this is not here", f"there are {', '.join(self._cards)}")
+        return name
 
     def places_free(self) -> int:
         """How many more utterances can begin now."""

@@ -1,6 +1,7 @@
 """The vocoder as a module: frames of many utterances in, samples out, each slot's state carried between."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -9,7 +10,6 @@ from studio.engine.alphabets import Alphabet
 from studio.engine.nets.products import rows_apart
 from studio.engine.vocoders.base import State, Vocoder
 from studio.engine.vocoders.on_host import Arrays, SourceFilterOnHost
-from studio.engine.vocoders.sourcefilter import SourceFilter
 
 MOST_ROWS = 16
 
@@ -21,9 +21,8 @@ class VocodeModule:
         look_ahead_frames: frames a vocoder must have beyond those it speaks; the causal ones need none.
     """
 
-    def __init__(self, vocoder: Vocoder, alphabet: Alphabet, slots: int, device: torch.device) -> None:
-        is_on_host = device.type == "cpu" and type(vocoder) is SourceFilter
-        on_host = SourceFilterOnHost(vocoder) if is_on_host else None
+    def __init__(self, vocoder: Vocoder[Any], alphabet: Alphabet, slots: int, device: torch.device) -> None:
+        on_host = SourceFilterOnHost.of(vocoder) if device.type == "cpu" else None
         rows_apart(vocoder)
         self.most_rows = MOST_ROWS if vocoder.rows_apart or device.type != "cpu" else 1
         self.vocoder, self._alphabet, self._device = vocoder, alphabet, device

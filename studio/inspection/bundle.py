@@ -13,6 +13,7 @@ import numpy as np
 
 from studio.core.errors import NeedsPackage
 from studio.core.events import EOS_AT
+from studio.core.forced import Attended
 from studio.core.trace import Trace
 from studio.inspection.facts import facts
 from studio.inspection.timeline import Timeline, timeline
@@ -25,7 +26,7 @@ _LEVELS = 16  # of a frame's channel, where no frame says more
 
 
 def pack(trace: Trace) -> bytes:
-    """What ``widgets/inspect/bundle.js`` reads: u32 length, header, then the arrays, each at a multiple of four bytes.
+    """What ``widgets/timeline/bundle.js`` reads: u32 length, header, then the arrays, each at a multiple of four bytes.
 
     Raises:
         BadFile: the trace cannot be laid on a clock.
@@ -36,31 +37,49 @@ def pack(trace: Trace) -> bytes:
         "frames": ("u8", trace.frames.astype(np.uint8, copy=False)),
         "p_eos": ("f32", trace.p_eos.astype("<f4", copy=False)),
     }
-    return _packed(_header(trace, line), arrays)
+    return packed(_header(trace, line), arrays)
 
 
-def pack_prosody(trace: Trace, most_s: float = math.inf) -> bytes:
+def pack_attention(found: Attended, p_eos: np.ndarray) -> bytes:
+    """Attention and likelihood of each frame in the same form: shares in 255ths, mean of the layers.
+
+    Args:
+        p_eos: the trace's, float32 [F]; the header says how far what was computed now lies from it.
+    """
+    shares = np.clip(np.rint(255.0 * found.shares), 0, 255).astype(np.uint8)
+    header = {"what": found.what, "columns": shares.shape[1], "difference": found.difference(p_eos)}
+    arrays = {
+        "attention": ("u8", shares),
+        "word": ("i32", found.word.astype("<i4")),
+        "likelihood": ("f32", found.log_likelihood.astype("<f4")),
+    }
+    return packed(plain(header), arrays)
+
+
+def pack_prosody(pcm: np.ndarray, rate_hz: int, most_s: float = math.inf) -> bytes:
     """Level and pitch in the same form; the header's ``lacks`` says why there is no pitch.
 
     Args:
+        pcm: int16 [T].
         most_s: of sound whose pitch is measured, which takes a core some seconds for every minute.
     """
-    is_short = len(trace.pcm) <= most_s * trace.rate_hz
+    is_short = len(pcm) <= most_s * rate_hz
     lacks = "" if is_short else f"The pitch of more than {most_s / 60:g} minutes is left out: studio measure has it."
     try:
-        spoken = prosody(trace.pcm, trace.rate_hz, with_pitch=is_short)
+        spoken = prosody(pcm, rate_hz, with_pitch=is_short)
     except NeedsPackage as error:
-        spoken, lacks = prosody(trace.pcm, trace.rate_hz, with_pitch=False), str(error)
+        spoken, lacks = prosody(pcm, rate_hz, with_pitch=False), str(error)
     header = {
-        "step_samples": round(spoken.step_s * trace.rate_hz),
+        "step_samples": round(spoken.step_s * rate_hz),
         "active_db": spoken.active_db if np.isfinite(spoken.active_db) else None,
         "lacks": lacks,
     }
     arrays = {"level": ("f32", spoken.level_db.astype("<f4")), "pitch": ("f32", spoken.pitch_hz.astype("<f4"))}
-    return _packed(header, arrays)
+    return packed(header, arrays)
 
 
-def _packed(facts: Mapping[str, Any], arrays: Mapping[str, tuple[str, np.ndarray]]) -> bytes:
+def packed(facts: Mapping[str, Any], arrays: Mapping[str, tuple[str, np.ndarray]]) -> bytes:
+    """A header with some facts and where each array begins after it, each by its kind (``i16``, ``u8``, ``f32``)."""
     header = {**facts, "arrays": []}
     at = 0  # from the end of the header on
     body = bytearray()
@@ -86,6 +105,7 @@ def _header(trace: Trace, line: Timeline) -> dict[str, Any]:
             "channels": trace.frames.shape[1] if trace.frames.ndim == 2 else 0,
             "levels": max(_LEVELS, highest + 1),
             "eos_at": EOS_AT,
+            "has_attention": "attention" in trace.layers,
         }
     )
 

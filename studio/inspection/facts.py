@@ -16,7 +16,19 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 COLLARS_MS = (25, 50, 100)
-_IDENTITY = ("voice", "speaker", "family", "vocoder", "seed", "temperature", "options", "device", "git_sha")
+_IDENTITY = (
+    "source",
+    "placed_by",
+    "voice",
+    "speaker",
+    "family",
+    "vocoder",
+    "seed",
+    "temperature",
+    "options",
+    "device",
+    "git_sha",
+)
 _LAGS = (
     ("known_to_heard_ms", "known_ms", "heard_ms"),
     ("typed_to_heard_ms", "typed_ms", "heard_ms"),
@@ -55,6 +67,7 @@ def facts(trace: Trace, line: Timeline) -> dict[str, Any]:
         "seams": [dict(vars(one)) for one in seam_jumps(trace.pcm, trace.rate_hz, joins)],
         "lags": {name: _spread(_differences(line, start, end)) for name, start, end in _LAGS},
         "ladder": {f"{step}_{start}_ms": steps.since(step, start) for step, start in STEPS} if steps else {},
+        "log_likelihood": _mean(trace.layers.get("log_likelihood")),
         "rtf": steps.rtf if steps and steps.compute_ms else None,
     }
 
@@ -77,6 +90,11 @@ def against(trace: Trace, true: Sequence[SpokenSpan]) -> dict[str, Any]:
 def _differences(line: Timeline, start: str, end: str) -> list[float]:
     pairs = ((getattr(word, start), getattr(word, end)) for word in line.words)
     return [last - first for first, last in pairs if first is not None and last is not None]
+
+
+def _mean(values: np.ndarray | None) -> float | None:
+    """Of those that are known."""
+    return None if values is None or np.isnan(values).all() else float(np.nanmean(values))
 
 
 def _spread(values: list[float]) -> dict[str, float] | None:
@@ -119,6 +137,8 @@ def shown(found: Mapping[str, Any]) -> "Iterable[RenderableType]":
 def _headings(found: Mapping[str, Any]) -> Iterable[str]:
     about = dict(found["about"])
     voice = ":".join(str(about.pop(name)) for name in ("voice", "speaker") if name in about)
+    if about.pop("source", "") == "forced":
+        voice = f"a recording through {voice}"
     options = ",".join(f"{name}={value}" for name, value in about.pop("options", {}).items())
     rest = "  ".join(f"{name} {value}" for name, value in about.items())
     yield "  ".join(one for one in (voice or "a recording", options, rest) if one)
@@ -129,6 +149,8 @@ def _headings(found: Mapping[str, Any]) -> Iterable[str]:
     if found["rtf"] is not None:
         parts.append(f"rtf {found['rtf']:.3f}")
     yield ", ".join(parts)
+    if found["log_likelihood"] is not None:
+        yield f"log-likelihood of a frame, mean: {found['log_likelihood']:.1f}"
     yield f"heard: {_LANES[found['heard_by']]}"
     if not found["words"]:
         yield "no words are known: give the text of a recording with --text"

@@ -12,7 +12,7 @@ from studio.core.clips import read_wav
 from studio.core.errors import BadFile, BadOption, BadText
 from studio.core.files import read_bounded
 from studio.core.trace import Trace, open_trace
-from studio.core.tracefile import MAX_BYTES, MAX_LAYER_BYTES, read_trace
+from studio.core.tracefile import MAX_BYTES, MAX_LAYER_BYTES, read_audio, read_trace
 from studio.measure.word_timing import SpokenSpan
 
 MAX_TEXT_CHARS = 100_000
@@ -62,6 +62,18 @@ def open_bytes(data: bytes, text: str = "", limits: Limits | None = None) -> Tra
         return recording(*read_wav(data), text)
     chosen = limits or Limits(MAX_BYTES, MAX_LAYER_BYTES)
     return Trace(*read_trace(io.BytesIO(data), chosen.parts, chosen.layer))
+
+
+def sound_of_bytes(data: bytes, most_bytes: int) -> tuple[np.ndarray, int]:
+    """The samples int16 [T] and the rate of what somebody sent, a trace's zip or a WAV; nothing else of it is read.
+
+    Args:
+        most_bytes: that a trace's sound may unpack to.
+
+    Raises:
+        BadFile: it is neither, or damaged, or unpacks to more.
+    """
+    return read_wav(data if data.startswith(_RIFF) else read_audio(io.BytesIO(data), most_bytes))
 
 
 def recording(pcm: np.ndarray, rate_hz: int, text: str) -> Trace:

@@ -30,9 +30,13 @@ def save(line: Timeline, path: Path, title: str = "") -> None:
         BadFile: the suffix is another one, or the place cannot be written.
         NeedsPackage: matplotlib is not there.
     """
+    write_figure(draw(line, title), path)
+
+
+def write_figure(figure: "Figure", path: Path) -> None:
+    """Write a picture into a file, by its suffix. Raises BadFile where it is another one, or cannot be written."""
     if path.suffix.lower() not in SUFFIXES:
         raise BadFile(f"{path} is no picture", f"give a file that ends in {', '.join(SUFFIXES)}")
-    figure = draw(line, title)
     try:
         figure.savefig(path, dpi=_DPI, facecolor=_PAPER, metadata=None if path.suffix == ".png" else {"Date": None})
     except OSError as error:

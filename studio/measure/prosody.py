@@ -10,6 +10,7 @@ from studio.measure.loudness import AUDIBLE_DB, BLOCK_MS, active_level_db, block
 from studio.measure.pitch import pitch_in_pieces
 
 LEAST_PAUSE_S = 0.15  # shorter ones are closures of stops
+_VOICE_BLOCKS = 2  # on each side: at 55 Hz a block of 5 ms may lie between two pulses
 _BESIDE_S = 0.06  # how far from a join a voice is looked for
 
 
@@ -72,6 +73,9 @@ class Prosody:
 def prosody(pcm: np.ndarray, rate_hz: int, *, with_pitch: bool = True) -> Prosody:
     """Level and pitch of a recording.
 
+    DIO finds periods in noise, too: where nothing is audible (30 dB below the active speech level of ITU-T P.56, the
+    studio's own threshold of audible sound) there is no voice.
+
     Args:
         pcm: int16 [T].
 
@@ -81,7 +85,17 @@ def prosody(pcm: np.ndarray, rate_hz: int, *, with_pitch: bool = True) -> Prosod
     levels = block_levels_db(pcm, rate_hz)
     step = round(rate_hz * BLOCK_MS / 1000.0)
     pitch = pitch_in_pieces(to_float(pcm), rate_hz, step) if with_pitch else np.zeros(0)
-    return Prosody(step / rate_hz, levels, pitch, active_level_db(pcm, rate_hz))
+    active_db = active_level_db(pcm, rate_hz)
+    quiet = _highest_beside(levels[: len(pitch)], _VOICE_BLOCKS) < active_db - AUDIBLE_DB
+    return Prosody(step / rate_hz, levels, np.where(quiet, 0.0, pitch), active_db)
+
+
+def _highest_beside(levels: np.ndarray, blocks: int) -> np.ndarray:
+    """The highest level within so many blocks on each side [N]."""
+    if not len(levels):
+        return levels
+    beside = np.pad(levels, blocks, constant_values=-np.inf)
+    return np.lib.stride_tricks.sliding_window_view(beside, 2 * blocks + 1).max(axis=1)
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,7 @@ def timing_score(found: Sequence[SpokenSpan], true: Sequence[SpokenSpan], collar
 
 def matched_words(found: Sequence[str], true: Sequence[str]) -> list[tuple[int, int]]:
     """Places of words that are the same by their letters, in order: (in ``found``, in ``true``)."""
-    matcher = SequenceMatcher(None, [_letters(one) for one in found], [_letters(one) for one in true], False)
+    matcher = SequenceMatcher(None, [letters(one) for one in found], [letters(one) for one in true], False)
     return [(block.a + k, block.b + k) for block in matcher.get_matching_blocks() for k in range(block.size)]
 
 
@@ -75,5 +75,6 @@ def _overlap(one: SpokenSpan, other: SpokenSpan) -> float:
     return max(0.0, both_s) / either_s if either_s > 0 else 0.0
 
 
-def _letters(word: str) -> str:
+def letters(word: str) -> str:
+    """A word by its letters alone: lower case, without the marks around it."""
     return word.strip(_MARKS).lower()

@@ -5,6 +5,7 @@ answers a future, resolved when it is on disk.
 """
 
 import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
@@ -14,9 +15,11 @@ from urllib.parse import urlencode
 
 from sqlmodel import Session, select
 
+from studio.core.cards import Card
 from studio.core.errors import BadFile
 from studio.mos.analysis.interim_looks import InterimLooks
 from studio.mos.campaign.names import check_name
+from studio.mos.campaign.titles import system_titles
 from studio.mos.kinds.registry import kind_of
 from studio.mos.rating import sittings, takes
 from studio.mos.rating.answers import take_answer
@@ -31,6 +34,7 @@ from studio.mos.store.database import Faults, Store
 from studio.mos.store.tables.answers import AnswerCreate, AnswerPublic
 from studio.mos.store.tables.campaigns import Campaign
 from studio.mos.store.tables.raters import Rater
+from studio.mos.store.tables.stimuli import System
 
 LADDER = "/arena"  # the public page of every arena that is open
 _SEEN_STEP_S = 60.0  # how exactly it is known when a rater was last there: a write less for every screen
@@ -44,6 +48,7 @@ class Listening:
         self.clips = clips
         self.access = Access(store)
         self.interim_looks = InterimLooks(store)
+        self.cards: Callable[[], Sequence[Card]] = tuple  # of the voices of a server, by which systems have titles
         self._running: dict[int, Running] = {}
         self.sounds = RaterSounds(store, clips, self.access, self._rater)
 
@@ -146,6 +151,9 @@ class Listening:
         def work(session: Session) -> AnswerPublic:
             rater, run = self._rater(session, rater_id)
             taken = take_answer(session, run, rater, answer)
+            if taken.voices:
+                titles = self.titles(session, run.id)
+                taken = taken.model_copy(update={"titles": [titles[name] for name in taken.voices]})
             if rater.stage in ("comments", "done") and taken.counted and rater.role == "panel" and run.config.stop.acts:
                 finished.append(run.id)
             return taken
@@ -218,6 +226,10 @@ class Listening:
         return found | ({"ladder": LADDER} if kind_of(row.kind).standing else {})
 
     # shared
+
+    def titles(self, session: Session, campaign_id: int) -> dict[str, str]:
+        """What visitors are told a campaign's systems are, by name."""
+        return system_titles(session.exec(select(System).where(System.campaign_id == campaign_id)), self.cards())
 
     def run_of(self, session: Session, campaign: Campaign) -> Running:
         """What a campaign has to show; kept while it is open, for nothing of it changes then."""

@@ -1,9 +1,11 @@
 """The FastAPI app: the socket, the traces, the voices and the health of the server."""
 
 import time
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
-from fastapi import FastAPI, WebSocket
+from fastapi import FastAPI, Request, WebSocket
 from fastapi.responses import Response
 
 import studio
@@ -13,6 +15,7 @@ from studio.mos.service import Listening
 from studio.serve import inspection
 from studio.serve import protocol as wire
 from studio.serve.arena import add_arena
+from studio.serve.comparison import add_comparison
 from studio.serve.door.bodies import BoundedBodies
 from studio.serve.door.guard import Guard
 from studio.serve.door.headers import SafeHeaders
@@ -22,6 +25,7 @@ from studio.serve.drain import Drain
 from studio.serve.library import LIBRARY_FILES, add_library
 from studio.serve.metrics import add_metrics
 from studio.serve.mos import add_listening
+from studio.serve.mos_door import is_owner
 from studio.serve.mos_drafts import UPLOADS, add_drafts
 from studio.serve.mos_live import add_live
 from studio.serve.refusals import add_refusals
@@ -65,7 +69,7 @@ def create_app(
         BadFile: the traces folder cannot be made.
     """
     shelf = TraceShelf(settings.traces_folder, settings.max_traces, settings.max_traces_bytes)
-    app = guarded_app(settings)
+    app = guarded_app(settings, None if listening is None else partial(is_owner, listening))
     drain = Drain(engine, settings.drain_ms / 1000.0)
     setattr(app.state, DRAIN, drain)
     _add_socket(app, engine, shelf, settings, drain)
@@ -74,22 +78,30 @@ def create_app(
         add_metrics(app, engine)
     add_traces(app, shelf)
     views = inspection.Views()
-    inspection.add_inspection(app, shelf, views)
+    attention = inspection.Attention(engine, views)
+    inspection.add_inspection(app, shelf, views, attention)
+    kept = None
     if listening is not None:
+        listening.cards = engine.cards
         door = add_listening(app, listening, shelf)
         add_drafts(app, listening, door, engine)
         add_live(app, listening, door, engine, settings, drain)
         add_arena(app, listening)
-        add_library(app, listening.clips.root.parent / "library", door, shelf, views)
+        kept = add_library(app, listening.clips.root.parent / "library", door, shelf, views, attention)
+    add_comparison(app, shelf, views, kept)
     return app
 
 
-def guarded_app(settings: ServeSettings) -> FastAPI:
-    """An app with nothing in it but the guard at its door and the answers to errors."""
+def guarded_app(settings: ServeSettings, owner: Callable[[Request], Awaitable[bool]] | None = None) -> FastAPI:
+    """An app with nothing in it but the guard at its door and the answers to errors.
+
+    Args:
+        owner: whether a request brings the owner's token; nobody's does without it.
+    """
     app = FastAPI(
         title="Streaming-TTS Studio", version=studio.__version__, docs_url=None, redoc_url=None, openapi_url=None
     )
-    app.add_middleware(BoundedBodies, files=inspection.FILES | UPLOADS | LIBRARY_FILES)
+    app.add_middleware(BoundedBodies, files=inspection.FILES | UPLOADS | LIBRARY_FILES, is_owner=owner)
     if settings.key:
         app.add_middleware(Keyed, key=settings.key, port=settings.port)
     app.add_middleware(Guard, settings=settings)

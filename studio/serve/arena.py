@@ -54,6 +54,8 @@ def _page(listening: Listening) -> bytes | None:
     with listening.store.read() as session:
         rows = session.exec(wanted.order_by(col(Campaign.created_at).desc(), col(Campaign.id).desc())).all()
         found = [
-            (ladder(session, row, listening.run_of(session, row)), listening.links(row.name)["rater"]) for row in rows
+            (ladder(session, row, run), listening.links(row.name)["rater"], listening.titles(session, run.id))
+            for row in rows
+            if (run := listening.run_of(session, row))
         ]
     return ladder_page(found).encode() if found else None

@@ -15,18 +15,21 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 
 from studio.core.errors import BadFile, BadOption
-from studio.core.trace import Trace
+from studio.core.tracefile import MAX_BYTES
+from studio.inspection.opening import sound_of_bytes
 from studio.library.entries import MAX_TITLE_CHARS, Entry
 from studio.library.index import Query
 from studio.library.library import Library
 from studio.serve.annotation import ANNOTATION_FILES, AnnotationRoutes, annotated
-from studio.serve.inspection import LIMITS, MAX_FILE_BYTES, MAX_TEXT_CHARS, MEDIA_TYPE, Views, sent
+from studio.serve.door.bodies import FileRoute
+from studio.serve.inspection import LIMITS, MAX_FILE_BYTES, MAX_TEXT_CHARS, MEDIA_TYPE, Attention, Views, sent
 from studio.serve.mos_door import Door, read_body, takes
 from studio.serve.refusals import PRIVATE, private_json
 from studio.serve.traces import TraceShelf
 
 BELOW, FILES = "/library", "/files"
-LIBRARY_FILES = {BELOW + FILES: MAX_FILE_BYTES} | ANNOTATION_FILES  # the paths that take a file
+MAX_SOUND_BYTES = MAX_BYTES["audio.wav"]  # of a trace that was kept from the command line
+LIBRARY_FILES = {BELOW + FILES: FileRoute(MAX_FILE_BYTES, "owner")} | ANNOTATION_FILES  # the paths that take a file
 PAGE = 50  # entries in one answer
 MAX_CHOICES = 200  # tags and voices to choose from, of each
 SHOWN_CHARS = 600  # of a text in a list; an utterance may have a million
@@ -65,11 +68,11 @@ class EntryRemove(_Strict):
     name: str = Field(max_length=64)
 
 
-class _Kept:
+class Kept:
     """What the routes share; the library is opened at the first call, so that one that is damaged stops no start."""
 
-    def __init__(self, root: Path, door: Door, shelf: TraceShelf, views: Views) -> None:
-        self.door, self.shelf, self.views = door, shelf, views
+    def __init__(self, root: Path, door: Door, shelf: TraceShelf, views: Views, attention: Attention) -> None:
+        self.door, self.shelf, self.views, self.attention = door, shelf, views, attention
         self._root = root
         self._opening = threading.Lock()
         self._library: Library | None = None
@@ -85,17 +88,18 @@ class _Kept:
             return self._library
 
 
-def add_library(app: FastAPI, root: Path, door: Door, shelf: TraceShelf, views: Views) -> None:
-    """Put the routes of the library in a folder into an app."""
-    kept = _Kept(root, door, shelf, views)
+def add_library(app: FastAPI, root: Path, door: Door, shelf: TraceShelf, views: Views, attention: Attention) -> Kept:
+    """Put the routes of the library in a folder into an app. What they share, for others that open what was kept."""
+    kept = Kept(root, door, shelf, views, attention)
     app.include_router(_reading(kept))
     app.include_router(_changing(kept))
-    annotating = AnnotationRoutes(door, views, kept.call, _named)
+    annotating = AnnotationRoutes(door, views, kept.call, named)
     app.include_router(annotating.owners(BELOW))
     app.include_router(annotating.assigned())
+    return kept
 
 
-def _reading(kept: _Kept) -> APIRouter:
+def _reading(kept: Kept) -> APIRouter:
     routes = APIRouter(prefix=BELOW)
 
     @routes.get("/entries")
@@ -112,29 +116,32 @@ def _reading(kept: _Kept) -> APIRouter:
         wanted = Query(text=text, voice=voice, tag=tag, since=since, until=until, limit=PAGE, offset=offset)
         return private_json(await kept.call(lambda library: _page(library, wanted)))
 
-    async def opened(request: Request, name: str, packed: Callable[[Callable[[], Trace]], Response]) -> Response:
-        await kept.door.owner(request)
-
-        def work(library: Library) -> Response:
-            entry = _named(library, name)
-            return packed(lambda: library.open(entry))
-
-        return await kept.call(work)
-
     @routes.get("/view/{name}")
     async def view(request: Request, name: str) -> Response:
-        return await opened(request, name, kept.views.packed)
+        await kept.door.owner(request)
+        return await kept.call(lambda library: kept.views.packed(lambda: library.open(named(library, name))))
 
     @routes.get("/prosody/{name}")
     async def prosody(request: Request, name: str) -> Response:
-        return await opened(request, name, kept.views.prosody)
+        await kept.door.owner(request)
+
+        def work(library: Library) -> Response:
+            return kept.views.prosody(lambda: sound_of_bytes(library.read(named(library, name)), MAX_SOUND_BYTES))
+
+        return await kept.call(work)
+
+    @routes.get("/attention/{name}")
+    async def attention(request: Request, name: str) -> Response:
+        await kept.door.owner(request)
+        trace = await kept.call(lambda library: library.open(named(library, name)))
+        return await kept.attention.answer(request, lambda: trace)
 
     @routes.get("/file/{name}")
     async def file(request: Request, name: str) -> Response:
         await kept.door.owner(request)
 
         def found(library: Library) -> Response:
-            entry = _named(library, name)
+            entry = named(library, name)
             path = library.path(entry)
             if not path.is_file():
                 raise BadFile("its file is gone", "`studio library rebuild` makes the list again from what is there")
@@ -146,7 +153,7 @@ def _reading(kept: _Kept) -> APIRouter:
     return routes
 
 
-def _changing(kept: _Kept) -> APIRouter:
+def _changing(kept: Kept) -> APIRouter:
     routes = APIRouter(prefix=BELOW)
 
     @routes.post("/keep", openapi_extra=takes(TraceKeep))
@@ -181,7 +188,7 @@ def _changing(kept: _Kept) -> APIRouter:
         wanted = await read_body(request, NoteChange)
 
         def change(library: Library) -> Entry:
-            return library.note(_named(library, wanted.name), wanted.title, tags=wanted.tags)
+            return library.note(named(library, wanted.name), wanted.title, tags=wanted.tags)
 
         return private_json(await kept.call(lambda library: _shown(library, change(library))))
 
@@ -189,7 +196,7 @@ def _changing(kept: _Kept) -> APIRouter:
     async def remove(request: Request) -> Response:
         await kept.door.owner(request)
         wanted = await read_body(request, EntryRemove)
-        await kept.call(lambda library: library.remove(_named(library, wanted.name)))
+        await kept.call(lambda library: library.remove(named(library, wanted.name)))
         return private_json({"removed": wanted.name})
 
     return routes
@@ -206,7 +213,7 @@ def _page(library: Library, wanted: Query) -> dict[str, Any]:
     }
 
 
-def _named(library: Library, name: str) -> Entry:
+def named(library: Library, name: str) -> Entry:
     """Raises BadFile where there is no such entry."""
     try:
         return library.entry(name)

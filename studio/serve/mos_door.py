@@ -11,7 +11,7 @@ from starlette.requests import HTTPConnection
 
 from studio.core.errors import BadMessage
 from studio.mos.service import Listening
-from studio.mos.store.access import Limit, Visitor
+from studio.mos.store.access import Forbidden, Limit, Visitor
 from studio.mos.store.json_columns import write_json
 from studio.serve.door.addresses import address_of
 
@@ -144,6 +144,15 @@ class Door:
         """Count what is forged by the address that it comes from."""
         with self._listening.access.watched(address_of(request)):
             yield
+
+
+async def is_owner(listening: Listening, request: Request) -> bool:
+    """Whether a request brings the owner's token; who forges one is counted by the route, which is asked next."""
+    try:
+        await run_in_threadpool(listening.access.check_owner, bearer(request))
+    except Forbidden:
+        return False
+    return True
 
 
 def bearer(request: HTTPConnection) -> str:

@@ -19,6 +19,7 @@ from studio.core.cards import parse_voice, voice_address
 from studio.core.errors import BadFile, BadOption, Busy
 from studio.core.options import merge_options
 from studio.core.ports import MAX_TEMPERATURE, Engine
+from studio.mos.analysis.advice import advice
 from studio.mos.analysis.planned import plan_of, sittings_needed, test_of
 from studio.mos.campaign.config import from_json, to_json
 from studio.mos.campaign.settings_file import to_toml
@@ -28,9 +29,11 @@ from studio.mos.kinds.registry import KINDS, kind_of
 from studio.mos.making import editing
 from studio.mos.making.preview import preview
 from studio.mos.rating.campaigns import find, problems, running
+from studio.mos.rating.parts import may_follow
 from studio.mos.service import Listening
 from studio.mos.store.tables.campaigns import Campaign
 from studio.mos.store.tables.stimuli import Item, Stimulus, System
+from studio.serve.door.bodies import FileRoute
 from studio.serve.draft_messages import (
     DraftCreate,
     PlanAsk,
@@ -46,7 +49,7 @@ from studio.serve.mos_door import Door, read_body, takes
 from studio.serve.ranges import ranged_file
 from studio.serve.refusals import PRIVATE, private_json
 
-UPLOADS = {UPLOAD: MAX_FILE_BYTES}  # the paths that take a file
+UPLOADS = {UPLOAD: FileRoute(MAX_FILE_BYTES, "owner")}  # the paths that take a file
 T = TypeVar("T")
 
 
@@ -70,7 +73,8 @@ class _Drafts:
 
     def shown(self, name: str) -> dict[str, Any]:
         """A draft as its page draws it."""
-        return self.read(name, self._shown)
+        speaking = self.speaking.told(name)  # before the draft is read: when that is over, its sounds are in there
+        return self.read(name, lambda session, campaign: self._shown(session, campaign) | {"speaking": speaking})
 
     def _shown(self, session: Session, campaign: Campaign) -> dict[str, Any]:
         config, kind, name = from_json(json.loads(campaign.config)), kind_of(campaign.kind), campaign.name
@@ -101,8 +105,9 @@ class _Drafts:
             "texts": editing.written_texts(items),
             "unspoken": sum(len(one.texts) for one in editing.unspoken(session, campaign)),
             "not_ready": [_sentence(str(error)) for error in unready],
+            "advice": [_sentence(str(error)) for error in advice(session, campaign)],
+            "others": may_follow(session, campaign, config),
             "folders": self.sounds.folders(),
-            "speaking": self.speaking.told(name),
             "links": self.listening.links(name),
             **counts,
         }

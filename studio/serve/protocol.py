@@ -240,6 +240,7 @@ def card_summary(card: Card) -> dict[str, Any]:
         "sample_rate_hz": card.sample_rate_hz,
         "frame_samples": card.frame_samples,
         "look_ahead_words": card.look_ahead_words,
+        "notes": card.notes,
     }
 
 

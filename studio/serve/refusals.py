@@ -21,6 +21,7 @@ from studio.core.errors import (
     NeedsPackage,
     StudioError,
 )
+from studio.core.forced import Unable
 from studio.library.annotations import NotKept
 from studio.mos.kinds.base import BadAnswer
 from studio.mos.making.editing import ChangedMeanwhile, LosesSounds
@@ -48,6 +49,7 @@ STATUS: Mapping[type[StudioError], int] = {
     BadText: 422,
     TooMany: 429,
     NeedsPackage: 501,
+    Unable: 501,
     Busy: 503,
     Closed: 503,
     NotKept: 503,

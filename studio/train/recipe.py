@@ -80,6 +80,34 @@ class SpeakStreamFit(FitRecipe):
 
 
 @dataclass(frozen=True, kw_only=True)
+class RichTtsFit(FitRecipe):
+    """RichTTS's training (paper 000, section IV.A): whole texts, each before its speech.
+
+    Attributes:
+        pieces: a text is cut into pieces of so many words, one of these, each a text of its own; 0 leaves it whole.
+    """
+
+    family: ClassVar[str] = "richtts"
+    pieces: list[int] = field(default_factory=lambda: [0])
+    phone_weight: float
+    eos_weight: float
+
+    def __post_init__(self) -> None:
+        if not self.pieces or not all(type(n) is int and 0 <= n <= 6 for n in self.pieces):
+            raise BadOption(
+                f"[fit] pieces cannot be {self.pieces!r:.100}", "it lists numbers of words from 1 to 6, or 0 for all"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class NgramRichTtsFit(RichTtsFit):
+    """n-gram RichTTS's training (section IV.A): the same net, "trained with short segments"."""
+
+    family: ClassVar[str] = "ngram-richtts"
+    pieces: list[int] = field(default_factory=lambda: [1, 2, 3, 4, 5, 6])
+
+
+@dataclass(frozen=True, kw_only=True)
 class S5Fit(FitRecipe):
     """S5-TTS's training (paper 001, "Training objective").
 
@@ -188,7 +216,9 @@ class TacotronFit(FitRecipe):
             raise BadOption("[fit] guide_symbols is not above 0", "write how far attention may stray, such as 3.0")
 
 
-FITS: dict[str, type[FitRecipe]] = {one.family: one for one in (SpeakStreamFit, S5Fit, IstFit, DsmFit, TacotronFit)}
+FITS: dict[str, type[FitRecipe]] = {
+    one.family: one for one in (SpeakStreamFit, RichTtsFit, NgramRichTtsFit, S5Fit, IstFit, DsmFit, TacotronFit)
+}
 
 
 @dataclass(frozen=True)
@@ -211,16 +241,16 @@ def read_recipe(path: Path) -> Recipe:
         data = tomllib.loads(read_bounded(path, MAX_SETTINGS_BYTES).decode("utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise BadFile(f"the recipe {path} cannot be read: {error}", "give a TOML file with --recipe") from error
-    corpus = _strict(CorpusRecipe, data.pop("corpus", {}), "corpus")
+    corpus = strict(CorpusRecipe, data.pop("corpus", {}), "corpus")
     fit = data.pop("fit", None)
     if fit is not None:
         family = fit.pop("family", SpeakStreamFit.family)
         if family not in FITS:
             raise BadOption(f"[fit] family {family!r} cannot be trained", f"it is one of {', '.join(FITS)}")
         if "windows" in fit:
-            fit["windows"] = _strict(WindowDraw, fit["windows"], "fit.windows")
-        fit = _strict(FITS[family], fit, "fit")
-    return _strict(Recipe, {**data, "corpus": corpus, "fit": fit}, "recipe")
+            fit["windows"] = strict(WindowDraw, fit["windows"], "fit.windows")
+        fit = strict(FITS[family], fit, "fit")
+    return strict(Recipe, {**data, "corpus": corpus, "fit": fit}, "recipe")
 
 
 def vocoder_settings(recipe: Recipe, name: str) -> dict[str, Any]:
@@ -241,7 +271,8 @@ def check_held_out(recipe: Recipe, texts: Path) -> set[str]:
     return sentences
 
 
-def _strict(kind: type[T], data: dict[str, Any], where: str) -> T:
+def strict(kind: type[T], data: dict[str, Any], where: str) -> T:
+    """A dataclass from what a file says. Raises BadOption on unknown or missing keys."""
     known = {f.name for f in fields(kind)}  # type: ignore[arg-type]
     unknown = sorted(set(data) - known)
     if unknown:

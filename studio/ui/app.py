@@ -29,7 +29,7 @@ from studio.ui.gradio_sessions import Sessions, bound
 from studio.ui.owner import Owner
 from studio.ui.page_head import described
 from studio.ui.page_policy import PagePolicy
-from studio.ui.pages import annotate, campaigns, edit, engine, inspect, library, live, rate, results
+from studio.ui.pages import annotate, campaigns, compare, edit, engine, inspect, library, live, rate, results
 
 TITLE = "Streaming-TTS Studio"
 _FIRST = "Live"
@@ -88,7 +88,11 @@ class Page:
 
 def pages(context: Context) -> list[Page]:
     """The navigation: a new page is one line here and one file in pages/."""
-    found = [Page(_FIRST, "", lambda: live.build(live.LiveContext())), Page("Inspect", "inspect", inspect.build)]
+    found = [
+        Page(_FIRST, "", lambda: live.build(live.LiveContext())),
+        Page("Inspect", "inspect", inspect.build),
+        Page("Compare", "compare", compare.build),
+    ]
     if (owner := context.owner) is not None:
         found.append(Page("Library", "library", library.build))
         found.append(Page("Listening tests", "campaigns", lambda: campaigns.build(owner)))

@@ -17,6 +17,7 @@ _STYLES = (
     "widgets/rate/rate.css",
     "widgets/inspect/inspect.css",
     "widgets/annotate/annotate.css",
+    "widgets/compare/compare.css",
     "widgets/owner/fields.css",
     "widgets/edit/edit.css",
     "widgets/library/library.css",

@@ -3,12 +3,14 @@
 import json
 import re
 from base64 import b64encode
+from collections.abc import Iterable, Mapping
 from html import escape
 from pathlib import Path
 
 from studio.core.errors import BadFile
+from studio.core.forced import Attended, kept_attention
 from studio.core.trace import Trace
-from studio.inspection.bundle import pack, pack_prosody
+from studio.inspection.bundle import pack, pack_attention, pack_prosody
 
 _WIDGETS = Path(__file__).parent / "widgets"
 _START = "inspect/inspect.js"
@@ -26,8 +28,7 @@ body {{ margin: 0; background: var(--paper); }}
 main {{ max-inline-size: 1400px; margin-inline: auto; padding: 20px; }}
 .inspect > .open {{ display: none; }}
 </style></head><body><main>{html}</main>
-<script id="bundle" type="text/plain" data-name="{name}">{data}</script>
-<script id="prosody" type="text/plain">{prosody}</script>
+{data}
 <script id="scripts" type="application/json">{scripts}</script>
 <script type="module">
 const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -47,33 +48,62 @@ for (const [path, source] of sources) {{
 """
 
 
-def inspection_file(trace: Trace, name: str) -> str:
+def inspection_file(trace: Trace, name: str, attended: Attended | None = None) -> str:
     """The page of one utterance; ``name`` is its title where it has no text.
+
+    Args:
+        attended: where the net attended, to be drawn, too; what the trace keeps itself unless given.
 
     Raises:
         BadFile: the trace cannot be laid on a clock.
     """
-    data, prosody = (b64encode(packed(trace)).decode("ascii") for packed in (pack, pack_prosody))
-    scripts = json.dumps(_scripts(_START)).replace("<", "\\u003c")  # no script ends inside one
+    attended = attended or kept_attention(trace)
+    parts = {
+        "bundle": pack(trace),
+        "prosody": pack_prosody(trace.pcm, trace.rate_hz),
+        "attention": pack_attention(attended, trace.p_eos) if attended else b"",
+    }
+    return whole_page(name, parts, _START, "inspect/inspect.html", ["inspect/inspect.css"])
+
+
+def whole_page(name: str, parts: Mapping[str, bytes], start: str, html: str, styles: Iterable[str]) -> str:
+    """A page that holds everything that it shows.
+
+    Args:
+        name: its title, which its script finds as ``data-name`` of each part.
+        parts: what is shown, by the id of the element that holds it.
+        start: the script whose ``startFile`` begins; like ``html`` and ``styles`` a path in ``widgets``.
+    """
+    data = "\n".join(
+        f'<script id="{escape(part)}" type="text/plain" data-name="{escape(name)}">{_text(content)}</script>'
+        for part, content in parts.items()
+    )
     return _PAGE.format(
         policy=_POLICY,
         title=escape(name),
-        css=_read("tokens.css") + _read("inspect/inspect.css"),
-        html=_read("inspect/inspect.html"),
-        name=escape(name),
+        css="".join(map(_read, ("tokens.css", *styles))),
+        html=_read(html),
         data=data,
-        prosody=prosody,
-        scripts=scripts,
-        start=_START,
+        scripts=json.dumps(_scripts(start)).replace("<", "\\u003c"),  # no script ends inside one
+        start=start,
     )
 
 
-def write_inspection(trace: Trace, path: Path) -> None:
+def write_inspection(trace: Trace, path: Path, attended: Attended | None = None) -> None:
     """Write the page of one utterance. Raises BadFile where it cannot be."""
+    write_page(inspection_file(trace, path.stem, attended), path)
+
+
+def write_page(page: str, path: Path) -> None:
+    """Write a page. Raises BadFile where it cannot be."""
     try:
-        path.write_text(inspection_file(trace, path.stem), encoding="utf-8")
+        path.write_text(page, encoding="utf-8")
     except OSError as error:
         raise BadFile(f"{path} cannot be written: {error.strerror}", "give another place with --html") from error
+
+
+def _text(content: bytes) -> str:
+    return b64encode(content).decode("ascii")
 
 
 def _scripts(start: str) -> list[tuple[str, str]]:

@@ -7,7 +7,7 @@ import pytest
 import torch
 from needs import needs
 
-from studio.bench.boundaries import BoundarySetting, eval_boundaries, teacher_forced, window_obeyed
+from studio.bench.boundaries import BoundarySetting, eval_boundaries, teacher_forced, unaided, window_obeyed
 from studio.bench.material import TeacherSpeech
 from studio.core import events as ev
 from studio.core.clips import to_float, to_int16, write_wav
@@ -15,6 +15,7 @@ from studio.core.errors import BadVoice
 from studio.core.shipped import TEXTS, VOICES
 from studio.core.trace import collect
 from studio.engine import dmel
+from studio.engine.families.speakstream.family import SpeakStreamFamily
 from studio.engine.families.speakstream.net import Config, SpeakStream
 from studio.engine.families.speakstream.rule import Options
 from studio.measure.recognisers.pocketsphinx import PocketSphinx
@@ -77,6 +78,33 @@ def test_a_net_that_learned_the_ends_is_within_half_a_frame(taught, monkeypatch)
     figures = teacher_forced(net, ["slt"], [taught], Options("S1", 5, 1))
     assert figures["misses"] == 0
     assert figures["p90_ms"] <= 12.6 + 12.5
+
+
+@pytest.mark.parametrize(("late", "f1", "median_ms"), [(0, 1.0, 12.5), (3, 0.0, 75.0)])
+def test_ends_that_p_eos_finds_alone_are_scored_by_their_distance(taught, late, f1, median_ms):
+    """A net that ends each segment at the teacher's word end, or three frames after it."""
+    from studio.bench.boundaries import _sentence
+
+    sentence, _ = _sentence(taught)
+    due = [end + late for end in sentence.word_ends]
+    net = Ending(None)
+    family = SpeakStreamFamily(net, 1, torch.device("cpu"))
+    at, segment = 0, 0
+
+    def heads(hidden):
+        nonlocal at, segment
+        levels, logits = SpeakStream.heads(net, hidden)
+        ends_after = due[segment] - at
+        logits = torch.full_like(logits, -9.0)
+        logits[ends_after:] = 9.0  # the first is of the text
+        at, segment = due[segment], segment + 1
+        return levels, logits
+
+    net.heads = heads
+    figures = unaided(family, ["slt"], [taught], {"scheme": "S1", "m": 5, "n": 1})
+    assert figures["boundaries"] == 9 and figures["misses"] == 0
+    assert figures["median_ms"] == pytest.approx(median_ms, abs=25.0)  # times are rounded to frames twice
+    assert figures["f1_25_ms"] == pytest.approx(f1, abs=0.25)  # a word of three frames is hit by the end before it
 
 
 def test_segments_cut_at_words_obey_and_shifted_ones_do_not(taught):

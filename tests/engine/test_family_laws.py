@@ -32,7 +32,11 @@ TEXT = "the morning light came in, slowly, over the wall."
 ROWS = 8
 BY_RATIO = ("ist",)  # speech follows text by a ratio of tokens: a word is begun at once, and its end needs more text
 DELAYED = ("dsm",)  # sound follows text by a time, in which more words are fed: a segment says which
-BY_CLAUSES = {"tacotron": {"clause_words": 2}}  # a clause needs all its words: a segment says which
+BY_CLAUSES: dict[str, tuple[dict[str, Any], int]] = {  # a clause needs all its words: a segment says which
+    "tacotron": ({"clause_words": 2}, 1),
+    "richtts": ({"mode": "ngram", "n": 2}, 1),
+    "ngram-richtts": ({"n": 2}, 1),
+}
 COMPARED_AT = (1, 9, 16)  # turns: the first ones, and two in mid-stream, when rows stand at different places
 
 
@@ -142,8 +146,7 @@ def test_law_7_nothing_waits_and_nothing_peeks(engine: LocalEngine) -> None:
         _in_what_segments_say(engine, {}, card.look_ahead_words)
         return
     if card.family in BY_CLAUSES:
-        options = BY_CLAUSES[card.family]
-        _in_what_segments_say(engine, options, options["clause_words"] - 1)
+        _in_what_segments_say(engine, *BY_CLAUSES[card.family])
         return
     by_ratio = card.family in BY_RATIO
     utterance = engine.open(SpeakRequest(seed=3))

@@ -12,6 +12,8 @@ from studio.engine.families.dsm.net import Config as DsmConfig
 from studio.engine.families.dsm.net import Dsm
 from studio.engine.families.ist.net import Config as IstConfig
 from studio.engine.families.ist.net import Ist
+from studio.engine.families.richtts.net import Config as RichTtsConfig
+from studio.engine.families.richtts.net import RichTts
 from studio.engine.families.s5.alignment import AuxiliaryAttention
 from studio.engine.families.s5.net import S5
 from studio.engine.families.s5.net import Config as S5Config
@@ -39,6 +41,7 @@ def named(config: type) -> object:
 
 NETS = {
     "speakstream": lambda: SpeakStream(named(SpeakStreamConfig)),
+    "richtts": lambda: RichTts(named(RichTtsConfig)),
     "s5": lambda: S5(named(S5Config)),
     "dsm": lambda: Dsm(named(DsmConfig)),
     "ist": lambda: Ist(named(IstConfig)),
@@ -46,6 +49,7 @@ NETS = {
 }
 WANTED = {
     "speakstream": {"self-attention": 36},  # one decoder over text and frames
+    "richtts": {"self-attention": 36},  # the same decoder
     "s5": {"self-attention": 4 + 8, "cross-attention": 8, "auxiliary attention": 1, "convolution": 4},
     # A backbone that attends to who speaks, four layers of depth for each of eight groups; convolutions hear a speaker.
     "dsm": {"self-attention": 16 + 8 * 4, "cross-attention": 16, "depth": 1, "convolution": 2},
@@ -70,8 +74,12 @@ def test_each_net_has_its_papers_modules(name):
 
 
 def test_no_family_is_another_with_another_rule():
-    assert {*NETS} == {*family_names()}, "a new family says here what it is made of"
+    """But paper 000's baseline: its decoder, told nothing of windows; and its n-gram twin is the same net."""
+    assert {*NETS, "ngram-richtts"} == {*family_names()}, "a new family says here what it is made of"
     parts = {name: made_of(name)[1] for name in NETS}
     # The two that are one decoder each are told how to interleave, each by tables of its own.
+    assert parts["speakstream"] - parts["richtts"] == {"scheme", "spoken", "look_ahead"} and not (
+        parts["richtts"] - parts["speakstream"]
+    )
     assert "ratio" in parts["ist"] - parts["speakstream"] and parts["speakstream"] - parts["ist"]
     assert len({frozenset(one) for one in parts.values()}) == len(NETS)

@@ -12,7 +12,7 @@ from inspection.spoken import RATE_HZ, pcm, trace
 from studio.inspection.bundle import pack, pack_prosody
 from studio.inspection.opening import recording
 
-KINDS = {"i16": "<i2", "u8": "u1", "f32": "<f4"}
+KINDS = {"i16": "<i2", "u8": "u1", "f32": "<f4", "i32": "<i4"}
 
 
 def unpack(data: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -48,13 +48,13 @@ def test_level_and_pitch_come_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     time_s = np.arange(RATE_HZ) / RATE_HZ
     buzz = sum(np.sin(2 * np.pi * 150 * k * time_s) / k for k in range(1, 8))
     sound = recording((5000 * np.asarray(buzz)).astype(np.int16), RATE_HZ, "")
-    header, arrays = unpack(pack_prosody(sound))
+    header, arrays = unpack(pack_prosody(sound.pcm, sound.rate_hz))
     assert (header["step_samples"], header["lacks"]) == (120, "")
     assert len(arrays["pitch"]) == len(arrays["level"]) == 200
     assert np.median(arrays["pitch"]) == pytest.approx(150, rel=0.01)
     assert header["active_db"] == pytest.approx(np.median(arrays["level"]), abs=1.0)
-    header, arrays = unpack(pack_prosody(sound, most_s=0.5))
+    header, arrays = unpack(pack_prosody(sound.pcm, sound.rate_hz, most_s=0.5))
     assert "left out" in header["lacks"] and len(arrays["level"]) == 200 and not len(arrays["pitch"])
     monkeypatch.setitem(sys.modules, "pyworld.pyworld", None)
-    header, arrays = unpack(pack_prosody(sound))
+    header, arrays = unpack(pack_prosody(sound.pcm, sound.rate_hz))
     assert "pip install" in header["lacks"] and len(arrays["level"]) == 200 and not len(arrays["pitch"])

@@ -77,3 +77,21 @@ def test_pitch_in_pieces_is_that_of_the_whole() -> None:
     assert len(found) == len(sound) // step
     inner = slice(10, -10)
     assert found[inner] == pytest.approx(hz[::step][: len(found)][inner], rel=0.02)
+
+
+def test_a_hum_in_a_silence_has_no_pitch_and_speech_keeps_its_own() -> None:
+    """Noise and a mains hum 45 dB below the speech beside them: DIO alone finds a voice there."""
+    speech = voice(100, 1.0).astype(float)
+    below = 10 ** (-45 / 20) * np.sqrt(np.mean(speech**2))
+    hum = voice(150, 3.0).astype(float)
+    noise = 0.1 * np.random.default_rng(2).standard_normal(3 * RATE_HZ)
+    sound = below * (hum / np.sqrt(np.mean(hum**2)) + noise)
+    sound[RATE_HZ : 2 * RATE_HZ] += speech
+    pcm = sound.astype(np.int16)
+    found = prosody(pcm, RATE_HZ)
+    alone = pitch_in_pieces(pcm / 32768.0, RATE_HZ, 120)
+    around = np.r_[0:190, 410:600]  # steps of 5 ms, with 50 ms left out beside the voice
+    assert (alone[around] > 0).mean() > 0.5, "without the gate there is one"
+    assert not (found.pitch_hz[around] > 0).any()
+    inside = found.pitch_hz[210:390]
+    assert (inside > 0).all() and np.median(inside) == pytest.approx(100, rel=0.01)

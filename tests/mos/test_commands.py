@@ -133,3 +133,33 @@ def test_a_draft_is_set_spoken_and_looked_at_by_commands(
     assert studio("campaign", "ready", "mine")[0] == "mine is open\n"
     studio("campaign", "settings", "mine", "--config", tmp_path / "own.toml", status=2)
     listening.close()
+
+
+def test_parts_that_do_not_go_together_are_told_when_they_are_set(studio: Studio, tmp_path: Path) -> None:
+    """By whatever makes, changes, opens or closes one of them, not when the first rater comes."""
+    sounds = write_sounds(tmp_path / "sounds")
+    made = ("--template", "incremental-mos", "--from", sounds)
+    then, other = tmp_path / "then.toml", tmp_path / "other.toml"
+    then.write_text('then = "pairs"\n')
+    other.write_text("[texts]\nconsent_version = 9\n")
+    _, err = studio("campaign", "new", "scores", *made, "--config", then, "--draft")
+    assert "goes on with 'pairs', and no test is called so" in err
+    _, err = studio("campaign", "new", "pairs", *made, "--config", other, "--draft")
+    assert "'scores' goes on with this test, which has another version of the consent" in err
+    out, _ = studio("campaign", "ready", "scores", status=1)
+    assert "'pairs', which comes after this test, has another version of the consent" in out
+    _, err = studio("campaign", "new", "more", *made, "--config", then, "--draft")
+    assert "has another version of the consent" in err
+    _, err = studio("campaign", "new", "at once", *made, "--config", then, status=2)
+    assert "has another version of the consent" in err
+    same = tmp_path / "same.toml"
+    same.write_text("[texts]\nconsent_version = 1\n[gates]\nmin_consensus = 0.3\nconsensus_answers = 900\n")
+    _, err = studio("campaign", "settings", "pairs", "--config", same)
+    assert "agreement with the others judges nobody" in err and "version" not in err
+    _, err = studio("campaign", "open", "scores", status=2)
+    assert "'pairs', which comes after this test, is not open" in err
+    studio("campaign", "open", "pairs")
+    _, err = studio("campaign", "open", "scores")
+    assert "note" not in err
+    _, err = studio("campaign", "close", "pairs")
+    assert "'scores' goes on with this test, which is closed" in err

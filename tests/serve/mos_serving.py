@@ -21,11 +21,11 @@ from studio.settings import ServeSettings
 class ServedTests:
     """The whole server with listening tests on it, in a thread, as ``studio app`` runs it."""
 
-    def __init__(self, folder: Path, **settings: Any) -> None:
+    def __init__(self, folder: Path, engine: FakeEngine | None = None, **settings: Any) -> None:
         with socket.create_server(("127.0.0.1", 0)) as probe:
             port = probe.getsockname()[1]
         self.world = World(Store(f"sqlite:///{folder / 'studio.sqlite'}"), folder / "clips")
-        self.engine = FakeEngine(Script())
+        self.engine = engine or FakeEngine(Script())
         chosen = replace(ServeSettings(port=port, traces_folder=folder / "traces", drain_ms=0), **settings)
         self.app = create_app(self.engine, chosen, listening=self.world.listening)
         self._server = make_server(self.app, chosen)

@@ -26,6 +26,7 @@ OWNERS = [
     ("GET", "entries"),
     ("GET", "view/aaaaaa"),
     ("GET", "prosody/aaaaaa"),
+    ("GET", "attention/aaaaaa"),
     ("GET", "file/aaaaaa"),
     ("POST", "keep"),
     ("POST", "files"),
@@ -235,7 +236,8 @@ def test_damaged_files_are_refused_in_words(shelf: Shelf) -> None:
     assert "a trace takes no text" in shelf.send(trace, "one").json()["message"]
     assert shelf.get("entries").json()["of"] == 0
     client = Client(int(shelf.served.url.rpartition(":")[2]), "POST /library/files")
-    client.send(f"Content-Length: {MAX_FILE_BYTES + 1}\r\n\r\n".encode())
+    owner = f"Authorization: {shelf.served.owner['Authorization']}\r\n"
+    client.send(f"{owner}Content-Length: {MAX_FILE_BYTES + 1}\r\n\r\n".encode())
     assert client.answer()[0] == 413
 
 

@@ -2,12 +2,13 @@
 
 import json
 import re
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, replace
 from pathlib import Path
 
 import jsonschema
 import pytest
 from serve.serving import FROM_CLIENT, FROM_SERVER, SCHEMA
+from tones import tone_card
 
 from studio.core import events as ev
 from studio.serve import protocol as wire
@@ -62,3 +63,9 @@ def test_the_schema_is_strict(extra: str) -> None:
     message = {"type": "flush", "utterance": 1}
     assert FROM_CLIENT.is_valid(message)
     assert not FROM_CLIENT.is_valid(message | {extra: 1})
+
+
+def test_what_a_voice_cannot_do_is_told_to_whoever_connects() -> None:
+    said = json.loads(wire.hello([replace(tone_card(), notes="It waits for the end of the text.")]))
+    assert said["voices"][0]["notes"] == "It waits for the end of the text."
+    jsonschema.validate(said, {**SCHEMA, "$ref": "#/$defs/server_hello"})

@@ -29,7 +29,12 @@ def test_the_live_page_after_it_has_spoken(visit: Callable[..., LivePage], theme
 
 @pytest.mark.parametrize(
     ("where", "shown"),
-    [("?stage&tap=1", ".talk-texts button"), ("engine", "#engine-load .owner-card"), ("inspect", ".inspect")],
+    [
+        ("?stage&tap=1", ".talk-texts button"),
+        ("engine", "#engine-load .owner-card"),
+        ("inspect", ".inspect"),
+        ("compare", ".compare .ways button"),
+    ],
 )
 def test_the_stage_the_engine_and_the_inspector(chromium: Any, server: Any, where: str, shown: str) -> None:
     page = chromium.new_page(viewport={"width": 1280, "height": 800})

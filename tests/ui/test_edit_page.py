@@ -139,6 +139,41 @@ def test_a_draft_is_left_and_gone_on_with(site: Site, enter: Callable[..., Any],
     page.get_by_role("article").filter(has_text="own clips").wait_for(state="detached")
 
 
+def test_the_test_that_follows_is_chosen_from_a_list(site: Site, enter: Callable[..., Any]) -> None:
+    """What does not fit is said when it is chosen, in the page's own words; P.835's questions are no other kind's."""
+    page = enter("campaigns")
+    begin(page, "later", "s5-preference")
+    page.get_by_label("Version of the consent").evaluate("(one) => (one.closest('details').open = true)")
+    page.get_by_label("Version of the consent").fill("7")
+    settle(page, site, "later", lambda d: d["settings"]["texts"]["consent_version"] == 7)
+    page.goto(site.url + "campaigns")
+    begin(page, "earlier", "speakstream-mos")
+    assert page.get_by_role("button", name="Add SIG").count() == 0 and page.get_by_text("those for SIG").count() == 0
+    assert page.get_by_role("button", name="Add quality").count() == 1
+    following = page.get_by_label("Goes on with")
+    offered = following.locator("option").all_text_contents()
+    assert offered[0] == "no other test" and "later · Pair preference (AB) · draft" in offered
+    assert not [one for one in offered if one.startswith("earlier")]
+    following.select_option("later")
+    page.locator(".follows", has_text="later has another version of the consent").wait_for()
+    page.locator(
+        ".lacking", has_text="'later', which comes after this test, has another version of the consent"
+    ).wait_for()
+    assert "then" not in page.locator(".ready").inner_text().replace("then a choice", "").split()
+    found = settle(page, site, "earlier", lambda d: d["settings"]["then"] == "later")
+    assert found["settings"]["then"] == "later"
+    page.get_by_label("Version of the consent").evaluate("(one) => (one.closest('details').open = true)")
+    page.get_by_label("Version of the consent").fill("7")
+    page.locator(".follows", has_text="later is a draft: open it before this one.").wait_for()
+    page.get_by_label("Least correlation").evaluate("(one) => (one.closest('details').open = true)")
+    page.get_by_label("Least correlation").fill("1")
+    page.locator(".advice", has_text="Nobody reaches an agreement of 1").wait_for()
+    assert violations(page) == []
+    following.select_option("")
+    page.locator(".follows").wait_for(state="hidden")
+    settle(page, site, "earlier", lambda d: d["settings"]["then"] == "")
+
+
 def test_nothing_is_cut_off_on_a_telephone(enter: Callable[..., Any]) -> None:
     page = enter("edit?campaign=kestrel", viewport={"width": 390, "height": 844})
     page.locator(".edit-columns").wait_for()

@@ -48,6 +48,41 @@ def test_the_race_is_measured_and_can_be_shared(live: LivePage, tmp_path: Path) 
     live.page.wait_for_function("document.querySelector('.share output').textContent.includes('The clip is saved')")
 
 
+def test_any_voice_races_against_the_pages_own(live: LivePage) -> None:
+    """The same keys to both, word by word; the second one has settings of its own."""
+    live.page.locator("#live-text").fill(TEXT)
+    second = live.page.locator("#race-second")
+    offered = second.locator("option").all_text_contents()
+    assert offered == ["the same voice, a sentence at a time", "Tone (no model): Low", "Tone (no model): High"]
+    assert not live.page.locator(".race-second details").is_visible()
+    second.select_option(label="Tone (no model): High")
+    live.page.locator(".race-second summary").click()
+    live.page.locator("#race-option-m").fill("6")
+    live.press("race")
+    live.page.wait_for_selector('.race[data-state="running"]')
+    assert second.is_disabled() and live.page.locator("#race-option-m").is_disabled()
+    _over(live)
+    found = live.page.evaluate(LANES)
+    first, other = found["lanes"]
+    assert first["firstMs"] < other["firstMs"], "three words are there before six"
+    assert len(first["lit"]) == len(other["lit"]) == 6 and other["bars"] > 20
+    names = live.page.evaluate("document.querySelector('.live').tap.page.race.record.names")
+    assert names == ["Tone (no model): Low, scheme S1, m 3, n 1", "Tone (no model): High, scheme S1, m 6, n 1"]
+    told = live.page.locator(".race-said").text_content()
+    assert told.startswith("Tone (no model): Low, scheme S1, m 3, n 1 was heard") and "earlier" in told
+    assert names[1] in live.page.locator(".race canvas").get_attribute("aria-label")
+
+
+def test_settings_that_do_not_fit_end_the_race_and_say_why(live: LivePage) -> None:
+    live.page.locator("#race-second").select_option(label="Tone (no model): Low")
+    live.page.locator(".race-second summary").click()
+    live.page.locator("#race-option-n").fill("6")
+    live.press("race")
+    live.page.wait_for_function("document.querySelector('.race-said').textContent.includes('hop')")
+    assert live.page.locator(".race").get_attribute("data-state") == "idle"
+    assert live.page.locator("#race-second").is_enabled()
+
+
 def test_a_key_ends_the_race_and_is_spoken(visit: Callable[..., LivePage]) -> None:
     live = visit()
     live.press("race")

@@ -24,7 +24,7 @@ from studio.settings import ServeSettings
 from studio.ui.app import mount
 
 NOTHING = "there is nothing here\n"
-PAGES = {"", "inspect", "library", "campaigns", "edit", "results", "engine", "rate", "annotate"}
+PAGES = {"", "inspect", "compare", "library", "campaigns", "edit", "results", "engine", "rate", "annotate"}
 # What anyone may fetch, and what wants a token of a rater's or the owner's. A new route fails until it is here.
 FOR_ANYONE = {
     ("GET", "/health"),
@@ -34,8 +34,13 @@ FOR_ANYONE = {
     ("GET", "/traces/{token}.wav"),
     ("GET", "/traces/{token}.view"),
     ("GET", "/traces/{token}.prosody"),
+    ("GET", "/traces/{token}.attention"),
+    ("GET", "/compare/view"),  # of traces by their tokens; of the library with the owner's
+    ("GET", "/compare/words"),
+    ("GET", "/compare/difference"),
     ("POST", "/inspect/open"),  # a file of the caller's own, which is not kept
     ("POST", "/inspect/prosody"),
+    ("POST", "/inspect/attention"),
     ("GET", "/mos/greet"),  # wants a signed link
     ("GET", "/arena"),  # totals alone, and only while an arena is open
     ("HEAD", "/arena"),
@@ -84,6 +89,7 @@ WITH_TOKEN = {
     ("GET", "/library/entries"),
     ("GET", "/library/view/{name}"),
     ("GET", "/library/prosody/{name}"),
+    ("GET", "/library/attention/{name}"),
     ("GET", "/library/file/{name}"),
     ("POST", "/library/keep"),
     ("POST", "/library/files"),

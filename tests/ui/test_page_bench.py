@@ -29,6 +29,17 @@ def test_bench_takes_the_latency_apart(chromium: Any) -> None:
     assert abs(out["t6_key_ms"]["p50"] - sum(out[part]["p50"] for part in parts)) < 1e-6
     assert all(out[part]["p50"] >= 0.0 for part in parts)
     assert 1_000.0 < out["one_click_ms"]["p50"] < 60_000.0, "three words at 150 a minute come first"
+    assert 500.0 < out["race_click_ms"]["p50"] < 60_000.0, "the race types at the same pace"
+
+
+def test_a_newcomers_clicks_are_measured_alone(chromium: Any) -> None:
+    out = figures(
+        "from studio.bench.page import PageSetting, bench_page\n"
+        f"setting = PageSetting(command={APP!r}, clicks=1, clicks_only=True, quiet=True)\n"
+        "print(json.dumps(bench_page(setting)))"
+    )
+    assert {"one_click_ms", "race_click_ms"} <= out.keys() and out["n"] == 0
+    assert not {"t6_key_ms", "stalls", "stalls_blocked"} & out.keys()
 
 
 def test_what_is_heard_is_captured_whole(chromium: Any, tmp_path: Path) -> None:

@@ -46,8 +46,10 @@ def test_two_battles_their_names_the_cap_and_the_ladder(rate: Rate) -> None:
         "where trial_id = ? order by slot",
         live.trial,
     )
-    told = [one.inner_text() for one in page.page.locator(".voices dd").all()]
-    assert told == [name for (name,) in spoke]
+    named = page.page.locator(".voices dd").all()
+    assert [one.get_attribute("title") for one in named] == [name for (name,) in spoke]
+    told = [one.inner_text() for one in named]
+    assert sorted(told) == ["High", "Low"], "visitors are told who speaks, not how the owner's tables call it"
     assert "You chose: A is better" in page.text() and "Your code is" in page.text()
     assert violations(page.page) == []
     page.responses.clear()
@@ -62,7 +64,9 @@ def test_two_battles_their_names_the_cap_and_the_ladder(rate: Rate) -> None:
     page.page.wait_for_selector("h1")
     assert page.page.url == f"{page.ratings.url}arena" and page.text("h1") == "The arena"
     shown = page.text("main")
-    assert all(name in shown for name in told)
+    assert all(name in shown for name in told) and not [name for name in SYSTEMS if name in shown]
+    exact = page.page.locator("[title]").evaluate_all("all => all.map((one) => one.title)")
+    assert set(exact) == {name for (name,) in spoke}
     assert "Take part" in shown and not page.errors
     assert violations(page.page) == []
 

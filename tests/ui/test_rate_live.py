@@ -89,6 +89,49 @@ def test_type_hear_and_choose(live: Live) -> None:
     assert not page.errors and not page.foreign
 
 
+def test_keys_before_the_voice_is_there_are_kept_or_refused_in_sight(live: Live) -> None:
+    """Before Begin the field says what to press and takes nothing; from Begin on every key is the voice's."""
+    page = live.page
+    field = live.field(0)
+    assert field.get_attribute("placeholder") == "Press “Begin with voice A”, then type here."
+    assert field.get_attribute("readonly") is not None
+    field.click()
+    page.page.keyboard.type("at best")
+    page.wait_text("Type to voice A first", ".missing")
+    assert field.input_value() == ""
+    assert page.page.locator(".answers input:checked").count() == 0, "letters typed there are no answers"
+    page.page.get_by_role("button", name="Begin with voice A").evaluate(
+        """(button) => {
+          button.click();
+          const field = document.querySelector('.voice textarea');
+          if (document.activeElement !== field || field.readOnly) throw new Error('the field is not there to type in');
+          field.value = 'hello good ';
+          field.dispatchEvent(new InputEvent('input', { bubbles: true }));
+        }"""
+    )
+    page.page.get_by_role("button", name="I have finished typing").wait_for()
+    page.page.keyboard.type("friend ", delay=40)
+    page.press("I have finished typing")
+    live.wait(0, "heard")
+    live.hear()
+    assert live.field(1).input_value() == live.field(0).input_value() == "hello good friend ", "the voice got all of it"
+
+
+def test_nothing_is_ticked_before_both_were_heard(live: Live) -> None:
+    page = live.page
+    answers = page.page.locator(".answers input").first
+    assert answers.is_disabled()
+    page.page.locator(".answers label").first.click(force=True)
+    live.type()
+    assert answers.is_disabled()
+    page.key("a")
+    live.hear()
+    assert page.page.locator(".answers input:checked").count() == 0
+    assert answers.is_enabled()
+    page.key("a")
+    assert page.page.locator(".answers input:checked").count() == 1
+
+
 def test_a_rater_waits_in_the_queue_and_begins_by_themselves(live: Live) -> None:
     page = live.page
     with others_take_all(page.ratings.url, queued=1) as end:

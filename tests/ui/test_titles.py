@@ -11,6 +11,7 @@ from ui.rate_page import RatePage
 PAGES = {
     "": "Live",
     "inspect": "Inspect",
+    "compare": "Compare",
     "library": "Library",
     "campaigns": "Listening tests",
     "edit": "Edit a test",

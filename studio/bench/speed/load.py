@@ -7,7 +7,7 @@ sent counts too. Events are read when an utterance is over: reading them all the
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -43,10 +43,12 @@ class LoadSetting:
         seconds: of one run's arrivals (200 in the paper).
         places: utterances at once; whoever comes then is refused.
         lines: texts that queries are made of.
+        options: of every query; the card's own where there are none.
     """
 
     subject: Subject
     lines: Sequence[str]
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     rates: Sequence[float] = (10, 30, 60, 70, 100)
     kinds: Sequence[str] = ("mixed",)
     arrivals: Sequence[str] = ("fixed", "poisson")
@@ -95,7 +97,7 @@ def _run(setting: LoadSetting, kind: str, arrivals: Arrivals) -> dict[str, Any]:
         due_s = arrivals.times_s()
         texts = texts_of(kind, len(due_s), s_per_char, setting.lines, setting.seed)
         before = engine.load()
-        found, took_s = _ask(engine, due_s, texts)
+        found, took_s = _ask(engine, due_s, texts, SpeakRequest(options=setting.options))
         load = engine.load()
     finally:
         engine.close()
@@ -124,14 +126,16 @@ def _summed(values: Sequence[float | None]) -> dict[str, float]:
     return percentiles(there, _POINTS) | {"mean": float(np.mean(there)) if there else float("nan")}
 
 
-def _ask(engine: LocalEngine, due_s: Sequence[float], texts: Sequence[str]) -> tuple[list[_Query], float]:
+def _ask(
+    engine: LocalEngine, due_s: Sequence[float], texts: Sequence[str], request: SpeakRequest
+) -> tuple[list[_Query], float]:
     """Send every query at its time; what each met, and how long all took."""
     asked: list[Future[tuple[float, LocalUtterance] | None]] = []
     began_s = time.perf_counter()
 
     def send(due: float, text: str) -> tuple[float, LocalUtterance] | None:
         try:
-            utterance = engine.open(SpeakRequest())
+            utterance = engine.open(request)
         except Busy:
             return None
         late_ms = 1000.0 * (time.perf_counter() - began_s - due)

@@ -4,12 +4,14 @@ A frame is 600 samples: most of what torch takes for it are calls. Products take
 alone, so that samples depend neither on who shares the batch (law 3) nor on how many frames come at once (law 2).
 """
 
+from typing import Any
+
 import numpy as np
 import torch
 from torch import nn
 
 from studio.engine.nets.products import one_blas_thread
-from studio.engine.vocoders.base import State
+from studio.engine.vocoders.base import State, Vocoder
 from studio.engine.vocoders.sourcefilter import (
     PITCH_SHARPNESS,
     REST_LOGIT,
@@ -79,6 +81,11 @@ class SourceFilterOnHost:
         self._to_spectrum, self._to_bands = trained.to_spectrum.transposed(), trained.to_bands.transposed()
         self._log_pitches = trained.log_pitches.numpy()
         self._within = np.arange(1, c.hop_samples + 1, dtype=np.float64)
+
+    @staticmethod
+    def of(vocoder: Vocoder[Any]) -> "SourceFilterOnHost | None":
+        """A vocoder made ready, where it is a source filter and nothing more."""
+        return SourceFilterOnHost(vocoder) if type(vocoder) is SourceFilter else None
 
     @np.errstate(all="ignore")  # whoever reads what is no number says so
     def step(self, mels: np.ndarray, slots: "Arrays", rows: np.ndarray) -> np.ndarray:

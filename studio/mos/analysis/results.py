@@ -22,7 +22,7 @@ from studio.mos.kinds.registry import kind_of
 from studio.mos.rating import takes
 from studio.mos.rating.answers import counted_answers, skipped_screens
 from studio.mos.rating.campaigns import Running, problems, running
-from studio.mos.rating.sittings import stages
+from studio.mos.rating.steps import stages
 from studio.mos.store.tables.answers import Answer, Play
 from studio.mos.store.tables.campaigns import Campaign
 from studio.mos.store.tables.looks import Look
@@ -106,6 +106,7 @@ def funnel(session: Session, campaign: Campaign) -> list[dict[str, Any]]:
     behind = Counter(stage for s in stood if s in order for stage in order[: order.index(s)])
     behind["done"] = at["done"]
     order = order[: order.index("trials")] if run.kind.standing else order  # who votes is never past it
+    order = [s for s in order if s != "comments" or not run.config.then]  # they are asked for where a sitting ends
     rows = [{"stage": stage, "raters": behind[stage]} for stage in order]
     rows += [{"stage": end, "raters": at[end]} for end in ("screened_out", "withdrawn", "full") if at[end]]
     return rows

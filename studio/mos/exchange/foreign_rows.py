@@ -17,7 +17,7 @@ from studio.mos.campaign.config import from_json
 from studio.mos.campaign.draft import Draft
 from studio.mos.campaign.names import check_name
 from studio.mos.kinds.registry import kind_of
-from studio.mos.rating.sittings import ENDS, stages
+from studio.mos.rating.steps import ENDS, stages
 from studio.mos.rating.takes import MAX_CHARS, MAX_STROKES, Typing
 from studio.mos.store.json_columns import is_object, read_json
 from studio.mos.store.tables.answers import Answer, Choice, Play, Score

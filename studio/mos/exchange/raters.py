@@ -16,7 +16,7 @@ from studio.measure.tables.columns import Column
 from studio.measure.tables.write import write_rows
 from studio.mos.analysis.quality import GATES, judge
 from studio.mos.rating.campaigns import running
-from studio.mos.rating.sittings import stages
+from studio.mos.rating.steps import stages
 from studio.mos.store.tables.answers import Answer
 from studio.mos.store.tables.campaigns import Campaign
 from studio.mos.store.tables.raters import Passage, Rater

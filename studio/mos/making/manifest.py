@@ -5,6 +5,7 @@ import io
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,6 +17,7 @@ from studio.mos.store.json_columns import write_json
 
 MAX_MANIFEST_BYTES = 16 * 2**20
 CONTROL = "control"  # the system that says training, trap and gold clips of no system
+_IN_FOLDERS = ("manifest.json", "manifest.csv")
 _ROLE_FOLDERS = ("training", "trap", "gold")
 _COLUMNS = ("system", "item", "file")
 _MORE_COLUMNS = ("text", "role", "expected", "tags")
@@ -30,6 +32,8 @@ _EXPECTED_IN_NAME = re.compile(r"(.+)=([^=]+)")
 def read_manifest(path: Path, there: Manifest | None = None, whole: bool = True) -> Manifest:
     """A manifest from a folder ``<system>/<item>.wav``, a ``.csv`` or a ``.json`` file; files lie beside or below it.
 
+    A folder that holds a ``manifest.json`` or a ``manifest.csv`` is read by that, and this is told.
+
     Args:
         there: what a campaign holds already; it is part of what is answered.
         whole: every system says every script; else it is a part of what is to come.
@@ -38,6 +42,12 @@ def read_manifest(path: Path, there: Manifest | None = None, whole: bool = True)
         BadFile: something is absent, doubled, misnamed, too large, outside the folder, or not understood; the error
             names the line.
     """
+    inside = [path / name for name in _IN_FOLDERS if (path / name).is_file()] if path.is_dir() else []
+    if len(inside) > 1:
+        raise BadFile(f"{path.name} holds {' and '.join(f.name for f in inside)}", "name the one that is meant")
+    if inside:
+        found = read_manifest(inside[0], there, whole)
+        return replace(found, warnings=[f"{path.name} was read by its {inside[0].name}", *found.warnings])
     draft = Draft.onto(path if path.is_dir() else path.parent, there or Manifest([], [], {}, []))
     if path.is_dir():
         _read_folder(draft)

@@ -12,7 +12,7 @@ from studio.mos.campaign.design import Load, Placed, Unit, place
 from studio.mos.kinds.base import Kind, Stock
 from studio.mos.kinds.registry import kind_of
 from studio.mos.rating.campaigns import running
-from studio.mos.rating.sittings import stages
+from studio.mos.rating.steps import stages
 from studio.mos.store.tables.campaigns import Campaign
 from studio.mos.store.tables.stimuli import Item, Stimulus, System
 
@@ -56,7 +56,7 @@ def preview(session: Session, campaign: Campaign) -> dict[str, Any]:
     return {
         "title": texts.title,
         "language": texts.language,
-        "stages": stages(config),
+        "stages": [stage for stage in stages(config) if stage != "comments" or not config.then],
         "consent": {"text": texts.consent, "version": texts.consent_version},
         "screening": [{"id": s.id, "prompt": s.prompt, "options": s.options} for s in config.gates.screening],
         "instructions": texts.instructions,

@@ -10,7 +10,7 @@ from sqlmodel import Session, col, func, select
 from studio.mos.kinds.base import BadAnswer
 from studio.mos.rating import battles, takes
 from studio.mos.rating.campaigns import Running
-from studio.mos.rating.sittings import NotThisStage, after, open_screens
+from studio.mos.rating.sittings import NotThisStage, after_trials, open_screens
 from studio.mos.store.access import Forbidden
 from studio.mos.store.tables.answers import Answer, AnswerCreate, AnswerPublic, Choice, Play, Score
 from studio.mos.store.tables.raters import Rater
@@ -86,7 +86,7 @@ def take_answer(session: Session, run: Running, rater: Rater, answer: AnswerCrea
     if run.kind.standing:
         rater.finished_at = rater.finished_at if missing else row.received_at  # nobody owes a battle more
     elif not before and not open_screens(session, rater)[0]:
-        rater.stage = after(run.config, "trials", rater.part)
+        rater.stage = after_trials(session, run, rater)
         rater.finished_at = row.received_at  # whether or not they say anything more
     session.add(rater)
     return _told(session, run, row)

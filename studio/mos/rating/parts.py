@@ -6,7 +6,7 @@ Each part is a campaign of its own, with its own results; one consent and one id
 import json
 from collections.abc import Iterator
 
-from sqlmodel import Session, select
+from sqlmodel import Session, col, select
 
 from studio.core.errors import BadOption
 from studio.mos.campaign.config import CampaignConfig, from_json
@@ -44,7 +44,7 @@ def later_parts(session: Session, config: CampaignConfig, first: int) -> Iterato
         if campaign is None or campaign.id is None or campaign.id in seen:
             return
         at = config_of(campaign)
-        if kind_of(at.kind).standing or not _is_agreed(config, at):
+        if part_mismatch(config, at):
             return
         seen.add(campaign.id)
         yield campaign, at
@@ -68,8 +68,41 @@ def first_config(session: Session, rater: Rater, config: CampaignConfig) -> Camp
     return config if first is None else config_of(first)
 
 
+def named_by(session: Session, campaign: Campaign) -> list[tuple[Campaign, CampaignConfig]]:
+    """The campaigns that go on with this one, with their settings."""
+    others = session.exec(select(Campaign).where(Campaign.id != campaign.id).order_by(col(Campaign.created_at)))
+    found = [(other, config_of(other)) for other in others]
+    return [(other, config) for other, config in found if config.then == campaign.name]
+
+
+def part_mismatch(first: CampaignConfig, later: CampaignConfig) -> str:
+    """Why a test cannot be a later part of a sitting that begins with another one; empty where it can."""
+    if kind_of(later.kind).standing:
+        return "is a standing test, which has no end"
+    one, other = first.texts, later.texts
+    differs = {
+        "language": one.language != other.language,
+        "consent": one.consent != other.consent,
+        "version of the consent": one.consent_version != other.consent_version,
+    }
+    what = [name for name, is_other in differs.items() if is_other]
+    return f"has another {' and another '.join(what)}" if what else ""
+
+
+def may_follow(session: Session, campaign: Campaign, config: CampaignConfig) -> list[dict[str, str]]:
+    """The tests that may come after one in the same sitting, newest first; ``but`` says why one would not."""
+    rows = session.exec(select(Campaign).where(Campaign.id != campaign.id).order_by(col(Campaign.created_at).desc()))
+    ends = [row for row in rows if not kind_of(row.kind).standing]
+    return [
+        {"name": r.name, "kind": kind_of(r.kind).title, "state": r.state, "but": part_mismatch(config, config_of(r))}
+        for r in ends
+    ]
+
+
 def check_parts(session: Session, campaign: Campaign, config: CampaignConfig) -> None:
     """Whether a sitting that begins here can go on to its end.
+
+    What cannot be mended by opening a test is told first.
 
     Raises:
         BadOption: a part is not there or not open, comes again, has no end, or has another consent or language.
@@ -77,30 +110,32 @@ def check_parts(session: Session, campaign: Campaign, config: CampaignConfig) ->
     if not config.then:
         return
     if kind_of(config.kind).standing:
-        raise BadOption("a standing test has no end, so nothing comes then", "take the setting then out")
-    at, seen = config, {campaign.name}
+        raise BadOption("a standing test has no end, so no other test can follow it", "let it go on with no other test")
+    at, seen, closed = config, {campaign.name}, list[Campaign]()
     while at.then:
         after = following(session, at)
         if after is None:
-            raise BadOption(f"then is {at.then!r:.100}, and no campaign is called so", "make and open that one first")
-        if after.name in seen:
-            raise BadOption(f"{after.name!r} comes again after itself", "let the last part have no then")
-        if len(seen) == MOST_PARTS:
-            raise BadOption(f"the sitting has more than {MOST_PARTS} parts", "let one of them have no then")
-        if after.state != "open":
-            raise BadOption(f"{after.name!r}, which comes then, is not open", "open the parts from the last one on")
-        at = config_of(after)
-        if kind_of(at.kind).standing:
-            raise BadOption(f"{after.name!r} is a standing test, which has no end", "let another one come then")
-        if not _is_agreed(config, at):
             raise BadOption(
-                f"{after.name!r}, which comes then, has another consent or language",
-                "raters agree once, for all parts: give each the same consent, consent_version and language",
+                f"this test goes on with {at.then!r:.100}, and no test is called so",
+                "make that one first, or choose another to go on with",
             )
+        if after.name in seen:
+            raise BadOption(
+                f"{after.name!r} comes again after itself in this sitting", "let the last part go on with no other test"
+            )
+        if len(seen) == MOST_PARTS:
+            raise BadOption(f"the sitting has more than {MOST_PARTS} parts", "let one of them go on with no other test")
+        at = config_of(after)
+        if why := part_mismatch(config, at):
+            raise BadOption(
+                f"{after.name!r}, which comes after this test, {why}",
+                "raters agree once, for all parts: give each the same consent, version of the consent and language"
+                if "another" in why
+                else "choose another test to go on with",
+            )
+        closed += [after] if after.state != "open" else []
         seen.add(after.name)
-
-
-def _is_agreed(first: CampaignConfig, later: CampaignConfig) -> bool:
-    """Whether who agreed to the first has agreed to the later one, and can read it."""
-    one, other = first.texts, later.texts
-    return (one.consent, one.consent_version, one.language) == (other.consent, other.consent_version, other.language)
+    if closed:
+        raise BadOption(
+            f"{closed[-1].name!r}, which comes after this test, is not open", "open the parts from the last one on"
+        )

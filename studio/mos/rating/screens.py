@@ -9,6 +9,8 @@ from studio.mos.rating import battles, parts, sittings
 from studio.mos.rating.campaigns import Running
 from studio.mos.rating.environment import PAIRS
 from studio.mos.rating.headphones import CHECK_SOUNDS
+from studio.mos.rating.steps import LAST, stages
+from studio.mos.rating.taking_over import given_answers, steps_of
 from studio.mos.store.tables.raters import Rater
 from studio.mos.store.tables.trials import Slot, SlotPublic, Trial, TrialPublic
 
@@ -28,7 +30,9 @@ def shown(session: Session, run: Running, rater: Rater, key: ClipKey) -> tuple[d
     out, new = _headed(session, run, stage, rater), None
     match stage:
         case "screening":
-            out["questions"] = [{"id": s.id, "prompt": s.prompt, "options": s.options} for s in config.gates.screening]
+            said = given_answers(session, rater, config)
+            asked = [s for s in config.gates.screening if s.id not in said]
+            out["questions"] = [{"id": s.id, "prompt": s.prompt, "options": s.options} for s in asked]
         case "instructions":
             out["text"] = texts.instructions
         case "headphones":
@@ -58,12 +62,15 @@ def at_the_door(session: Session, run: Running, stage: str) -> dict[str, Any]:
 
 def _headed(session: Session, run: Running, stage: str, rater: Rater | None = None) -> dict[str, Any]:
     config, number = run.config, 1 if rater is None else rater.part
-    steps = sittings.stages(config, number)
+    steps = stages(config) if rater is None else steps_of(session, rater, config)
     texts = config.texts
+    part = parts.part_of(session, config, run.id, number)
+    if part is not None and part["n"] < part["of"] and stage != "comments":
+        steps = [step for step in steps if step != "comments"]  # they are for the end of the sitting
     out: dict[str, Any] = {"stage": stage, "title": texts.title, "language": texts.language, "stages": steps}
-    if (part := parts.part_of(session, config, run.id, number)) is not None:
+    if part is not None and stage not in ("comments", *LAST):
         out["part"] = part
-    if stage in sittings.LAST:
+    if stage in LAST:
         way = (config if rater is None else parts.first_config(session, rater, config)).completion.of(stage)
         out |= {"code": way.code, "redirect": way.redirect_url}
     return out

@@ -5,6 +5,7 @@ Where somebody stands is in the database alone; a browser asks for it and draws 
 
 import secrets
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any, cast
@@ -17,6 +18,8 @@ from studio.mos.rating import environment, headphones
 from studio.mos.rating.battles import give_battle
 from studio.mos.rating.campaigns import NotOpen, Running
 from studio.mos.rating.dealing import give_trials, has_trials, release
+from studio.mos.rating.steps import BEFORE_TRIALS, ENDS, TRIES, next_step, stages
+from studio.mos.rating.taking_over import given_answers, is_screened_out, rows_of, steps_of
 from studio.mos.store.access import TooMany, Visitor
 from studio.mos.store.json_columns import write_json
 from studio.mos.store.tables.answers import Answer
@@ -24,11 +27,7 @@ from studio.mos.store.tables.campaigns import Campaign
 from studio.mos.store.tables.raters import Passage, Rater
 from studio.mos.store.tables.trials import Trial
 
-BEFORE_TRIALS = ("screening", "instructions", "level", "headphones", "environment")
-ENDS = ("done", "screened_out", "withdrawn", "full")
-LAST = ("done", "refused", "screened_out", "full")  # ends with a code or an address to go back to
 MAX_UNFINISHED = 5000  # raters of one campaign who began within a day: one link makes no more rows than that
-_TRIES = 2  # at the headphone check, and at the environment test
 _DAY_S = 86_400.0
 
 
@@ -47,24 +46,6 @@ class Progress:
     of: int
 
 
-def stages(config: CampaignConfig, part: int = 1) -> list[str]:
-    """The stages of a campaign, in order. Of a sitting of several parts, what is asked before it is asked in the first.
-
-    A word about it all is asked for in the last.
-    """
-    last = ["trials", "done"] if config.then else ["trials", "comments", "done"]
-    if part > 1:
-        return ["instructions", *last]
-    gates = config.gates
-    found = ["consent"]
-    found += ["screening"] if gates.screening else []
-    found += ["instructions"]
-    found += ["level"] if gates.level else []  # before the tones, which are to be heard at it
-    found += ["headphones"] if gates.headphones != "none" else []
-    found += ["environment"] if gates.environment else []  # at the same level, over the same headphones
-    return [*found, *last]
-
-
 def known(session: Session, campaign_id: int, identity: str) -> Rater | None:
     """The rater of an identity, who has agreed: the same identity is the same sitting, on any browser."""
     return session.exec(select(Rater).where(Rater.campaign_id == campaign_id, Rater.identity == identity)).first()
@@ -80,7 +61,7 @@ def consent(session: Session, run: Running, visitor: Visitor, stage: str, data: 
         TooMany: as many as there may be have begun within a day and not finished.
     """
     if stage != "consent":
-        raise _out_of_order(run.config, "consent", stage)
+        raise _out_of_order(stages(run.config), "consent", stage)
     version = run.config.texts.consent_version
     if data.get("version") != version:
         raise BadMessage("the consent is of another version", "reload the page and read it again")
@@ -94,7 +75,7 @@ def consent(session: Session, run: Running, visitor: Visitor, stage: str, data: 
         identity=visitor.identity,
         pseudonym=f"r{secrets.token_hex(5)}",
         role=visitor.role,
-        stage=after(run.config, "consent"),
+        stage=next_step(stages(run.config), "consent"),
         consent_version=version,
         panel=write_json(visitor.panel),
         device=write_json(visitor.device),
@@ -116,19 +97,20 @@ def pass_stage(session: Session, run: Running, rater: Rater, stage: str, data: d
         BadMessage: what was sent does not fit the stage.
     """
     check_may_begin(session, rater)
+    order = steps_of(session, rater, run.config)
     if stage != rater.stage or stage == "trials" or stage in ENDS:
-        raise _out_of_order(run.config, rater.stage, stage, rater.part)
-    verdict, goes_to = "ok", after(run.config, stage, rater.part)
+        raise _out_of_order(order, rater.stage, stage)
+    verdict, goes_to = "ok", next_step(order, stage)
     kept: dict[str, Any] = {}
     if stage == "screening":
-        kept = _screening(run.config, data)
-        if any(s.accept and kept[s.id] not in s.accept for s in run.config.gates.screening):
+        kept = _screening(run.config, data, given_answers(session, rater, run.config))
+        if is_screened_out(run.config, kept):
             verdict, goes_to = "fail", "screened_out"
     elif stage in ("headphones", "environment"):
         seen = tries(session, rater, stage)
         verdict, kept = _check(run.config, rater, stage, seen, data)
         if verdict == "fail" and getattr(run.config.gates, f"{stage}_required"):
-            goes_to = stage if seen + 1 < _TRIES else "screened_out"
+            goes_to = stage if seen + 1 < TRIES else "screened_out"
     elif stage == "comments":
         kept = {"comment": str(data.get("comment", ""))[:4000]}
     session.add(Passage(rater_id=_id(rater), stage=stage, verdict=verdict, at=time.time(), data=write_json(kept)))
@@ -136,8 +118,36 @@ def pass_stage(session: Session, run: Running, rater: Rater, stage: str, data: d
     rater.stage = goes_to
     give = give_battle if run.kind.standing else give_trials
     if goes_to == "trials" and not has_trials(session, rater) and not give(session, run, rater):
-        rater.stage = "full" if rater.part == 1 else "done"  # of whoever did the parts before nothing more is wanted
+        rater.stage = "full"
     session.add(rater)
+
+
+def after_trials(session: Session, run: Running, rater: Rater) -> str:
+    """The stage of a rater who has answered every screen of a part: the last word is for the end of the sitting."""
+    has_more = bool(run.config.then) or (rater.part > 1 and _has_spoken(session, rows_of(session, rater)))
+    return "done" if has_more else "comments"
+
+
+def is_over(rater: Rater) -> bool:
+    """Whether a rater is through with a part, so that the sitting goes on; a part that they cannot do is left out."""
+    return rater.stage == "done" or (rater.part > 1 and rater.stage in ("screened_out", "full"))
+
+
+def last_word(session: Session, rater: Rater) -> Rater:
+    """The rater at the end of a sitting, in the last part that they did; who was not asked for a word yet is now."""
+    rows = rows_of(session, rater)
+    did = next((row for row in reversed(rows) if row.finished_at is not None), rater)
+    if did.stage == "done" and not _has_spoken(session, rows):
+        did.stage = "comments"
+        session.add(did)
+    return did
+
+
+def _has_spoken(session: Session, rows: Sequence[Rater]) -> bool:
+    """Whether a last word was asked for in one of the parts of a sitting."""
+    ids = [row.id for row in rows]
+    asked = select(Passage.id).where(col(Passage.rater_id).in_(ids), Passage.stage == "comments")
+    return session.exec(asked).first() is not None
 
 
 def go_on(session: Session, run: Running, rater: Rater) -> None:
@@ -224,9 +234,8 @@ def note_seen(session: Session, rater_id: int, issued: str | None) -> None:
         session.connection().execute(first.values(issued_at=now))
 
 
-def _out_of_order(config: CampaignConfig, at: str, sent: str, part: int = 1) -> NotThisStage:
+def _out_of_order(order: list[str], at: str, sent: str) -> NotThisStage:
     """What to tell somebody whose step came twice, too early, or not from a page of ours."""
-    order = stages(config, part)
     if at in ENDS:
         return NotThisStage("this sitting has come to its end", "reload the page to see how it ended")
     if sent not in order:
@@ -237,19 +246,13 @@ def _out_of_order(config: CampaignConfig, at: str, sent: str, part: int = 1) -> 
     return NotThisStage(f"the step {sent!r} {where}: you are at {at!r}", "reload the page to go on from there")
 
 
-def after(config: CampaignConfig, stage: str, part: int = 1) -> str:
-    """The stage that follows one."""
-    order = stages(config, part)
-    return order[order.index(stage) + 1]
-
-
-def _screening(config: CampaignConfig, data: dict[str, Any]) -> dict[str, Any]:
+def _screening(config: CampaignConfig, data: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
     sent = data.get("answers")
     if not isinstance(sent, dict):
         raise BadMessage("the screening answers are missing", "answer every question")
     answers = cast("dict[str, Any]", sent)
-    kept: dict[str, Any] = {}
-    for screen in config.gates.screening:
+    kept = dict(before)
+    for screen in (s for s in config.gates.screening if s.id not in before):
         if answers.get(screen.id) not in screen.options:
             raise BadMessage(f"the question {screen.id!r} is not answered", f"choose {', '.join(screen.options)}")
         kept[screen.id] = answers[screen.id]

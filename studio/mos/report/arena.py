@@ -1,6 +1,6 @@
 """The public page of an arena's ladder: one HTML file without a script, every text escaped."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from html import escape
 from pathlib import Path
@@ -32,10 +32,10 @@ _WHAT = "Type a text, hear two hidden voices speak it while you type, and vote; 
 _COLUMNS = ("Place", "System", "Elo, 95% interval", "Votes")
 
 
-def ladder_page(arenas: Sequence[tuple[Ladder, str]]) -> str:
-    """The page of these arenas, each with the path by which a visitor takes part."""
+def ladder_page(arenas: Sequence[tuple[Ladder, str, Mapping[str, str]]]) -> str:
+    """The page of these arenas, each with the path by which a visitor takes part and its systems' titles by name."""
     title = arenas[0][0].title if len(arenas) == 1 else "The arenas"
-    parts = [_arena(found, path, alone=len(arenas) == 1) for found, path in arenas]
+    parts = [_arena(found, path, titles, alone=len(arenas) == 1) for found, path, titles in arenas]
     head = f"<h1>{escape(title)}</h1>"
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -45,7 +45,7 @@ def ladder_page(arenas: Sequence[tuple[Ladder, str]]) -> str:
     )
 
 
-def _arena(found: Ladder, path: str, alone: bool) -> str:
+def _arena(found: Ladder, path: str, titles: Mapping[str, str], alone: bool) -> str:
     people = f"{found.raters} {'person' if found.raters == 1 else 'people'}"
     systems = len(found.steps) + len(found.unranked)
     tiles = {"votes": found.votes, "voters": found.raters, "systems": systems}
@@ -54,20 +54,26 @@ def _arena(found: Ladder, path: str, alone: bool) -> str:
     return (
         f'<section>{heading}<p>{_WHAT}</p><p><a class="vote" href=".{escape(path)}">Take part</a></p>'
         f'<dl class="tiles">{shown}</dl></section>'
-        f"<section><h2>The ladder</h2>{_ranked(found)}{_waiting(found)}{_notes(found, people)}</section>"
+        f"<section><h2>The ladder</h2>{_ranked(found, titles)}{_waiting(found, titles)}{_notes(found, people)}"
+        "</section>"
     )
 
 
-def _ranked(found: Ladder) -> str:
+def _ranked(found: Ladder, titles: Mapping[str, str]) -> str:
     if not found.steps:
         return f"<p>No system has {found.min_votes} votes yet.</p>"
     head = "".join(f'<th scope="col">{name}</th>' for name in _COLUMNS)
     rows = "".join(
-        f'<tr><td class="place">{_place(step)}</td><th scope="row">{escape(step.name)}</th>'
+        f'<tr><td class="place">{_place(step)}</td>'
+        f'<th scope="row">{_called(step.name, titles)}</th>'
         f"<td>{_score(step)} <span>{escape(_interval(step))}</span></td><td>{step.votes}</td></tr>"
         for step in found.steps
     )
-    marks = [Mark(s.name, s.elo, s.low, s.high, number(s.elo, 0)) for s in found.steps if not s.state]
+    marks = [
+        Mark(f"{_place(s)}. {titles.get(s.name, s.name)}", s.elo, s.low, s.high, number(s.elo, 0))
+        for s in found.steps
+        if not s.state
+    ]
     chart = intervals(marks, title="Elo of each ranked system") if len(marks) > 1 else ""
     figure = f"<figure>{chart}<figcaption>Elo and 95% interval.</figcaption></figure>" if chart else ""
     return (
@@ -76,11 +82,12 @@ def _ranked(found: Ladder) -> str:
     )
 
 
-def _waiting(found: Ladder) -> str:
+def _waiting(found: Ladder, titles: Mapping[str, str]) -> str:
     if not found.unranked:
         return ""
     rows = "".join(
-        f"<li>{escape(name)}: {votes} of {found.min_votes} votes</li>" for name, votes in found.unranked.items()
+        f"<li>{_called(name, titles)}: {votes} of {found.min_votes} votes</li>"
+        for name, votes in found.unranked.items()
     )
     return f"<h3>Not ranked yet</h3><ul>{rows}</ul>"
 
@@ -95,6 +102,12 @@ def _notes(found: Ladder, people: str) -> str:
         *(f"{note}." for note in found.notes),
     ]
     return "".join(f'<p class="note">{escape(one)}</p>' for one in said) if found.votes else ""
+
+
+def _called(name: str, titles: Mapping[str, str]) -> str:
+    """A system by its title; its exact name shows when somebody points there."""
+    title = titles.get(name, name)
+    return escape(title) if title == name else f'<span class="system" title="{escape(name)}">{escape(title)}</span>'
 
 
 def _place(step: Step) -> str:

@@ -1,6 +1,7 @@
 """Manifests: three ways to say the same, and what is refused, with the line that is to blame."""
 
 import json
+from pathlib import Path
 
 import pytest
 from soundmaking import put
@@ -249,3 +250,29 @@ def test_other_files_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(manifests, "MAX_MANIFEST_BYTES", 10)
     with pytest.raises(BadFile, match="a manifest names sounds"):
         read_manifest(tmp_path / "m.csv")
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "manifest.csv"])
+def test_a_folder_with_a_manifest_is_read_by_it_and_says_so(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "takes"
+    (folder / "raw").mkdir(parents=True)
+    for k in (1, 2):
+        (folder / "raw" / f"{k}.wav").write_bytes(b"RIFF")
+    files = [{"system": system, "item": "hello", "file": f"raw/{k}.wav"} for k, system in ((1, "heron"), (2, "teal"))]
+    if name.endswith("json"):
+        whole = {"systems": [{"name": "heron"}, {"name": "teal"}], "items": [{"name": "hello", "text": "Hello."}]}
+        (folder / name).write_text(json.dumps(whole | {"files": files}))
+    else:
+        rows = ["system,item,file,text", *(f"{f['system']},hello,{f['file']},Hello." for f in files)]
+        (folder / name).write_text("\n".join(rows))
+    found = read_manifest(folder)
+    assert [s.name for s in found.systems] == ["heron", "teal"], "not the folder's name"
+    assert (found.items[0].name, found.items[0].text) == ("hello", "Hello.")
+    assert f"takes was read by its {name}" in found.warnings
+
+
+def test_a_folder_with_two_manifests_says_which_there_are(tmp_path: Path) -> None:
+    for name in ("manifest.json", "manifest.csv"):
+        (tmp_path / name).write_text("{}")
+    with pytest.raises(BadFile, match=r"manifest\.json and manifest\.csv"):
+        read_manifest(tmp_path)

@@ -261,13 +261,13 @@ def test_the_ladder_ranks_who_has_votes_enough_as_the_results_do(world: World) -
     assert found.steps[0].name == "nightjar" and [s.elo for s in found.steps] == sorted(
         (s.elo for s in found.steps), reverse=True
     )
-    page = ladder_page([(found, "/rate?test=1&key=<2>")])
+    page = ladder_page([(found, "/rate?test=1&key=<2>", {})])
     assert "nightjar" in page and "&lt;2&gt;" in page and 'href="./rate?test=1&amp;key=' in page
     names = [r.pseudonym for r in world.all(Rater)]
     assert not [secret for secret in (*names, "text 1", "typed-") if secret in page]
     few = of(world, lambda s, c, run: ladder(s, c, replace(run, config=replace(run.config, arena=Arena()))))
     assert not few.steps and sum(few.unranked.values()) == 24
-    assert "No system has 30 votes yet." in ladder_page([(few, "/rate")])
+    assert "No system has 30 votes yet." in ladder_page([(few, "/rate", {})])
 
 
 def test_a_forgotten_rater_takes_votes_and_texts_along(world: World) -> None:

@@ -16,7 +16,7 @@ from studio.mos.exchange.export import export_rows
 from studio.mos.exchange.raters import rater_rows
 from studio.mos.rating.campaigns import find
 from studio.mos.rating.environment import LEVEL_DBFS, NEEDED, PAIRS, RATE_HZ, right, right_answers, sound
-from studio.mos.rating.sittings import stages
+from studio.mos.rating.steps import stages
 
 SEEDS = (0, 7, 20_260_101)
 

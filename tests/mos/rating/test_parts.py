@@ -8,7 +8,8 @@ from mos.world import AB, ACR, Sitting, World
 from sqlmodel import Session
 
 from studio.core.errors import BadOption
-from studio.mos.campaign.config import Arena, Completion, Gates, StopRule, WayOut, to_json
+from studio.mos.analysis.results import funnel
+from studio.mos.campaign.config import Arena, Completion, StopRule, WayOut, to_json
 from studio.mos.campaign.draft import SystemSpec
 from studio.mos.exchange.raters import rater_rows
 from studio.mos.rating.campaigns import find
@@ -20,7 +21,7 @@ from studio.mos.store.tables.raters import Passage, Rater
 
 ENDS = Completion(code="ALL-DONE", full=WayOut(code="FULL"))
 FIRST = replace(ACR, then="second", completion=ENDS)
-SECOND = replace(AB, gates=Gates(level=True, headphones="woods"), completion=Completion(code="NEVER"))
+SECOND = replace(AB, completion=Completion(code="NEVER"))
 
 
 @pytest.fixture
@@ -49,7 +50,7 @@ def test_who_is_done_with_one_part_goes_on_with_the_next(two: World) -> None:
     assert sitting.next()["part"] == {"n": 1, "of": 2}
     shown = to_second(sitting)
     assert shown["stage"] == "instructions" and shown["part"] == {"n": 2, "of": 2}
-    assert shown["stages"] == ["instructions", "trials", "comments", "done"]  # checks are the first part's
+    assert shown["stages"] == ["instructions", "trials", "comments", "done"]
     assert sitting.row().part == 2
     screen = sitting.send("instructions")
     assert screen["screen"]["kind"] == "ab"
@@ -59,7 +60,7 @@ def test_who_is_done_with_one_part_goes_on_with_the_next(two: World) -> None:
     first, second = two.all(Rater)
     assert (first.pseudonym, first.identity, first.panel) == (second.pseudonym, second.identity, second.panel)
     assert first.finished_at and second.finished_at and second.consent_version == 3
-    assert [p.stage for p in two.all(Passage) if p.rater_id == second.id] == ["instructions", "comments"]
+    assert [p.stage for p in two.all(Passage) if p.rater_id == second.id] == ["entered", "instructions", "comments"]
     with two.store.read() as session:
         parts = [next(iter(rater_rows(session, find(session, name))))["part"] for name in ("first", "second")]
     assert parts == [1, 2]
@@ -79,10 +80,15 @@ def test_a_link_and_a_token_of_before_come_to_the_part_that_is_open(two: World) 
 
 def test_nothing_follows_where_the_next_part_takes_nobody(two: World) -> None:
     two.set_state("closed", "second")
-    shown = to_second(two.join("ann"))
+    ann = two.join("ann")
+    assert to_second(ann)["stage"] == "comments"
+    shown = ann.send("comments", comment="short")
     assert (shown["stage"], shown["code"]) == ("done", "ALL-DONE")
     two.set_state("open", "second")  # it is gone on with when there is room again
-    assert two.join("ann").next()["stage"] == "instructions"
+    assert ann.next()["stage"] == "instructions"
+    ann.send("instructions")
+    assert rated(ann)["stage"] == "done"  # a last word is asked for once
+    assert comments(two) == {"first": ["short"], "second": []}
 
 
 def test_a_part_that_is_full_is_left_out(world: World) -> None:
@@ -91,9 +97,35 @@ def test_a_part_that_is_full_is_left_out(world: World) -> None:
     ann, ben, cleo = world.join("ann"), world.join("ben"), world.join("cleo")
     assert to_second(ann)["stage"] == to_second(ben)["stage"] == "instructions"
     ann.send("instructions")
-    late = ben.send("instructions")
-    assert (late["stage"], late["code"]) == ("done", "ALL-DONE")  # all that there was for them is done
-    assert to_second(cleo)["stage"] == "done"
+    assert ben.send("instructions")["stage"] == "comments"  # all that there was for them is done
+    late = ben.next()
+    assert late["stage"] == "comments" and "part" not in late
+    late = ben.send("comments", comment="full")
+    assert (late["stage"], late["code"]) == ("done", "ALL-DONE")
+    assert to_second(cleo)["stage"] == "comments"
+    with world.store.read() as session:
+        found = {row["stage"]: row["raters"] for row in funnel(session, find(session, "second"))}
+    assert found["full"] == 1 and found["done"] == 0
+
+
+def comments(world: World) -> dict[str, list[str]]:
+    """What was written at the end, by campaign."""
+    with world.store.read() as session:
+        return {
+            name: [row["comment"] for row in rater_rows(session, find(session, name)) if row["comment"]]
+            for name in ("first", "second")
+        }
+
+
+def test_the_last_word_of_a_sitting_is_asked_for_in_every_browser(two: World) -> None:
+    two.set_state("closed", "second")
+    ann = two.join("ann")
+    to_second(ann)
+    again = two.join("ann")
+    assert again.joined_at == "comments" and again.next()["stage"] == "comments"
+    again.send("comments", comment="once")
+    assert ann.next()["stage"] == "done"
+    assert comments(two)["first"] == ["once"]
 
 
 def test_whoever_began_a_sitting_may_finish_it(two: World) -> None:
@@ -151,7 +183,7 @@ def refused(world: World, config: object, name: str = "first", **more: object) -
 
 
 def test_what_cannot_go_on_is_not_opened(world: World) -> None:
-    assert "no campaign is called so" in refused(world, FIRST)
+    assert "no test is called so" in refused(world, FIRST)
     world.campaign(SECOND, "second", state="draft")
     assert "is not open" in refused(world, FIRST, "a")
     world.set_state("open", "second")
@@ -183,7 +215,8 @@ def test_a_circle_has_an_end(two: World) -> None:
     sitting = two.join("ann")
     assert to_second(sitting)["part"]["n"] == 2
     sitting.send("instructions")
-    assert rated(sitting)["stage"] == "done"
+    assert rated(sitting)["stage"] == "comments"
+    assert sitting.send("comments", comment="round")["stage"] == "done"
     assert two.join("ann").next()["stage"] == "done" and len(two.all(Rater)) == 2
     two.set_state("closed")
     with pytest.raises(BadOption, match="comes again"):
@@ -192,7 +225,9 @@ def test_a_circle_has_an_end(two: World) -> None:
 
 def test_nobody_goes_on_under_another_consent(two: World) -> None:
     changed(two, "second", texts=replace(SECOND.texts, consent="We sell your voice.", consent_version=4))
-    shown = to_second(two.join("ann"))
+    ann = two.join("ann")
+    assert to_second(ann)["stage"] == "comments"
+    shown = ann.send("comments")
     assert (shown["stage"], shown["code"]) == ("done", "ALL-DONE") and "part" not in shown
     assert len(two.all(Rater)) == 1
 

@@ -10,7 +10,7 @@ from sqlalchemy import update
 from sqlmodel import col
 
 from studio.mos.rating.dealing import IDLE_S
-from studio.mos.rating.sittings import stages
+from studio.mos.rating.steps import stages
 from studio.mos.store.tables.raters import Passage, Rater
 from studio.mos.store.tables.stimuli import Stimulus
 from studio.mos.store.tables.trials import Trial

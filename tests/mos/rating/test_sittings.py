@@ -15,7 +15,8 @@ from studio.mos.analysis.results import overview
 from studio.mos.campaign.config import CampaignConfig, Completion, Screen, WayOut
 from studio.mos.rating.campaigns import find
 from studio.mos.rating.headphones import CHECK_SOUNDS, trial
-from studio.mos.rating.sittings import NotThisStage, check_seed, stages
+from studio.mos.rating.sittings import NotThisStage, check_seed
+from studio.mos.rating.steps import stages
 from studio.mos.store.access import Forbidden
 from studio.mos.store.tables.answers import Answer
 from studio.mos.store.tables.raters import Passage, Rater

@@ -1,6 +1,7 @@
 """S5-TTS loaded: its net, its slots, its modules."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from studio.core.cards import Card
 from studio.core.errors import BadVoice
 from studio.engine import dmel
 from studio.engine.families.base import FamilyInfo, Module
+from studio.engine.families.forcing import FAR, ForcedSegment, Given
+from studio.engine.families.s5.forcing import ATTENDS_TO, S5Forcing
 from studio.engine.families.s5.modules import DecodeModule, S5Slots, S5Step, WordModule
 from studio.engine.families.s5.net import S5, Config
 from studio.engine.families.s5.row import Limits, Reference, S5Row
@@ -31,6 +34,7 @@ class S5Family:
     """A loaded checkpoint with a number of slots; see ``studio.engine.families.base.Family``."""
 
     slots_per_row = 1
+    attends_to = ATTENDS_TO
 
     def __init__(self, net: S5, places: int, device: torch.device, number_format: NumberFormat = "float32") -> None:
         self.net = net.eval()
@@ -63,9 +67,26 @@ class S5Family:
         self, slots: tuple[int, ...], speaker: int, options: Mapping[str, Any], temperature: float, seed: int
     ) -> S5Row:
         """A row in a slot that was reset. Raises BadOption."""
+        return self._row(slots, self._limits, speaker, options, temperature, seed)
+
+    def force(self, given: Given) -> Iterator[ForcedSegment]:
+        """See ``studio.engine.families.forcing.Forcible``."""
+        limits = replace(self._limits, longest_word_frames=FAR, capacity_tokens=FAR**2)
+        row = self._row((), limits, given.speaker, given.options, 1.0, 0)  # nothing is drawn
+        return S5Forcing(self.net, row, given).segments()
+
+    def _row(
+        self,
+        slots: tuple[int, ...],
+        limits: Limits,
+        speaker: int,
+        options: Mapping[str, Any],
+        temperature: float,
+        seed: int,
+    ) -> S5Row:
         return S5Row(
             slots,
-            self._limits,
+            limits,
             dmel.TIME_BASE,
             self._silence[speaker],
             self._references[speaker],

@@ -172,6 +172,12 @@ class S5Row(ReadingRow[Options]):
         return self._ended and self._step is None and self.unspoken == 0 and self._wanted is None
 
     @property
+    def planned(self) -> Plan:
+        """The step whose beginning is wanted."""
+        assert self._plan is not None, "a step's beginning is wanted"
+        return self._plan
+
+    @property
     def unspoken(self) -> int:
         """Committed words that no step has taken yet."""
         return len(self._words) - self._rule.spoken

@@ -1,6 +1,7 @@
 """SpeakStream loaded: its net, its slots, its modules."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import torch
 from studio.core.cards import Card
 from studio.engine import dmel
 from studio.engine.families.base import FamilyInfo, Module
+from studio.engine.families.forcing import FAR, ForcedSegment, Given
+from studio.engine.families.speakstream.forcing import ATTENDS_TO, SpeakStreamForcing
 from studio.engine.families.speakstream.modules import DecodeModule, PrefillModule, SpeakStreamSlots, SpeakStreamStep
 from studio.engine.families.speakstream.net import Config, SpeakStream
 from studio.engine.families.speakstream.row import Limits, SpeakStreamRow
@@ -25,6 +28,7 @@ class SpeakStreamFamily:
     """A loaded checkpoint with a number of slots; see ``studio.engine.families.base.Family``."""
 
     slots_per_row = 1
+    attends_to = ATTENDS_TO
 
     def __init__(
         self,
@@ -39,7 +43,7 @@ class SpeakStreamFamily:
         sizes, c = net.decoder.config, net.config
         memory = KeyValueSlots(sizes.layers, places, sizes.heads, capacity_tokens, sizes.head_width, device=device)
         self.slots = SpeakStreamSlots(memory, places, device)
-        self.modules: Mapping[str, Module] = {"prefill": PrefillModule(step), "decode": DecodeModule(step)}
+        self.modules: Mapping[str, Module] = {"prefill": PrefillModule(net, step), "decode": DecodeModule(step)}
         self._limits = Limits(c.context_frames, c.kept_frames, c.longest_word_frames, capacity_tokens)
         self._silence = net.silence.cpu().numpy()
 
@@ -68,6 +72,16 @@ class SpeakStreamFamily:
             temperature=temperature,
             seed=seed,
         )
+
+    def force(self, given: Given) -> Iterator[ForcedSegment]:
+        """See ``studio.engine.families.forcing.Forcible``."""
+        memory = replace(self._limits, longest_word_frames=FAR, capacity_tokens=FAR**2)
+        sampling: Mapping[str, Any] = {"temperature": 1.0, "seed": 0}  # nothing is drawn
+        silence = self.prompt(given.speaker)
+        row = SpeakStreamRow(
+            (), memory, dmel.TIME_BASE, silence, speaker=given.speaker, options=given.options, **sampling
+        )
+        return SpeakStreamForcing(self.net, row, given).segments()
 
 
 COMPARED = tuple({"m": m} for m in range(1, 7))

@@ -1,10 +1,11 @@
 """SpeakStream's modules: prefill (a segment's text and its first frame) and decode (the next frame, or the end)."""
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from studio.engine import dmel
 from studio.engine.families.drawn import Drawn, probability
@@ -14,10 +15,28 @@ from studio.engine.families.speakstream.row import Prefill, Stretch
 from studio.engine.nets.frames import FrameTable
 from studio.engine.nets.lean import LeanDecoder
 from studio.engine.nets.products import NumberFormat, Product
+from studio.engine.nets.transformer import Decoder
 from studio.engine.sampling import FrameNoise, sample_levels
 from studio.engine.slots import KeyValueSlots
 
 MOST_ROWS = 16
+
+
+class Beginning(Protocol):
+    """What a prefill says about its row: see ``row.Prefill``."""
+
+    @property
+    def start(self) -> int: ...
+    @property
+    def at(self) -> int: ...
+    @property
+    def speaker(self) -> int: ...
+    @property
+    def temperature(self) -> float: ...
+    @property
+    def seed(self) -> int: ...
+    @property
+    def frame(self) -> int: ...
 
 
 class SpeakStreamSlots:
@@ -41,11 +60,22 @@ class SpeakStreamSlots:
         self.memory.reset(slot)
         self.noise.reset(slot)
 
-    def place(self, slot: int, given: Prefill) -> None:
+    def place(self, slot: int, given: Beginning) -> None:
         """Take over what a prefill says about its row."""
         self.memory.start[slot], self.memory.length[slot] = given.start, given.at
         self.speaker[slot], self.temperature[slot] = given.speaker, given.temperature
         self.noise.place(slot, given.seed, given.frame)
+
+
+class FrameDecoder(Protocol):
+    """What SpeakStream's net has in common with RichTTS's: frames in, a decoder, the next frame and its end out."""
+
+    level: nn.Embedding
+    frame: nn.Linear
+    speaker: nn.Embedding
+    decoder: Decoder
+    levels_out: nn.Linear
+    eos_out: nn.Linear
 
 
 class SpeakStreamStep:
@@ -56,8 +86,7 @@ class SpeakStreamStep:
     """
 
     @torch.no_grad()
-    def __init__(self, net: SpeakStream, number_format: NumberFormat = "float32") -> None:
-        self.net = net
+    def __init__(self, net: FrameDecoder, number_format: NumberFormat = "float32") -> None:
         self.decoder = LeanDecoder(net.decoder, number_format)
         self._frames = FrameTable(net.level, net.frame)
         self._speakers = net.speaker.weight + net.frame.bias
@@ -94,8 +123,8 @@ class PrefillModule:
 
     most_rows = 1
 
-    def __init__(self, step: SpeakStreamStep) -> None:
-        self._step = step
+    def __init__(self, net: SpeakStream, step: SpeakStreamStep) -> None:
+        self._net, self._step = net, step
 
     @torch.inference_mode()
     def run(self, slots: SpeakStreamSlots, rows: Sequence[tuple[int, ...]], inputs: Sequence[Prefill]) -> list[Drawn]:
@@ -113,7 +142,7 @@ class PrefillModule:
         )
 
     def _pieces(self, given: Stretch, speaker: Tensor) -> list[Tensor]:
-        net, device = self._step.net, speaker.device
+        net, device = self._net, speaker.device
         pieces: list[Tensor] = []
         if given.after_eos:
             eos = torch.full((1, dmel.CHANNELS), dmel.EOS, dtype=torch.uint8, device=device)

@@ -28,10 +28,11 @@ class Config:
 
     @staticmethod
     def named(name: str, speakers: int = 2) -> "Config":
-        """``paper`` (36 layers, 258M parameters: section IV.A) or ``small`` (shipped)."""
+        """``paper`` (36 layers, 258M parameters: section IV.A), ``small`` (shipped) or ``tiny`` (at most 1M)."""
         sizes = {
             "paper": Config(36, 768, 12, 3072, speakers),
             "small": Config(4, 256, 4, 1024, speakers),
+            "tiny": Config(3, 128, 2, 512, speakers),
         }
         if name not in sizes:
             raise BadOption(f"there is no config {name!r}", f"there are {', '.join(sizes)}")

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from studio.core.events import EOS_AT, Eos, Event, Frames, Segment, WordEnd, WordStart
+from studio.core.events import EOS_AT, Eos, Event, Frames, Segment, WordStart
 from studio.core.time import TimeBase
 from studio.engine.families.base import Turn, Want
 from studio.engine.families.drawn import Drawn
 from studio.engine.families.reading import ReadingRow
+from studio.engine.families.shared_out import shared_out
 from studio.engine.families.speakstream.rule import SCHEMES, W_EOS, Counters, FeedingRule, Options, Plan, spell
 
 _SPARE_WORDS = 8  # a segment begins only where so many words of the longest kind would fit
@@ -182,6 +183,12 @@ class SpeakStreamRow(ReadingRow[Options]):
         return sys.maxsize if self._rule.closed else self._rule.fed
 
     @property
+    def planned(self) -> Plan:
+        """The segment whose prefill is wanted."""
+        assert self._next is not None, "a prefill is wanted"
+        return self._next.plan
+
+    @property
     def unspoken(self) -> int:
         """Committed words that no segment has taken yet."""
         return self._committed - self._rule.spoken
@@ -348,16 +355,8 @@ class SpeakStreamRow(ReadingRow[Options]):
 
     def _inner_words(self, segment: _Segment) -> list[Event]:
         """Word events known at a segment's end; starts and ends inside it are shared out by characters."""
-        words = [*segment.plan.speak]
-        sizes = np.cumsum([0] + [len(self._words[i - self._words_from]) + 1 for i in words])
-        ends = np.rint(sizes / sizes[-1] * segment.frames).astype(int) + segment.first_frame
-        events: list[Event] = []
-        for k, i in enumerate(words):
-            if k > 0:
-                events.append(WordStart(i=i, sample=self._time_base.samples(int(ends[k])), source="estimate"))
-            source = "eos" if k + 1 == len(words) else "estimate"
-            events.append(WordEnd(i=i, sample=self._time_base.samples(int(ends[k + 1])), source=source))
-        return events
+        texts = [self._words[i - self._words_from] for i in segment.plan.speak]
+        return shared_out(self._time_base, segment.plan.speak, texts, segment.first_frame, segment.frames)
 
     def _with_room(self, past: list[_Segment], frames: int, length: int) -> tuple[list[_Segment], int]:
         """Those of the past segments that are still held before a new one, and the first token held.

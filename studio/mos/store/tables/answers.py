@@ -103,3 +103,4 @@ class AnswerPublic(SQLModel):
     counted: bool
     repeated: bool = False
     voices: list[str] | None = None
+    titles: list[str] | None = None  # the same in words, for whoever voted

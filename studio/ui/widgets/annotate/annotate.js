@@ -2,7 +2,7 @@
 
 import { Annotator } from "../inspect/annotate/annotator.js";
 import { LinkCalls } from "../inspect/annotate/sources.js";
-import { parse } from "../inspect/bundle.js";
+import { parse } from "../timeline/bundle.js";
 import { Viewer } from "../inspect/viewer.js";
 import { h } from "../rate/dom.js";
 

@@ -20,14 +20,46 @@ export class Raters {
         labelled("Screens for each rater", number(settings, "trials_per_sitting", changed, { low: 1, high: 500 })),
         labelled("A break after", number(settings, "break_after", changed, { low: 0, high: 500 }), "screens; 0 for none"),
         labelled("Shown twice", number(settings, "repeats", changed, { low: 0, high: 50 }), "screens, for self-consistency"),
-        labelled("Goes on with", line(settings, "then", changed, { maxlength: 80 }), "another campaign, in the same sitting; empty for none"),
       ),
       this.total,
+      ...this.sitting(),
       this.planForm(),
     );
   }
 
-  update({ units, sittings, answers, not_ready: unready }) {
+  /** The test that follows in the same sitting, chosen from the owner's others. */
+  sitting() {
+    const { settings, changed } = this;
+    this.others = [];
+    this.then = choice(settings, "then", [], () => (this.drawFollowing(), changed()));
+    this.following = h("p", { class: "follows", role: "status" });
+    const field = labelled("Goes on with", this.then, "another of your tests, in the same sitting: scores first, say, and then a choice between pairs");
+    return this.page.state.kind === "arena" ? [] : [row(field), this.following];
+  }
+
+  drawFollowing() {
+    const { then } = this.settings;
+    const next = this.others.find(({ name }) => name === then);
+    const told = !then ? "" : !next ? `No test is called ${then} any more.` : next.but ? `${then} ${next.but}. Raters agree once, for all parts.` : next.state === "open" ? "" : `${then} is ${next.state === "draft" ? "a draft" : "closed"}: open it before this one.`;
+    this.following.textContent = told;
+    this.following.hidden = !told;
+  }
+
+  /** What there is to choose; a name that is no test's stays until another is chosen. */
+  offer(others) {
+    this.others = others;
+    const { then } = this.settings;
+    const lost = then && !others.some(({ name }) => name === then) ? [[then, `${then} (no such test)`]] : [];
+    const options = [["", "no other test"], ...lost, ...others.map(({ name, kind, state }) => [name, `${name} · ${kind} · ${state}`])];
+    const key = JSON.stringify(options);
+    if (this.offered !== key) this.then.replaceChildren(...options.map(([value, text]) => h("option", { value, text })));
+    this.offered = key;
+    this.then.value = then;
+    this.drawFollowing();
+  }
+
+  update({ units, sittings, answers, not_ready: unready, others }) {
+    this.offer(others);
     const each = this.settings.raters_per_stimulus;
     this.total.textContent = units ? `${count(units, "screen")} × ${count(each, "rater")} = ${answers} answers; ${count(sittings, "rater")} if all finish.` : unready.length ? "How many answers that makes is known when the test is ready." : "";
   }

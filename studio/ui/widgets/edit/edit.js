@@ -100,7 +100,8 @@ class Editor {
   /** Questions to begin with: those of the same kind's templates first, each attribute once. */
   known() {
     const among = [...this.templates].sort((a, b) => (b.kind === this.state.kind) - (a.kind === this.state.kind));
-    const fits = ({ kind }) => kind === this.state.kind || (!["dcr", "ccr", "mushra"].includes(kind) && !["dcr", "ccr", "mushra"].includes(this.state.kind));
+    const own = ["dcr", "ccr", "mushra", "p835"]; // their questions are the recommendation's, and no other kind's
+    const fits = ({ kind }) => kind === this.state.kind || (!own.includes(kind) && !own.includes(this.state.kind));
     const every = among.filter(fits).flatMap(({ asks }) => asks.filter(({ id }) => id));
     return every.filter((one, k) => every.findIndex(({ id }) => id === one.id) === k);
   }
@@ -124,7 +125,7 @@ class Editor {
     }
   }
 
-  drawAside({ state, not_ready: unready, links }) {
+  drawAside({ state, not_ready: unready, advice, links }) {
     const look = button("Preview", () => this.preview());
     const keep = button("Download the settings", () => this.download());
     const toResults = h("a", { class: "button", href: `./results?campaign=${encodeURIComponent(this.name)}`, text: "Results" });
@@ -137,7 +138,8 @@ class Editor {
       closed: [h("h2", { text: "Closed" }), h("p", { class: "muted", text: "What raters were given never changes. It can be opened again on the list of tests." })],
     };
     const actions = state === "draft" ? [open, look, keep] : [look, keep, ...(state === "open" ? [toRate] : []), toResults];
-    this.aside.replaceChildren(...told[state], h("div", { class: "actions" }, ...actions));
+    const notes = advice.map((text) => h("p", { class: "advice", text: `Note: ${text}` }));
+    this.aside.replaceChildren(...told[state], ...notes, h("div", { class: "actions" }, ...actions));
   }
 
   // --- saving -----------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 // The Inspect page: opens a trace or a recording, and looks at it with the viewer.
 
 import { token } from "../owner/calls.js";
-import { fromBase64, parse } from "./bundle.js";
+import { fromBase64, parse } from "../timeline/bundle.js";
 import { Viewer } from "./viewer.js";
 
 const MAX_MB = 64;
@@ -20,8 +20,8 @@ export function start(element, root) {
     status.dataset.level = level;
   };
 
-  /** `request` fetches a part, view or prosody; `trace` names one that may be kept, `name` one that is. */
-  async function open(what, request, { trace = "", name = "" } = {}) {
+  /** `request` fetches a part, view or prosody; `named` says how an address names it, as `{ trace }` or `{ kept }`. */
+  async function open(what, request, named = {}) {
     const mine = ++asked;
     const fetched = async (part) => {
       const answer = await request(part);
@@ -34,8 +34,9 @@ export function start(element, root) {
       if (mine !== asked) return;
       viewer?.close();
       const mineViewer = (viewer = new Viewer(page, parts, what));
-      offer(trace);
-      annotate(mineViewer, trace, name);
+      mineViewer.offerAttention(() => fetched("attention"));
+      offer(named);
+      annotate(mineViewer, named);
       tell("");
       fetched("prosody").then((measured) => mineViewer.take(measured), () => {}); // the picture stands without it
     } catch (error) {
@@ -46,14 +47,16 @@ export function start(element, root) {
   const hasLibrary = () => Boolean(document.querySelector('.masthead a[href$="/library"]'));
 
   /** Its scripts come only here: a file of its own fetches nothing, and has no library. */
-  async function annotate(mineViewer, trace, name) {
+  async function annotate(mineViewer, { trace = "", kept: name = "" }) {
     if (!hasLibrary()) return;
     const { offer: offerAnnotation } = await import("./annotate/owners.js");
     if (mineViewer === viewer) offerAnnotation(viewer, root, name, trace && `./library?keep=${encodeURIComponent(trace)}`);
   }
 
-  function offer(trace) {
-    const keep = page.querySelector(".keep");
+  function offer({ trace, kept: name }) {
+    const [against, keep] = [page.querySelector(".against"), page.querySelector(".keep")];
+    against.hidden = !trace && !name;
+    against.href = `./compare?${new URLSearchParams(trace ? { trace } : { kept: name })}`;
     keep.hidden = !trace || !hasLibrary();
     keep.href = `./library?keep=${encodeURIComponent(trace)}`;
   }
@@ -69,7 +72,7 @@ export function start(element, root) {
   function upload(file) {
     if (file.size > MAX_MB * 1e6) return tell(`${file.name} is larger than ${MAX_MB} MB; use studio inspect for it.`, "error");
     const headers = { "Content-Type": "application/octet-stream", "X-Studio-Text": encodeURIComponent(text.value) };
-    const path = { view: "open", prosody: "prosody" };
+    const path = { view: "open", prosody: "prosody", attention: "attention" };
     return open(file.name, (part) => fetch(`${root}inspect/${path[part]}`, { method: "POST", body: file, headers }));
   }
 
@@ -87,15 +90,17 @@ export function start(element, root) {
   const address = new URLSearchParams(location.search);
   const [trace, name] = [address.get("trace"), address.get("kept")];
   if (trace) open("the trace", (part) => fetch(`${root}traces/${encodeURIComponent(trace)}.${part}`), { trace });
-  else if (name) open("the utterance", (part) => kept(name, part), { name });
+  else if (name) open("the utterance", (part) => kept(name, part), { kept: name });
   page.dataset.ready = "";
 }
 
 /** Show what the page itself holds, in a file of its own. */
 export function startFile(element) {
   const page = element.querySelector(".inspect");
-  const [data, measured] = ["bundle", "prosody"].map((name) => document.getElementById(name));
-  new Viewer(page, parse(fromBase64(data.textContent)), data.dataset.name).take(parse(fromBase64(measured.textContent)));
+  const [data, measured, looked] = ["bundle", "prosody", "attention"].map((name) => document.getElementById(name));
+  const viewer = new Viewer(page, parse(fromBase64(data.textContent)), data.dataset.name);
+  viewer.take(parse(fromBase64(measured.textContent)));
+  if (looked?.textContent) viewer.takeAttention(parse(fromBase64(looked.textContent)));
 }
 
 async function why(answer) {

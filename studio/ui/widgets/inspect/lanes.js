@@ -1,9 +1,8 @@
 // What was typed, made and heard, and the line that joins each word through the three.
 
-import { clock } from "./axis.js";
 import { lowerBound } from "../sound/marks.js";
+import { FONT } from "../timeline/ruler.js";
 
-export const FONT = '"Segoe UI", Inter, Roboto, "Helvetica Neue", Arial, "Liberation Sans", sans-serif';
 const BOX = 22;
 const LEAST_WORD_PX = 12; // on average, where words are written
 const LEAST_TICK_PX = 1.5; // between two keys that are both drawn
@@ -19,25 +18,6 @@ export const PAUSES = {
 /** The colour of a pause. */
 export const pauseColour = (reason, colours) =>
   ({ text: colours.warn, compute: colours.stall, network: colours.stall })[reason] ?? colours.muted;
-
-export function drawRuler(scene, { y, height }) {
-  const { paint, axis, colours } = scene;
-  const { times, digits } = axis.ticks();
-  paint.font = `11px ${FONT}`;
-  paint.textBaseline = "middle";
-  paint.textAlign = "left";
-  for (const ms of times) {
-    const x = Math.round(axis.x(ms)) + 0.5;
-    paint.strokeStyle = colours.line;
-    paint.beginPath();
-    paint.moveTo(x, y + height - 6);
-    paint.lineTo(x, scene.height);
-    paint.stroke();
-    const text = `${clock(ms, digits)}${ms < 60000 ? " s" : ""}`;
-    paint.fillStyle = colours.muted;
-    if (x + 4 + paint.measureText(text).width <= axis.width) paint.fillText(text, x + 4, y + height / 2);
-  }
-}
 
 export function drawTyped(scene, { y, height }) {
   const { paint, axis, colours, line } = scene;

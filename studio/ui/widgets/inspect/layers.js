@@ -1,10 +1,11 @@
 // What was heard, as a wave, as a picture, and as the net's own opinion of when a segment is over.
 
-import { FONT, pauseColour } from "./lanes.js";
-import { budget } from "./tiles.js";
+import { budget } from "../timeline/tiles.js";
+import { FONT } from "../timeline/ruler.js";
+import { pauseColour } from "./lanes.js";
 
 /** Each run that reaches into what is shown: its samples [start, end) that are seen, and where they lie. */
-function* stretches(scene) {
+export function* stretches(scene) {
   const { axis, line, rateHz } = scene;
   const perMs = rateHz / 1000;
   for (const run of line.runs) {

@@ -1,13 +1,17 @@
 // The picture: lanes and layers over one axis, drawn anew whenever something in it changes.
 
 import { isDark } from "../sound/colours.js";
-import { Axis } from "./axis.js";
-import { drawHeard, drawJoins, drawMade, drawRuler, drawTyped, FONT } from "./lanes.js";
+import { Axis } from "../timeline/axis.js";
+import { drawRuler, FONT } from "../timeline/ruler.js";
+import { Attention, drawAttention, drawLikelihood } from "./attention.js";
+import { drawHeard, drawJoins, drawMade, drawTyped } from "./lanes.js";
 import { drawEos, drawPicture, drawPitch, drawSeams, drawWave, Prosody } from "./layers.js";
-import { framesPicture, heardPicture, Peaks } from "./tiles.js";
+import { framesPicture, heardPicture, Peaks } from "../timeline/tiles.js";
 
-const HEIGHTS = { ruler: 24, typed: 46, made: 62, heard: 52, wave: 84, pitch: 76, picture: 150, eos: 56 };
-const NAMES = { typed: "typed", made: "made", heard: "heard", wave: "sound", pitch: "", picture: "", eos: "p_eos" };
+const HEIGHTS = { ruler: 24, typed: 46, made: 62, heard: 52, wave: 84, pitch: 76, picture: 150, eos: 56, attention: 110, likelihood: 44 };
+const NAMES = { typed: "typed", made: "made", heard: "heard", wave: "sound", pitch: "", picture: "", eos: "p_eos", attention: "attention to words", likelihood: "log-likelihood" };
+const NARROW_PX = 560; // where names stand above their lanes, not over what is drawn there
+const NAME_PX = 18;
 const COLOURS = ["paper", "panel", "ink", "muted", "line", "faint", "accent", "accent-soft", "accent-ink", "stall", "warn", "good"];
 
 export class Scene {
@@ -30,7 +34,8 @@ export class Scene {
     this.byIndex = new Map(this.line.words.map((word) => [word.i, word]));
     this.placeOf = new Map(this.line.segments.map((one, k) => [one.index, k]));
     this.axis = new Axis(this.line.start_ms, this.line.end_ms, 1);
-    this.prosody = null; // comes later
+    this.prosody = this.attention = null; // come later
+    this.isNarrow = false;
     this.marked = []; // lanes of annotation, under the sound
     this.chosen = null; // a word's number
     this.selection = null; // [startMs, endMs]
@@ -47,14 +52,16 @@ export class Scene {
   /** Which lanes there are, from top to bottom. */
   lay() {
     const isClocked = this.line.heard_by !== "recording";
-    const isThere = { typed: isClocked, made: isClocked, eos: this.pEos.some((p) => p > 0), pitch: Boolean(this.prosody) };
+    const isThere = { typed: isClocked, made: isClocked, eos: this.pEos.some((p) => p > 0), pitch: Boolean(this.prosody), attention: Boolean(this.attention), likelihood: Boolean(this.attention?.hasLikelihood) };
     const places = {};
     let y = 0;
     for (const [name, height] of Object.entries(HEIGHTS)) {
       if (isThere[name] === false || !this.lanes.includes(name)) continue;
+      if (this.isNarrow && name in NAMES) y += NAME_PX;
       places[name] = { y, height };
       y += height;
       for (const lane of name === "wave" ? this.marked : []) {
+        if (this.isNarrow) y += NAME_PX;
         places[lane.id] = { y, height: lane.height, lane };
         y += lane.height;
       }
@@ -79,6 +86,12 @@ export class Scene {
     else this.resize();
   }
 
+  takeAttention(parts) {
+    this.attention = new Attention(parts);
+    this.places = this.lay();
+    this.resize();
+  }
+
   word(i) {
     return this.byIndex.get(i);
   }
@@ -98,6 +111,10 @@ export class Scene {
     const scale = devicePixelRatio || 1;
     const width = this.canvas.clientWidth;
     if (!width) return;
+    if (this.isNarrow !== width < NARROW_PX) {
+      this.isNarrow = width < NARROW_PX;
+      this.places = this.lay();
+    }
     const { leftMs, rightMs, startMs, endMs } = this.axis;
     const isWhole = leftMs <= startMs && rightMs >= endMs;
     this.canvas.style.blockSize = `${this.height}px`;
@@ -135,6 +152,8 @@ export class Scene {
     if (places.pitch) drawPitch(this, places.pitch);
     const isWhole = !places.picture || drawPicture(this, places.picture);
     if (places.eos) drawEos(this, places.eos);
+    if (places.attention) drawAttention(this, places.attention);
+    if (places.likelihood) drawLikelihood(this, places.likelihood);
     for (const place of Object.values(places)) place.lane?.draw(this, place);
     drawSeams(this, places.wave.y, this.height);
     this.names();
@@ -162,7 +181,8 @@ export class Scene {
     for (const [name, { y, height, lane }] of Object.entries(this.places)) {
       if (lane) names[name] = lane.title;
       if (!names[name]) continue;
-      const top = { picture: y + 10, wave: y + 10, pitch: y + 10, typed: y + height - 8 }[name] ?? y + height / 2;
+      const inside = { picture: y + 10, wave: y + 10, pitch: y + 10, typed: y + height - 8, attention: y + height - 10 }[name] ?? y + height / 2;
+      const top = this.isNarrow ? y - NAME_PX / 2 : inside;
       const width = paint.measureText(names[name]).width;
       paint.fillStyle = colours.panel;
       paint.globalAlpha = 0.82;

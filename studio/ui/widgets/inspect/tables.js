@@ -1,6 +1,6 @@
 // The same facts as tables: for who reads rather than looks, and to sort seams by what changes there.
 
-import { clock } from "./axis.js";
+import { clock } from "../timeline/axis.js";
 import { PAUSES, pauseColour } from "./lanes.js";
 
 const LAGS = {
@@ -25,7 +25,7 @@ export function about(view) {
   const options = Object.entries(who.options ?? {}).map(([name, value]) => `${name} ${value}`);
   const heard = { player: "heard as the player reported", listener: "heard by one who never pauses", recording: "a recording: no keys, no making" };
   return [
-    who.voice ? `${who.voice}:${who.speaker}` : "",
+    who.voice ? `${who.source === "forced" ? "a recording through " : ""}${who.voice}:${who.speaker}` : "",
     ...options,
     who.seed === undefined ? "" : `seed ${who.seed}`,
     `${audioS.toFixed(2)} s of sound`,

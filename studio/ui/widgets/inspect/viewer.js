@@ -1,8 +1,8 @@
 // One utterance in front of somebody: the picture, the player, the pointer, the keys and the tables.
 
-import { clock } from "./axis.js";
+import { clock } from "../timeline/axis.js";
 import { PAUSES } from "./lanes.js";
-import { pointed } from "./pointer.js";
+import { pointed } from "../timeline/pointer.js";
 import { Player } from "./player.js";
 import { Scene } from "./scene.js";
 import { about, fillLags, fillLegend, fillSeams, fillWords } from "./tables.js";
@@ -20,6 +20,8 @@ export class Viewer {
     page.dataset.state = "open";
     this.find(".view").hidden = false;
     this.scene = new Scene(this.find(".scene"), parts);
+    this.find(".looked").textContent = "";
+    this.find('[data-do="attention"]').disabled = false;
     this.player = new Player(parts.pcm, this.scene.line.runs, this.scene.rateHz, (ms) => this.moved(ms), () => this.changed());
     this.scene.after = () => this.placed();
     this.fill();
@@ -75,6 +77,36 @@ export class Viewer {
     this.find(".lacks").textContent = parts.view.lacks;
   }
 
+  /** `request` has the net look at its frames again; it is asked for, but where the trace knows already. */
+  offerAttention(request) {
+    this.askAttention = request;
+    this.find('[data-do="attention"]').hidden = !this.scene.pictures.frames || this.view.has_attention;
+    if (this.view.has_attention) this.attend();
+  }
+
+  async attend() {
+    const [button, told] = [this.find('[data-do="attention"]'), this.find(".looked")];
+    button.disabled = true;
+    told.textContent = "The net looks at its frames again …";
+    try {
+      const parts = await this.askAttention();
+      if (!this.gone.signal.aborted) this.takeAttention(parts);
+    } catch (error) {
+      if (this.gone.signal.aborted) return;
+      button.disabled = false;
+      told.textContent = error instanceof TypeError ? "The server cannot be reached." : error.message;
+    }
+  }
+
+  /** Where the net attended while it made each frame, and how likely it found it. */
+  takeAttention(parts) {
+    this.scene.takeAttention(parts);
+    this.find('[data-do="attention"]').hidden = true;
+    const { what, difference } = parts.view;
+    const isSame = difference === null || difference < 1e-3;
+    this.find(".looked").textContent = `Attention: ${what}.${isSame ? "" : ` What was fed is not known exactly: p_eos comes out different by up to ${difference.toFixed(3)}.`}`;
+  }
+
   // ------------------------------------------------------------ what it does
 
   act(name) {
@@ -88,6 +120,7 @@ export class Viewer {
     else if (name === "fit") scene.axis.fit();
     else if (name === "picture") scene.shown = scene.shown === "frames" ? "heard" : "frames";
     else if (name === "png") this.savePng();
+    else if (name === "attention") this.attend();
     scene.ask();
     this.changed();
   }
@@ -238,6 +271,7 @@ export class Viewer {
         const frame = Math.floor(sample / scene.frameSamples);
         const p = scene.pEos[frame];
         parts.push(`frame ${frame}${p > 0 || p === 0 ? `, p_eos ${p.toFixed(3)}` : ""}`);
+        if (scene.attention) parts.push(...scene.attention.told(frame, (i) => scene.word(i)?.text));
       }
       const hz = scene.prosody?.hz(sample);
       if (hz) parts.push(`${Math.round(hz)} Hz`);

@@ -21,9 +21,11 @@ export class EntryView {
     this.called = entry.title || entry.text || "a recording without text";
     const say = { "aria-describedby": this.id };
     this.editing = button("Edit", () => this.edit(), say);
+    const tick = h("input", { type: "checkbox", id: `${this.id}-tick`, checked: this.page.isTicked(entry), on: { change: () => this.page.tick(entry, tick.checked) }, ...say });
+    const ticked = h("label", { class: "tick", for: tick.id }, tick, "Compare");
     const open = h("a", { class: "button primary", href: `./inspect?kept=${entry.name}`, text: "Open", ...say });
     const choose = h("button", { type: "button", "aria-pressed": String(this.isChosen), ...say, on: { click: () => this.choose(choose) } }, h("span", { text: "Choose" }));
-    const actions = [open, choose, button("Download", () => this.page.fetch(this), say), this.editing, button("Delete", () => this.page.remove(this, shortened(this.called)), say)];
+    const actions = [open, choose, button("Download", () => this.page.fetch(this), say), this.editing, button("Delete", () => this.page.remove(this, shortened(this.called)), say), ticked];
     const tags = entry.tags.map((tag) => button(tag, () => this.page.choose(tag), { class: "tag", "aria-label": `Find the tag ${tag}` }));
     this.head = h("h2", { id: this.id, tabindex: -1, class: entry.title ? "" : "text", text: this.called });
     this.element.replaceChildren(

@@ -9,6 +9,7 @@ import { Search } from "./search.js";
 import { counted } from "./words.js";
 
 const ASK = "Give the owner's token. It was printed when the studio first started; studio campaign token makes a new one.";
+const MOST_COMPARED = 8;
 const how = () => [
   h("li", { text: "Press Keep on the Live page when an utterance has ended, or on the Inspect page while you look at it." }),
   h("li", { text: "Drop a trace, or a WAV with its text, on this page." }),
@@ -22,6 +23,7 @@ class Library {
     this.status = root.querySelector(".status");
     this.views = []; // as they are shown
     this.asked = 0; // only the answer to the last question is shown
+    this.ticked = new Map(); // name and entry of what is to be compared, in the order of the ticks
     this.draw();
   }
 
@@ -32,11 +34,12 @@ class Library {
     this.assignments = new Assignments(this.calls, () => this.chosen(), sure);
     this.count = h("p", { class: "muted count", role: "status" });
     this.list = h("ul", { class: "entries", "aria-label": "What was kept" });
+    this.against = h("div", { class: "against", hidden: true });
     this.none = h("div", { class: "owner-card none", hidden: true });
     this.more = button("Show more", () => this.find({ isMore: true }), { class: "more", hidden: true });
     this.dialog = h("dialog", { class: "owner-ask" });
     this.heading = h("h1", { text: "Library", tabindex: -1 });
-    this.whole = h("div", { class: "library-whole", hidden: true }, this.adding.element, this.assignments.element, this.search.element, this.count, this.none, this.list, this.more);
+    this.whole = h("div", { class: "library-whole", hidden: true }, this.adding.element, this.assignments.element, this.search.element, this.count, this.against, this.none, this.list, this.more);
     this.page.replaceChildren(this.heading, this.whole, this.dialog);
     this.adding.catchDrops(this.root);
   }
@@ -131,6 +134,39 @@ class Library {
     return shown;
   }
 
+  // --- what is to be compared -------------------------------------------------------------------
+
+  isTicked({ name }) {
+    return this.ticked.has(name);
+  }
+
+  tick(entry, isOn) {
+    if (isOn) this.ticked.set(entry.name, entry);
+    else this.ticked.delete(entry.name);
+    this.showTicked();
+  }
+
+  /** From two on they can be compared; eight are as many as the page lays beside each other. */
+  showTicked() {
+    const names = [...this.ticked.keys()];
+    const query = new URLSearchParams(names.map((name) => ["kept", name]));
+    const isReady = names.length > 1 && names.length <= MOST_COMPARED;
+    const hint = names.length > MOST_COMPARED ? `At most ${MOST_COMPARED} can be compared.` : names.length < 2 ? "Tick one more." : "";
+    this.against.hidden = !names.length;
+    this.against.replaceChildren(
+      ...(isReady ? [h("a", { class: "button primary", href: `./compare?${query}`, text: `Compare ${names.length}` })] : []),
+      button("Tick none", () => this.untick()),
+      h("span", { class: "muted", role: "status", text: hint || names.map((name) => this.ticked.get(name).title || this.ticked.get(name).text || name).map((called) => (called.length > 40 ? `${called.slice(0, 40)}…` : called)).join(" · ") }),
+    );
+  }
+
+  untick() {
+    this.ticked.clear();
+    for (const tick of this.list.querySelectorAll(".tick input")) tick.checked = false;
+    this.showTicked();
+    this.heading.focus();
+  }
+
   drop(view) {
     this.views = this.views.filter((one) => one !== view);
     if (this.top === view) this.top = null;
@@ -181,6 +217,7 @@ class Library {
     if (!isSure) return;
     const error = await this.change(() => this.calls.post("remove", { name: view.entry.name }), () => {
       this.drop(view);
+      this.tick(view.entry, false);
       this.tell("Deleted.");
       this.heading.focus();
     });

@@ -154,6 +154,7 @@ export class Live {
   configure(settings, rateHz) {
     this.rateHz = rateHz;
     this.tell({ type: "settings", settings, rateHz });
+    this.race?.second.offer(this.settings, rateHz);
   }
 
   // --- what the Worker says ---------------------------------------------------------------------
@@ -205,6 +206,12 @@ export class Live {
     else this.status.say("error", "The browser keeps the clipboard from this page. Copy from the address bar instead.");
   }
 
+  /** The settings that were chosen, as another page's address takes them. */
+  get spokenWith() {
+    const chosen = [...(this.settings.entries() ?? [])].filter(([, value]) => value !== null);
+    return chosen.length ? `&${new URLSearchParams(chosen)}` : "";
+  }
+
   links(urls) {
     this.collect.offer(urls);
     this.timeline.offer(urls?.trace_url ?? null);
@@ -216,6 +223,7 @@ export class Live {
         trace: urls.trace_url,
         heard: `${urls.wav_url}?as_heard=1`,
         inspect: urls.trace_url.replace(/^traces\/(.+)\.trace$/, "inspect?trace=$1"),
+        compare: urls.trace_url.replace(/^traces\/(.+)\.trace$/, `compare?trace=$1${this.spokenWith}`),
         keep: urls.trace_url.replace(/^traces\/(.+)\.trace$/, "library?keep=$1"),
       }[link.dataset.get];
       if (path) link.href = new URL(path, this.server).href;

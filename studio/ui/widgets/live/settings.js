@@ -1,10 +1,8 @@
 // Voice, speaker, the family's options, temperature and seed: drawn from what the voices' cards say.
 
-const SEND_AFTER_MS = 120;
-const MOST_SEGMENTS = 4; // more choices do not fit beside each other
+import { drawn, nameOf, spokenName } from "./options/drawn.js";
 
-/** A name as people write it. */
-export const spokenName = (name) => name.replace(/(^|[\s_-]+)(\p{L})/gu, (_, gap, first) => `${gap && " "}${first.toUpperCase()}`);
+const SEND_AFTER_MS = 120;
 
 export class Settings {
   /** `on` has changed(settings, rateHz), set(): somebody moved something; `wanted` are settings by name, as text. */
@@ -20,6 +18,7 @@ export class Settings {
     [this.voice, this.speaker, this.heat, this.seed] = ["voice", "speaker", "temperature", "seed"].map(set);
     this.voice.addEventListener("change", () => this.choose());
     this.about = this.root.querySelector(".voice-about");
+    this.cannot = this.root.querySelector(".voice-cannot");
     this.speaker.addEventListener("change", () => this.changed("The speaker changes with the next text."));
     this.seedInForce = 0;
     this.seedSaid = this.root.querySelector("#live-seed-said");
@@ -52,6 +51,7 @@ export class Settings {
     if (!card) return;
     this.speaker.replaceChildren(...card.speakers.map((name) => new Option(spokenName(name), name)));
     this.about.textContent = card.title?.includes(": ") ? card.title.slice(card.title.indexOf(": ") + 2) : "";
+    this.cannot.textContent = card.notes;
     this.speaker.disabled = card.speakers.length < 2;
     this.temperature = null;
     this.heat.value = card.temperature;
@@ -67,7 +67,7 @@ export class Settings {
   }
 
   draw(option) {
-    return (DRAWN[option.kind] ?? DRAWN.float)(option, (value) => this.set(option, value));
+    return drawn(option, (value) => this.set(option, value));
   }
 
   set(option, value) {
@@ -174,73 +174,4 @@ export class Settings {
   inForce(options) {
     this.note.textContent = `In force from here on: ${Object.entries(options).map(([k, v]) => `${k} = ${v}`).join(", ")}.`;
   }
-}
-
-const nameOf = (card) => (card.title ? card.title.split(": ")[0] : spokenName(card.name));
-
-const DRAWN = { int: slider, float: slider, choice: (option, set) => (option.choices.length > MOST_SEGMENTS ? menu : segmented)(option, set) };
-
-function slider(option, set) {
-  const row = element("div", "control slider");
-  const label = element("label", "", option.label);
-  const output = element("output", "", String(option.default));
-  const input = element("input");
-  const step = option.kind === "int" ? 1 : 0.05;
-  Object.assign(input, { type: "range", id: `live-option-${option.name}`, min: option.low, max: option.high, step });
-  input.value = option.default;
-  input.dataset.option = option.name;
-  label.htmlFor = input.id;
-  input.addEventListener("input", () => {
-    output.textContent = input.value;
-    set(Number(input.value));
-    output.textContent = input.value;
-  });
-  row.append(label, output, input);
-  return helped(row, option, input);
-}
-
-function menu(option, set) {
-  const row = element("div", "control");
-  const label = element("label", "", option.label);
-  const input = element("select");
-  input.id = label.htmlFor = `live-option-${option.name}`;
-  input.dataset.option = option.name;
-  input.replaceChildren(...option.choices.map((choice) => new Option(choice, choice, choice === option.default, choice === option.default)));
-  input.addEventListener("change", () => set(input.value));
-  row.append(label, input);
-  return helped(row, option, input);
-}
-
-function segmented(option, set) {
-  const row = element("fieldset", "control segmented");
-  row.append(element("legend", "", option.label));
-  const group = element("div", "segments");
-  for (const choice of option.choices) {
-    const label = element("label");
-    const input = element("input");
-    Object.assign(input, { type: "radio", name: `live-option-${option.name}`, value: choice, checked: choice === option.default });
-    input.dataset.option = option.name;
-    input.addEventListener("change", () => set(choice));
-    label.append(input, element("span", "", choice));
-    group.append(label);
-  }
-  row.append(group);
-  return helped(row, option, group);
-}
-
-/** The option's own explanation, below it and tied to it. */
-function helped(row, option, input) {
-  if (!option.help) return row;
-  const help = element("small", "help", option.help);
-  help.id = `live-help-${option.name}`;
-  input.setAttribute("aria-describedby", help.id);
-  row.append(help);
-  return row;
-}
-
-function element(tag, name = "", text = "") {
-  const node = document.createElement(tag);
-  if (name) node.className = name;
-  if (text) node.textContent = text;
-  return node;
 }

@@ -36,7 +36,7 @@ export class Timeline {
     try {
       const answer = await fetch(new URL(path.replace(/\.trace$/, ".view"), this.server));
       if (!answer.ok || Number(answer.headers.get("Content-Length")) > MOST_BYTES) return;
-      const [{ parse }, { Scene }] = await Promise.all(["bundle", "scene"].map((name) => import(`../inspect/${name}.js`)));
+      const [{ parse }, { Scene }] = await Promise.all(["timeline/bundle", "inspect/scene"].map((name) => import(`../${name}.js`)));
       const parts = parse(await answer.arrayBuffer());
       if (path !== this.path || this.scene) return;
       this.part.hidden = false;

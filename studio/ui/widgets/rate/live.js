@@ -43,12 +43,13 @@ export class LiveTrial {
     this.heardMs = draft?.heardMs ?? [0, 0];
     this.late = 0;
     this.ahead = null; // how many wait before us for a voice
+    this.hasEarly = false; // something was typed before the voice was there
     this.speaking = -1; // the slot that speaks, or is asked to
     this.spentMs = draft?.spentMs ?? 0;
     this.beganMs = performance.now();
     this.plays = draft?.plays ?? [0, 0];
     this.element = this.build();
-    this.editor = new Editor(this.fields[0], { edit: (m) => this.isTyping && line.post({ type: "edit", ...m }), finish: () => this.finish() });
+    this.editor = new Editor(this.fields[0], { edit: (m) => this.edited(m), finish: () => this.finish() });
     if (draft) {
       this.editor.forget();
       this.fields[0].value = this.fields[1].value = draft.text ?? "";
@@ -65,7 +66,7 @@ export class LiveTrial {
   build() {
     const { trial, words } = this;
     this.isQuiet = true;
-    this.fields = [0, 1].map((slot) => h("textarea", { rows: 4, maxlength: this.screen.max_chars ?? MOST_CHARS, readonly: true, spellcheck: "false", autocapitalize: "off", autocomplete: "off", "aria-label": words.say("live_voice", { name: NAMES[slot] }) }));
+    this.fields = [0, 1].map((slot) => h("textarea", { rows: 4, maxlength: this.screen.max_chars ?? MOST_CHARS, readonly: true, placeholder: slot ? "" : words.say("live_before", { button: words.say("live_begin") }), spellcheck: "false", autocapitalize: "off", autocomplete: "off", "aria-label": words.say("live_voice", { name: NAMES[slot] }) }));
     this.states = [0, 1].map(() => h("span", { class: "state", role: "status" }));
     this.starts = [0, 1].map((slot) => button("", () => this.begin(slot), { class: slot ? "" : "primary" }));
     this.finisher = button(words.say("live_finish"), () => this.finish(), { hidden: true, class: "primary" });
@@ -103,6 +104,16 @@ export class LiveTrial {
     return this.phase === "open" && this.speaking === 0;
   }
 
+  /** Asked for a voice that is not there yet, and not in the queue: what is typed now is kept for it. */
+  get isEarly() {
+    return this.phase === "asked" && this.speaking === 0 && this.ahead === null;
+  }
+
+  edited(m) {
+    if (this.isTyping) this.line.post({ type: "edit", ...m });
+    else this.hasEarly = true;
+  }
+
   begin(slot) {
     if (this.speaking >= 0 || this.isLocked || (slot && !this.heardMs[0])) return;
     this.line.player.wake(this.screen.rate_hz, true);
@@ -111,9 +122,10 @@ export class LiveTrial {
     this.heardMs[slot] = 0;
     if (!slot) this.heardMs[1] = 0; // what the other voice heard was another text
     this.fields[1].value = "";
-    if (!slot) this.editor.forget();
+    if (!slot && !this.hasEarly) this.editor.forget();
     this.line.post({ type: "begin", trial: this.trial.trial, slot, rateHz: this.screen.rate_hz });
     this.update();
+    if (!slot) this.fields[0].focus(); // within the press: else a telephone opens no keyboard
   }
 
   finish() {
@@ -129,7 +141,10 @@ export class LiveTrial {
     const target = event.target instanceof Element ? event.target : document.body;
     if (!this.element.isConnected || document.querySelector("dialog[open]") || target.closest("textarea:not([readonly]), button, a, summary")) return;
     if (event.key === "Enter") this.send();
-    else {
+    else if (this.mark.element.disabled) {
+      if (event.key.length === 1 && event.key !== " ") this.remind(); // typed too early, or a choice before both were heard
+      return;
+    } else {
       const choice = Object.keys(CHOICE_KEYS).find((name) => CHOICE_KEYS[name] === event.key.toLowerCase());
       if (!choice || !this.mark.set(choice)) return;
     }
@@ -154,6 +169,8 @@ export class LiveTrial {
     this.note("");
     this.update();
     if (!slot) this.fields[0].focus();
+    if (this.hasEarly) this.editor.resend();
+    this.hasEarly = false;
   }
 
   /** Every voice is busy: the server says when it is our turn. */
@@ -187,6 +204,7 @@ export class LiveTrial {
     this.ahead = null;
     this.phase = "";
     const isAgain = why === "again" && ++this.late < MOST_PLAYS;
+    this.hasEarly = this.hasEarly && why === "busy";
     this.note(why === "again" && !isAgain ? "late" : why, message);
     this.update();
     if (this.isClosed) return;
@@ -237,7 +255,10 @@ export class LiveTrial {
     this.starts[0].hidden = this.speaking === 0 && this.phase !== "asked";
     this.finisher.hidden = !this.starts[0].hidden;
     this.finisher.disabled = !this.isTyping;
-    this.fields[0].readOnly = !this.isTyping;
+    this.fields[0].readOnly = !this.isTyping && !this.isEarly;
+    const isHeard = this.speaking < 0 && this.heardMs.every(Boolean); // a choice is of two voices
+    this.mark.element.disabled = !isHeard;
+    for (const score of this.scores) score.element.disabled = this.speaking === score.slot || !this.heardMs[score.slot];
     const { left } = this;
     if (!this.notice && this.missing.textContent !== left) this.missing.textContent = left;
     this.sender.setAttribute("aria-disabled", String(Boolean(left) || Boolean(this.isLocked)));

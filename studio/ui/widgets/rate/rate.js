@@ -239,7 +239,7 @@ class Rater {
 
   /** What comes after an answer: who it was, where the server tells it; else what is next. */
   async after(answer, taken, next = null) {
-    if (taken?.voices) return this.draw("revealed", revealed(this, taken.voices, answer.choices[0].outcome));
+    if (taken?.voices) return this.draw("revealed", revealed(this, taken, answer.choices[0].outcome));
     return this.show(next ?? (await this.next()));
   }
 

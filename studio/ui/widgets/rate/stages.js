@@ -115,9 +115,9 @@ function rest(rater, shown) {
 }
 
 /** After a vote of an arena: who the two voices were. */
-export function revealed(rater, systems, outcome) {
+export function revealed(rater, { voices, titles }, outcome) {
   const { words } = rater;
-  const named = systems.map((system, k) => h("div", {}, h("dt", { text: words.say("arena_voice", { name: "AB"[k] }) }), h("dd", { text: system })));
+  const named = voices.map((system, k) => h("div", {}, h("dt", { text: words.say("arena_voice", { name: "AB"[k] }) }), h("dd", { text: titles?.[k] ?? system, title: system })));
   const chose = words.say("arena_chose", { choice: words.say(`ab_${outcome}`) });
   const next = button(words.say("arena_next"), () => rater.goOn(), { class: "primary" });
   return card(words.say("arena_told"), h("p", { class: "hint", text: chose }), h("dl", { class: "voices" }, ...named), actions(next, ladder(rater)), ...ownCode(rater));

@@ -18,4 +18,25 @@ export function palette(isDark) {
   return out;
 }
 
+// Blue, nothing, red: told apart by everybody who tells light from dark and either colour from grey.
+const LESS = { dark: ["9ecbff", "2f72b8"], light: ["08306b", "4a90c8"] };
+const MORE = { dark: ["b8472f", "ffb49e"], light: ["dd7c55", "7a1206"] };
+const NONE = { dark: "12161d", light: "fbfaf7" };
+const NOTHING = { dark: "1d2530", light: "e4e6e3" };
+
+/** 256 RGBA colours of a difference as one Uint8ClampedArray [1024]: 128 is none, 0 is where there is nothing. */
+export function diverging(isDark) {
+  const theme = isDark ? "dark" : "light";
+  const anchors = [...LESS[theme], NONE[theme], ...MORE[theme]].map(channels);
+  const out = new Uint8ClampedArray(1024);
+  for (let v = 0; v < 256; v++) {
+    const place = (Math.max(0, v - 1) / 254) * (anchors.length - 1);
+    const low = Math.min(anchors.length - 2, Math.floor(place));
+    const colour = v ? anchors[low].map((from, c) => from + (place - low) * (anchors[low + 1][c] - from)) : channels(NOTHING[theme]);
+    for (let c = 0; c < 3; c++) out[4 * v + c] = colour[c];
+    out[4 * v + 3] = 255;
+  }
+  return out;
+}
+
 export const isDark = () => document.body.classList.contains("dark");

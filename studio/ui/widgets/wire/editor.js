@@ -68,6 +68,13 @@ export class Editor {
     this.send(performance.now());
   }
 
+  /** Tell all that stands there, whatever was told before. */
+  resend() {
+    this.sent = "";
+    this.keyMs = 0;
+    this.send(performance.now());
+  }
+
   /** Another key at the end. */
   append(text) {
     this.field.value += text;

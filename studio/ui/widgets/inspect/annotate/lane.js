@@ -1,6 +1,6 @@
 // One layer in the picture: its marks in rows, coloured and numbered by their labels.
 
-import { FONT } from "../lanes.js";
+import { FONT } from "../../timeline/ruler.js";
 import { msAt, rowsOf } from "./places.js";
 
 const ROW = 22;

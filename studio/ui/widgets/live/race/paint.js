@@ -2,7 +2,6 @@
 
 export const BUCKET_MS = 20; // of the sound that is drawn as one bar
 const FACE = '"Segoe UI", Inter, Roboto, "Helvetica Neue", Arial, "Liberation Sans", sans-serif';
-const NAMES = ["Word by word", "Sentence by sentence"];
 const GAP = 2.6; // between the lanes, in lines
 const seconds = (ms) => `${(ms / 1000).toFixed(1)} s`;
 
@@ -36,9 +35,13 @@ export function drawRace(paint, race, tMs, box, colours, em) {
 function drawLane(paint, race, k, tMs, box, colours, em, x) {
   const lane = race.lanes[k];
   const isHeard = race.secondMs !== null && tMs >= race.secondMs ? k === 1 : k === 0;
-  write(paint, NAMES[k], box.x, box.y + 0.8 * em, 650, 0.87 * em, colours.ink);
   const told = lane.firstMs && tMs >= lane.firstMs ? after(race, k) : "";
-  const width = paint.measureText(NAMES[k]).width;
+  paint.font = `500 ${0.87 * em}px ${FACE}`;
+  const left = box.width - paint.measureText(told).width - 2.6 * em; // a little is the loudspeaker's
+  paint.font = `650 ${0.87 * em}px ${FACE}`;
+  const name = fitted(paint, race.names[k], left);
+  const width = paint.measureText(name).width;
+  write(paint, name, box.x, box.y + 0.8 * em, 650, 0.87 * em, colours.ink);
   if (isHeard && isOn(race, tMs)) speaker(paint, box.x + width + 0.7 * em, box.y + 0.75 * em, 0.8 * em, colours.accent);
   paint.textAlign = "right";
   write(paint, told, box.x + box.width, box.y + 0.8 * em, 500, 0.87 * em, k ? colours.muted : colours.accent);
@@ -46,6 +49,14 @@ function drawLane(paint, race, k, tMs, box, colours, em, x) {
   const track = Math.max(1.7 * em, Math.min(3 * em, box.height * 0.28));
   drawText(paint, race, k, tMs, { ...box, y: box.y + 1.7 * em, height: box.height - track - 2.2 * em }, colours, em * 1.15);
   drawTrack(paint, race, lane, tMs, { ...box, y: box.y + box.height - track, height: track }, colours, x, k);
+}
+
+/** As much of a text as is not wider, by the font that is set. */
+function fitted(paint, text, width) {
+  if (paint.measureText(text).width <= width) return text;
+  let count = text.length;
+  while (count > 1 && paint.measureText(`${text.slice(0, count)}…`).width > width) count--;
+  return `${text.slice(0, count).trimEnd()}…`;
 }
 
 /** What was typed, with the words that have been heard; the last lines where it is long. */

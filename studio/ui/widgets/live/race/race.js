@@ -2,6 +2,7 @@
 
 import { after, drawRace, outcome } from "./paint.js";
 import { Record } from "./record.js";
+import { Second } from "./second.js";
 import { Sharing } from "./share.js";
 import { PEAK_SAMPLES } from "../worker/lane.js";
 
@@ -35,7 +36,18 @@ export class Race {
     this.size.observe(this.canvas);
     this.theme = new MutationObserver(() => this.draw());
     this.theme.observe(document.body, { attributes: true, attributeFilter: ["class"] });
-    this.show(new Record(sample, RACE_WPM));
+    this.second = new Second(this.box, () => this.renew());
+    this.text = sample;
+    this.renew();
+  }
+
+  /** Nothing of it yet: the text, and who would speak it. */
+  renew() {
+    if (this.isRunning) return;
+    this.sharing.offer(null);
+    this.turn("idle");
+    this.show(new Record(this.text, RACE_WPM, this.second.names));
+    this.canvas.setAttribute("aria-label", `Two lanes on one clock: the words as they are heard, and the sound. Above: ${this.second.names[0]}. Below: ${this.second.names[1]}.`);
   }
 
   get isRunning() {
@@ -53,7 +65,7 @@ export class Race {
     this.turn("waiting");
     this.sharing.offer(null);
     this.text = raceText(text || this.sample);
-    this.show(new Record(this.text, RACE_WPM));
+    this.show(new Record(this.text, RACE_WPM, this.second.names));
     this.peaks = [[], []];
     this.beganMs = 0;
     this.say(HINT);
@@ -62,7 +74,7 @@ export class Race {
     // The second one is as real as the first, and silent: it tells when it would have been heard.
     this.channels = [1, 0].map((volume) => this.player.channel({ volume }, () => {}));
     const ports = this.channels.map((channel) => channel.port);
-    this.on.tell({ type: "race", url: this.url, text: this.text, wpm: RACE_WPM, ports, rateHz }, ports);
+    this.on.tell({ type: "race", url: this.url, text: this.text, wpm: RACE_WPM, second: this.second.settings, ports, rateHz }, ports);
   }
 
   stop() {
@@ -71,7 +83,7 @@ export class Race {
     this.close();
     this.say("Stopped.");
     this.turn("idle");
-    this.show(new Record(this.text, RACE_WPM));
+    this.show(new Record(this.text, RACE_WPM, this.second.names));
   }
 
   close() {
@@ -82,6 +94,7 @@ export class Race {
   turn(state) {
     this.state = state;
     this.box.dataset.state = state;
+    this.second.freeze(this.isRunning);
     this.button.lastElementChild.textContent = this.isRunning ? "Stop the race" : state === "over" ? "Race again" : "Start the race";
     this.on.changed();
   }
@@ -165,6 +178,7 @@ const RECEIVED = {
     const lane = race.record.lanes[m.lane];
     lane.firstMs = m.ms - race.beganMs;
     lane.audible = m.sample;
+    if (m.lane === 0) race.box.dataset.heardAtMs = String(m.ms);
     if (outcome(race.record)) race.box.dataset.earlier = String(race.record.lanes[1].firstMs - race.record.lanes[0].firstMs);
   },
   over(race, m) {
@@ -173,7 +187,7 @@ const RECEIVED = {
     record.rateHz = m.sounds[0].rateHz;
     race.close();
     race.turn("over");
-    race.say(`Word by word was ${outcome(record)}: ${after(record, 0)}, against ${after(record, 1).split(" after")[0]}. Measured in this run.`);
+    race.say(`${record.names[0]} was ${outcome(record)}: ${after(record, 0)}, against ${after(record, 1).split(" after")[0]}. Measured in this run.`);
     race.sharing.offer({ record, sounds: m.sounds });
     race.draw();
   },

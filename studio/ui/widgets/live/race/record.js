@@ -5,7 +5,9 @@ import { BUCKET_MS } from "./paint.js";
 const WORD_MS = 400; // for the picture's first guess at how long it will take
 
 export class Record {
-  constructor(text, wpm) {
+  /** `names` are those of the two lanes. */
+  constructor(text, wpm, names) {
+    this.names = names;
     this.keys = [];
     this.words = [];
     let from = 0;

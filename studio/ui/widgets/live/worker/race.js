@@ -1,4 +1,5 @@
-// The race: one text, typed once, to two lanes of one voice on one clock; word by word, and a sentence at a time.
+// The race: one text, typed once, to two lanes on one clock: a voice word by word, and the same a sentence at a time, or
+// another voice or setting word by word.
 
 import { Lane } from "./lane.js";
 import { Schedule } from "./schedule.js";
@@ -7,9 +8,12 @@ import { now, parsePacket } from "../../wire/packet.js";
 import { Typed, keystrokes, sentenceArrivals } from "../../wire/typed.js";
 
 export class Race {
-  /** `ports` are those of the two players; the second one is silent, and measures. */
-  constructor({ url, text, wpm, settings, ports, rateHz }, post) {
-    Object.assign(this, { settings, beganMs: 0, isOver: false });
+  /**
+   * `ports` are those of the two players; the second one is silent, and measures. `second` are the settings of the second
+   * lane; null where it has those of the first, and is typed to a sentence at a time.
+   */
+  constructor({ url, text, wpm, settings, second, ports, rateHz }, post) {
+    Object.assign(this, { settings: [settings, second ?? settings], isSentences: !second, beganMs: 0, isOver: false });
     this.tell = (message) => post({ type: "race", ...message });
     this.keys = keystrokes(text, wpm);
     const on = { say: (message) => this.socket.send(message), tell: this.tell, changed: () => this.changed() };
@@ -21,7 +25,7 @@ export class Race {
 
   state(state) {
     if (state === "lost") this.fail("The connection to the server is lost.");
-    else for (const lane of this.lanes) lane.open(this.settings);
+    else for (const lane of this.lanes) lane.open(this.settings[lane.number]);
   }
 
   isBusy() {
@@ -44,10 +48,10 @@ export class Race {
 
   changed() {
     if (this.isOver) return;
-    const [words, sentences] = this.lanes;
-    if (!this.beganMs && words.isReady && sentences.isReady) this.begin();
-    if (words.isOver && !words.isSecond && sentences.u.first.audibleMs) words.say(sentences);
-    else if (words.isOver && words.isSecond && sentences.isOver) this.end();
+    const [first, second] = this.lanes;
+    if (!this.beganMs && first.isReady && second.isReady) this.begin();
+    if (first.isOver && !first.isSecond && second.u.first.audibleMs) first.say(second);
+    else if (first.isOver && first.isSecond && second.isOver) this.end();
   }
 
   /** Both have a place: from here on the clock runs, and the same keys go to both. */
@@ -56,13 +60,12 @@ export class Race {
     const typed = new Typed();
     for (const { tMs, text } of this.keys) typed.edit(typed.length, 0, text, this.beganMs + tMs);
     const zeroMs = typed.firstMs - this.beganMs; // sentences count from the first key
-    const sentences = sentenceArrivals(typed).map(({ tMs, text }) => ({ tMs: tMs + zeroMs, text }));
     this.tell({ what: "begin", beganMs: this.beganMs, keys: this.keys });
-    const [word, sentence] = this.lanes;
-    this.schedules = [
-      new Schedule(this.keys, { send: (text) => word.text(text), done: () => word.end() }),
-      new Schedule(sentences, { send: (text) => sentence.sentence(text), done: () => sentence.end() }),
-    ];
+    this.schedules = this.lanes.map((lane, k) => {
+      if (!k || !this.isSentences) return new Schedule(this.keys, { send: (text) => lane.text(text), done: () => lane.end() });
+      const sentences = sentenceArrivals(typed).map(({ tMs, text }) => ({ tMs: tMs + zeroMs, text }));
+      return new Schedule(sentences, { send: (text) => lane.sentence(text), done: () => lane.end() });
+    });
   }
 
   end() {

@@ -1,22 +1,22 @@
 // Pictures of sound in tiles, made when they are first seen: of what was heard (STFT), or of the voice's own frames.
 
 import { ROWS, Spectrum } from "../sound/spectrum.js";
-import { palette } from "../sound/colours.js";
+import { diverging, palette } from "../sound/colours.js";
 
 const COLUMNS = 256;
 const KEPT = 160;
 const BUDGET_MS = 7; // of one picture; what is missing comes with the next
 
-/** One kind of picture: `columnSamples` samples a column, `rows` high, `fill(column, bytes)` low rows first. */
+/** One kind of picture: `columnSamples` samples a column, `rows` high, `fill(column, bytes)` low rows first; `map` colours it. */
 class Tiled {
-  constructor({ columnSamples, offset, columns, rows, fill }) {
-    Object.assign(this, { columnSamples, offset, columns, rows, fill });
+  constructor({ columnSamples, offset, columns, rows, fill, map = palette }) {
+    Object.assign(this, { columnSamples, offset, columns, rows, fill, map });
     this.tiles = new Map(); // by "level/number", the longest unused first
     this.colours = null;
   }
 
   recolour(isDark) {
-    this.colours = palette(isDark);
+    this.colours = this.map(isDark);
     this.tiles.clear();
   }
 
@@ -106,6 +106,12 @@ export function framesPicture(frames, channels, levels, frameSamples) {
   };
   const columns = Math.floor(frames.length / channels);
   return new Tiled({ columnSamples: frameSamples, offset: 0, columns, rows: channels, fill });
+}
+
+/** A difference of two spectrograms, bytes [columns, rows]: 128 is none, 0 where there is nothing to compare. */
+export function differencePicture(bytes, rows, columnMs) {
+  const fill = (column, out) => out.set(bytes.subarray(column * rows, (column + 1) * rows));
+  return new Tiled({ columnSamples: columnMs, offset: 0, columns: Math.floor(bytes.length / rows), rows, fill, map: diverging });
 }
 
 export const budget = () => performance.now() + BUDGET_MS;

@@ -1,6 +1,6 @@
 // What the server packs for one utterance (studio/inspection/bundle.py): a header in JSON, then arrays of numbers.
 
-const KINDS = { i16: Int16Array, u8: Uint8Array, f32: Float32Array };
+const KINDS = { i16: Int16Array, i32: Int32Array, u8: Uint8Array, f32: Float32Array };
 
 /** The parts of a bundle: `view` is the header, the arrays lie beside it by name. */
 export function parse(buffer) {

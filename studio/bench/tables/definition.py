@@ -1,0 +1,189 @@
+"""A paper's tables as data: which nets, which rows, how they are measured, what the paper printed and what it says.
+
+They are TOML files in ``assets/tables``, one a paper; ``studio train table`` makes them.
+"""
+
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from studio.core.errors import BadFile, BadOption
+from studio.core.files import MAX_SETTINGS_BYTES, read_bounded
+from studio.core.shipped import RECIPES, TABLES
+from studio.train.recipe import strict
+
+# What each way of measuring answers, and whether more of it is better.
+FIGURES: dict[str, dict[str, bool]] = {
+    "wer": {"wer": False},
+    "queries": {"first_ms": False, "last_ms": False, "rtf": False, "x_real_time": True},
+}
+REFERENCES = ("teacher", "dmel")
+_LOAD = {"per_s": float, "seconds": float, "places": int, "kind": str, "arrivals": str}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Net:
+    """One training.
+
+    Attributes:
+        recipe: a file of ``assets/recipes``; ``change`` what is otherwise in it, nested as it is there.
+        vocoder: which of the vocoders at hand its voice has; all where empty. ``vocoder_config`` is otherwise in its
+            configuration.
+    """
+
+    name: str
+    recipe: str
+    change: dict[str, Any] = field(default_factory=dict)
+    vocoder: str = ""
+    vocoder_config: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One row of a table.
+
+    Attributes:
+        net: who speaks; empty where nobody does here, so that only the paper's figures are told.
+        reference: ``teacher`` or ``dmel``, what the nets learned from, in the place of a net.
+        options: of the family.
+        load: of a part that measures queries: per_s, seconds, places, kind and arrivals, as of ``studio bench load``.
+        paper: the figures printed, by name.
+    """
+
+    name: str
+    net: str = ""
+    reference: str = ""
+    options: dict[str, Any] = field(default_factory=dict)
+    load: dict[str, Any] = field(default_factory=dict)
+    paper: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether there is something to be measured."""
+        return bool(self.net or self.reference)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """What the paper's figures say: the row ``better`` has a better ``figure`` than the row ``worse``."""
+
+    says: str
+    better: str
+    worse: str
+    figure: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """One table of a paper.
+
+    Attributes:
+        place: where it stands in the paper.
+        measure: one of ``FIGURES``.
+        differs: in words, what is measured otherwise here.
+    """
+
+    place: str
+    measure: str
+    differs: str
+    rows: list[Row]
+    claims: list[Claim]
+
+    def row(self, name: str) -> Row:
+        """The row of a name, which is there."""
+        return next(one for one in self.rows if one.name == name)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableDefinition:
+    """A paper's tables, and the nets that they compare."""
+
+    paper: str
+    title: str
+    nets: list[Net]
+    parts: list[Part]
+
+    def net(self, name: str) -> Net:
+        """The net of a name, which is there."""
+        return next(one for one in self.nets if one.name == name)
+
+
+def table_names(folder: Path = TABLES) -> list[str]:
+    """The papers whose tables can be made."""
+    return sorted(path.stem for path in folder.glob("*.toml"))
+
+
+def read_table(name: str, folder: Path = TABLES, recipes: Path = RECIPES) -> TableDefinition:
+    """The tables of a paper.
+
+    Raises:
+        BadOption: there is no such paper, or its file says something that cannot be.
+        BadFile: it cannot be read.
+    """
+    if name not in table_names(folder):
+        raise BadOption(f"there is no table {name!r:.100}", f"there are {', '.join(table_names(folder)) or 'none'}")
+    path = folder / f"{name}.toml"
+    try:
+        data = tomllib.loads(read_bounded(path, MAX_SETTINGS_BYTES).decode("utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise BadFile(f"the table {path} cannot be read: {error}", "restore it from the repository") from error
+    nets = [strict(Net, one, "nets") for one in data.pop("nets", [])]
+    parts = [_part(one) for one in data.pop("parts", [])]
+    table = strict(TableDefinition, {**data, "nets": nets, "parts": parts}, "table")
+    _check(table, recipes)
+    return table
+
+
+def _part(data: dict[str, Any]) -> Part:
+    where = f"parts {data.get('place', '')!s:.40}"
+    measure = data.get("measure", "")
+    if measure not in FIGURES:
+        raise BadOption(f"[{where}] measure cannot be {measure!r}", f"it is one of {', '.join(FIGURES)}")
+    first = next(iter(FIGURES[measure]))
+    rows = [strict(Row, one, f"{where}.rows") for one in data.pop("rows", [])]
+    claims = [strict(Claim, {"figure": first, **one}, f"{where}.claims") for one in data.pop("claims", [])]
+    return strict(Part, {"differs": "", **data, "rows": rows, "claims": claims}, where)
+
+
+def _check(table: TableDefinition, recipes: Path) -> None:
+    nets = _once([one.name for one in table.nets], "nets")
+    for net in table.nets:
+        if not (recipes / net.recipe).is_file():
+            raise BadOption(f"net {net.name!r} has no recipe {net.recipe!r}", f"it is a file of {recipes}")
+    for part in table.parts:
+        names = _once([one.name for one in part.rows], part.place)
+        figures = FIGURES[part.measure]
+        for row in part.rows:
+            _check_row(row, part, nets)
+        for claim in part.claims:
+            if not {claim.better, claim.worse} <= names or claim.figure not in figures:
+                raise BadOption(f"the claim {claim.says!r:.100} is of no rows or figures", "name rows of its part")
+            better, worse = (part.row(one).paper.get(claim.figure) for one in (claim.better, claim.worse))
+            if better is None or worse is None or (better > worse) != figures[claim.figure] or better == worse:
+                raise BadOption(f"the paper's figures do not say {claim.says!r:.100}", "state what they say")
+
+
+def _check_row(row: Row, part: Part, nets: set[str]) -> None:
+    if row.net and row.net not in nets:
+        raise BadOption(f"row {row.name!r} is of no net {row.net!r}", f"there are {', '.join(sorted(nets))}")
+    if row.reference and (row.net or row.reference not in REFERENCES or part.measure != "wer"):
+        raise BadOption(
+            f"row {row.name!r} cannot have the reference {row.reference!r}",
+            f"it is {' or '.join(REFERENCES)}, of word errors, without a net",
+        )
+    if unknown := sorted({*row.paper} - {*FIGURES[part.measure]}):
+        raise BadOption(
+            f"row {row.name!r} has no figure {unknown[0]!r}", f"there are {', '.join(FIGURES[part.measure])}"
+        )
+    if part.measure == "queries" and row.net:
+        wrong = [name for name in {*row.load} | {*_LOAD} if not isinstance(row.load.get(name), _LOAD.get(name, int))]
+        if wrong or {*row.load} - {*_LOAD}:
+            raise BadOption(f"row {row.name!r} does not say its load", f"it needs {', '.join(_LOAD)}")
+
+
+def _once(names: Sequence[str], where: str) -> set[str]:
+    if twice := [one for one in names if names.count(one) > 1]:
+        raise BadOption(f"[{where}] has {twice[0]!r} twice", "give each a name of its own")
+    return {*names}

@@ -1,0 +1,103 @@
+"""How a row is measured: word errors by the recogniser, or queries at a rate."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass
+from functools import cached_property
+from typing import Any
+
+from studio.bench.material import Desk
+from studio.bench.speed.load import LoadSetting, bench_queries
+from studio.bench.speed.subject import Subject
+from studio.bench.tables.definition import Row
+from studio.bench.wer import resynthesised, score
+from studio.core.options import merge_options
+from studio.measure.recognisers.port import Sound
+from studio.measure.wer import WordErrors
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The texts that count: those that the teacher says in the same words, by speaker; and its sound of them."""
+
+    texts: Mapping[str, list[str]]
+    taught: Mapping[str, list[Sound]]
+
+
+def kept_texts(at: Desk, texts: Sequence[str], *, is_taught: bool) -> Kept:
+    """Which texts are asked of a voice; all where the teacher is not asked."""
+    if not is_taught:
+        return Kept({speaker: [*texts] for speaker in at.speakers}, {})
+    kept: dict[str, list[str]] = {}
+    taught: dict[str, list[Sound]] = {}
+    for speaker in at.speakers:
+        said = [(text, one) for text, one in zip(texts, at.teacher(speaker, texts), strict=True) if one is not None]
+        kept[speaker] = [text for text, _ in said]
+        taught[speaker] = [(one.pcm, at.card.sample_rate_hz) for _, one in said]
+    return Kept(kept, taught)
+
+
+@dataclass
+class Measured:
+    """One voice that is measured, at its desk."""
+
+    at: Desk
+    texts: Sequence[str]
+    is_taught: bool
+    threads: int
+
+    @cached_property
+    def kept(self) -> Kept:
+        """The texts that count."""
+        return kept_texts(self.at, self.texts, is_taught=self.is_taught)
+
+    def word_errors(self, row: Row) -> dict[str, Any]:
+        """Word errors of every sentence, by speaker, each as (words, substitutions, deletions, insertions)."""
+        options = merge_options(self.at.card.options, row.options, {})
+        each: dict[str, Any] = {}
+        for speaker, texts in self.kept.texts.items():
+            sounds = self._sounds(speaker, texts, row, options)
+            found = score(self.at, f"{speaker} {row.name}", texts, sounds)
+            each[speaker] = [[*astuple(one)] for one in found]
+        return {"each": each, "options": options}
+
+    def queries(self, row: Row) -> dict[str, Any]:
+        """Figures of whole texts at a rate; the machine must have nothing else to do."""
+        options = merge_options(self.at.card.options, row.options, {})
+        self.at.close()  # its engine would take memory and cores
+        setting = LoadSetting(
+            subject=Subject(
+                voices=self.at.setting.voices,
+                voice=self.at.card.name,
+                device=self.at.setting.device,
+                threads=self.threads,
+            ),
+            lines=self.texts,
+            options=options,
+            rates=(float(row.load["per_s"]),),
+            kinds=(row.load["kind"],),
+            arrivals=(row.load["arrivals"],),
+            seconds=float(row.load["seconds"]),
+            places=row.load["places"],
+            seed=self.at.setting.seed,
+            quiet=True,
+        )
+        (found,) = bench_queries(setting)["runs"]
+        figures = {
+            "first_ms": found["first_pcm_ms"]["mean"],
+            "last_ms": found["last_ms"]["mean"],
+            "rtf": found["rtf"],
+            "x_real_time": found["x_real_time"],
+        }
+        return {"figures": figures, "options": options, "run": found}
+
+    def _sounds(self, speaker: str, texts: Sequence[str], row: Row, options: dict[str, Any]) -> list[Sound]:
+        if row.reference == "teacher":
+            return self.kept.taught[speaker]
+        if row.reference == "dmel":
+            return resynthesised(self.at, self.kept.taught[speaker])
+        return [(one.pcm, one.rate_hz) for one in self.at.speak(speaker, texts, options)]
+
+
+def read_errors(row: Mapping[str, Any]) -> list[WordErrors]:
+    """A measured row's word errors, sentence by sentence, of all speakers."""
+    return [WordErrors(*one) for each in row["each"].values() for one in each]

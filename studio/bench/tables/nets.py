@@ -1,0 +1,165 @@
+"""The nets of a table: each fitted by its recipe, changed as the table says, and packed as a voice.
+
+What is fitted already is not fitted again: a state belongs to a recipe and to a corpus, whatever the net is called.
+"""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from studio.bench.tables.definition import Net, TableDefinition
+from studio.core.errors import BadFile, BadOption, NeedsPackage
+from studio.core.shipped import RECIPES
+from studio.engine.families.bpe import FILE as BPE_FILE
+from studio.engine.voices import pick_device
+from studio.train.families import fitting_of
+from studio.train.fitting import run
+from studio.train.pack import pack_voice
+from studio.train.recipe import Recipe, read_recipe
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workshop:
+    """Where and by what nets are made.
+
+    Attributes:
+        work: folder of everything that is made on the way; a stopped run goes on there.
+        features: folder of encoded shards; vocoders: folder of <name>.safetensors and <name>.json.
+        bpe: a byte-pair encoding for families that need one.
+        steps: of every net; 0 takes the recipes' own.
+        threads: of arithmetic on a CPU.
+    """
+
+    work: Path
+    features: Path
+    vocoders: Path
+    bpe: Path | None = None
+    steps: int = 0
+    device: str = "auto"
+    threads: int | None = None
+    recipes: Path = RECIPES
+
+    @property
+    def voices(self) -> Path:
+        """Where the voices are that were made."""
+        return self.work / "voices"
+
+
+def voice_name(net: Net, seed: int) -> str:
+    """Of a net fitted with the recipe's seed, or with one so much greater."""
+    return f"{net.name}-{seed}" if seed else net.name
+
+
+def prepare(shop: Workshop, table: TableDefinition, seeds: int) -> dict[str, Recipe]:
+    """The recipe of every voice that a table needs, written into the work folder.
+
+    Raises:
+        BadOption: the nets are not of the same corpus, steps and seed, or an encoding is missing.
+        BadFile: a vocoder is missing.
+    """
+    found: dict[str, Recipe] = {}
+    for net in table.nets:
+        for seed in range(seeds):
+            path = shop.work / "recipes" / f"{voice_name(net, seed)}.toml"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(_changed(shop, net, seed), encoding="utf-8")
+            found[voice_name(net, seed)] = read_recipe(path)
+        _check_vocoder(shop, net)
+    alike = {json.dumps([one.corpus.speakers, one.corpus.validation_shards, _steps(one)]) for one in found.values()}
+    if len(alike) > 1:
+        raise BadOption(
+            f"the nets of table {table.paper} are not of the same speakers, unseen shards and steps",
+            "give --steps, or change their recipes: a table compares what was trained alike",
+        )
+    for name, recipe in found.items():
+        if BPE_FILE in fitting_of(recipe).beside and (shop.bpe is None or not shop.bpe.is_file()):
+            raise BadOption(
+                f"{name} needs a byte-pair encoding", "make one with `studio train bpe`, and give --bpe FILE"
+            )
+    return found
+
+
+def make(shop: Workshop, net: Net, name: str, recipe: Recipe) -> Path:
+    """Fit a net where it is not fitted, and pack it; answers its voice's folder."""
+    assert recipe.fit is not None, "prepare has read it"
+    state = shop.work / "fits" / f"{recipe.fit.family}-{_digest(shop, recipe)}"
+    done = state / "done"
+    if not done.is_file():
+        fitting = fitting_of(recipe)
+        state.mkdir(parents=True, exist_ok=True)
+        if BPE_FILE in fitting.beside:
+            assert shop.bpe is not None, "prepare has looked"
+            shutil.copyfile(shop.bpe, state / BPE_FILE)
+        run(fitting, shop.features, state, pick_device(shop.device), shop.threads)
+        done.touch()
+    folder = pack_voice(recipe, state, _vocoders(shop, net), shop.voices)
+    shutil.copyfile(shop.work / "recipes" / f"{name}.toml", folder / "recipe.toml")
+    return folder
+
+
+def _steps(recipe: Recipe) -> int:
+    assert recipe.fit is not None, "a table's recipe has a [fit]"
+    return recipe.fit.steps
+
+
+def _changed(shop: Workshop, net: Net, seed: int) -> str:
+    """A net's recipe as a file."""
+    try:
+        import tomlkit
+    except ImportError as error:
+        raise NeedsPackage("recipes are changed with tomlkit", "pip install 'streaming-tts-studio[train]'") from error
+    written: Any = tomlkit.parse((shop.recipes / net.recipe).read_text(encoding="utf-8"))
+    if "fit" not in written:
+        raise BadOption(f"the recipe {net.recipe} has no [fit]", "name one that fits a net")
+    _change(written, net.change, net)
+    written["name"], written["seed"] = voice_name(net, seed), int(written["seed"]) + seed
+    if shop.steps:
+        written["fit"]["steps"] = shop.steps
+    return tomlkit.dumps(written)
+
+
+def _change(written: Any, change: Mapping[str, Any], net: Net) -> None:
+    for key, value in change.items():
+        if isinstance(value, Mapping):
+            if key not in written:
+                raise BadOption(f"net {net.name!r} changes [{key}], which {net.recipe} has not", "change what is there")
+            _change(written[key], value, net)
+        else:
+            written[key] = value
+
+
+def _digest(shop: Workshop, recipe: Recipe) -> str:
+    """Of all that decides a state: the recipe without its names, the corpus' shards, the encoding."""
+    assert recipe.fit is not None
+    shards = sorted((path.name, path.stat().st_size) for path in shop.features.glob("*.safetensors"))
+    encoding = shop.bpe.read_bytes() if shop.bpe and BPE_FILE in fitting_of(recipe).beside else b""
+    corpus = [recipe.corpus.speakers, recipe.corpus.validation_shards]
+    said = [recipe.fit.family, vars(recipe.fit), corpus, recipe.seed, recipe.temperature, shards]
+    written = json.dumps(said, sort_keys=True, default=vars).encode()
+    return hashlib.sha256(written + encoding).hexdigest()[:12]
+
+
+def _check_vocoder(shop: Workshop, net: Net) -> None:
+    there = sorted(path.stem for path in shop.vocoders.glob("*.safetensors"))
+    if not there or (net.vocoder and net.vocoder not in there):
+        raise BadFile(
+            f"{shop.vocoders} has no vocoder {net.vocoder or 'at all'} for {net.name}",
+            f"make it with `studio train vocoder{f' --name {net.vocoder}' if net.vocoder else ''}`",
+        )
+
+
+def _vocoders(shop: Workshop, net: Net) -> Path:
+    """The folder of vocoders that a voice is packed with."""
+    if not net.vocoder:
+        return shop.vocoders
+    folder = shop.work / "vocoders" / net.name
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(shop.vocoders / f"{net.vocoder}.safetensors", folder / f"{net.vocoder}.safetensors")
+    about = json.loads((shop.vocoders / f"{net.vocoder}.json").read_text(encoding="utf-8"))
+    about["config"] |= net.vocoder_config
+    (folder / f"{net.vocoder}.json").write_text(json.dumps(about), encoding="utf-8")
+    return folder

@@ -1,0 +1,171 @@
+"""``studio train table``: make every net of a paper's tables, measure every row, and lay ours beside the paper's.
+
+Rows are written as they finish, ``rows/<paper>/<row>.json`` under the work folder, and a stopped run goes on behind the
+last of them.
+"""
+
+import hashlib
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from studio.bench.material import Setting, desk, read_texts
+from studio.bench.tables.definition import Part, Row, TableDefinition, read_table
+from studio.bench.tables.measures import Measured
+from studio.bench.tables.nets import Workshop, make, prepare, voice_name
+from studio.bench.tables.show import show
+from studio.bench.tables.verdicts import figures_of, verdict
+from studio.core.errors import BadOption
+from studio.core.files import write_whole
+from studio.core.shipped import TABLES
+from studio.measure.recognisers.choose import DEFAULT
+from studio.measure.report import describe
+from studio.train.recipe import Recipe
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableSetting:
+    """What ``studio train table`` is told.
+
+    Attributes:
+        name: of the paper, such as ``000``.
+        texts: a file of texts, of which the first ``count`` are spoken by every speaker.
+        seeds: trainings of each net, whose seeds follow each other.
+        is_taught: whether the teacher is asked too; without it the rows of references are left out.
+        only: rows whose names hold this; all where empty.
+    """
+
+    name: str
+    shop: Workshop
+    texts: Path
+    count: int = 50
+    seeds: int = 1
+    recogniser: str = DEFAULT
+    workers: int = 2
+    is_taught: bool = True
+    only: str = ""
+    quiet: bool = False
+    tables: Path = TABLES
+
+
+def make_table(setting: TableSetting) -> dict[str, Any]:
+    """Every row's figures beside the paper's, and which of its claims hold here. Raises BadOption, BadFile."""
+    table = read_table(setting.name, setting.tables, setting.shop.recipes)
+    texts = read_texts(setting.texts, setting.count)
+    work = [*_work(table, setting)]
+    if not work:
+        raise BadOption(f"table {table.paper} has no row of ours with {setting.only!r:.100}", "leave out --only")
+    wanted = {net for net, _ in work}
+    recipes = prepare(setting.shop, _with_nets(table, wanted), setting.seeds)
+    rows: dict[str, dict[str, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
+    about: dict[str, Any] = {}
+    for net in (one for one in table.nets if one.name in wanted):
+        for seed in range(setting.seeds):
+            name = voice_name(net, seed)
+            _say(setting, f"{name}: fitting and packing")
+            make(setting.shop, net, name, recipes[name])
+            mine = [found for of, found in work if of == net.name and not (found[1].reference and seed)]
+            with desk(_at(setting, name)) as at:  # the teacher has no seeds
+                measured = Measured(at, texts, setting.is_taught, setting.shop.threads or 1)
+                for part, row in mine:
+                    rows[part.place][row.name].append(_row(setting, measured, part, row))
+                    if part.measure == "wer":
+                        about["recogniser"] = at.recogniser.about
+    out = {"paper": table.paper, "title": table.title, "texts": setting.texts.name, "count": len(texts)}
+    out |= {"seeds": setting.seeds, "nets": {name: _said(one) for name, one in recipes.items()}, **about}
+    out["parts"] = [_summed(part, rows[part.place]) for part in table.parts]
+    if not setting.quiet:
+        show(out)
+    return out
+
+
+def plan(setting: TableSetting) -> dict[str, Any]:
+    """What a run would make: nets with their steps, and rows; nothing is trained. Raises as ``make_table``."""
+    table = read_table(setting.name, setting.tables, setting.shop.recipes)
+    work = [*_work(table, setting)]
+    recipes = prepare(setting.shop, _with_nets(table, {net for net, _ in work}), setting.seeds)
+    rows = [[part.place, row.name, row.reference or row.net] for _, (part, row) in work]
+    return {"paper": table.paper, "nets": {name: _said(one) for name, one in recipes.items()}, "rows": rows}
+
+
+def _work(table: TableDefinition, setting: TableSetting) -> Iterator[tuple[str, tuple[Part, Row]]]:
+    """Every row that is to be measured, with the net at whose desk it is: references stand at the first one's."""
+    for part in table.parts:
+        for row in part.rows:
+            if row.is_ours and setting.only in row.name and (setting.is_taught or not row.reference):
+                yield row.net or table.nets[0].name, (part, row)
+
+
+def _with_nets(table: TableDefinition, wanted: set[str]) -> TableDefinition:
+    nets = [one for one in table.nets if one.name in wanted]
+    return TableDefinition(paper=table.paper, title=table.title, nets=nets, parts=table.parts)
+
+
+def _said(recipe: Recipe) -> dict[str, Any]:
+    assert recipe.fit is not None
+    return {"family": recipe.fit.family, "steps": recipe.fit.steps, "seed": recipe.seed}
+
+
+def _at(setting: TableSetting, voice: str) -> Setting:
+    """What the desk of a voice is told."""
+    return Setting(
+        voices=setting.shop.voices,
+        voice=voice,
+        device=setting.shop.device,
+        recogniser=setting.recogniser,
+        workers=setting.workers,
+        cache=setting.shop.work / "cache",
+        quiet=setting.quiet,
+    )
+
+
+def _row(setting: TableSetting, measured: Measured, part: Part, row: Row) -> dict[str, Any]:
+    """A row of a voice, from its file where the same was measured before."""
+    at = measured.at
+    asked: dict[str, Any] = {"row": asdict(row), "measure": part.measure, **at.about()}
+    asked |= {"texts": measured.texts, "is_taught": measured.is_taught}
+    if part.measure == "wer":
+        asked["recogniser"] = at.recogniser.about
+    key = hashlib.sha256(json.dumps(asked, sort_keys=True, default=str).encode()).hexdigest()
+    file = f"{_slug(part.place)}--{_slug(row.name)}--{_slug(at.card.name)}.json"
+    path = setting.shop.work / "rows" / setting.name / file
+    known = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    if known.get("key") == key:
+        return known
+    _say(setting, f"{at.card.name}: {part.place}, {row.name}")
+    found = measured.word_errors(row) if part.measure == "wer" else measured.queries(row)
+    about = {"key": key, "place": part.place, "row": row.name, "voice": at.card.name}
+    made = describe(f"table {setting.name}", about | found)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, (json.dumps(made, indent=1, ensure_ascii=False) + "\n").encode())
+    return made
+
+
+def _summed(part: Part, measured: Mapping[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    return {
+        "place": part.place,
+        "measure": part.measure,
+        "differs": part.differs,
+        "rows": [
+            {"name": row.name, "paper": row.paper, "ours": figures_of(part, measured.get(row.name, ()))}
+            for row in part.rows
+        ],
+        "claims": [verdict(part, claim, measured) for claim in part.claims],
+    }
+
+
+def _slug(name: str) -> str:
+    """A name as a part of a file's name, told apart from others that read alike."""
+    short = re.sub(r"[^a-zA-Z0-9]+", "-", name).strip("-").lower()[:60]
+    return f"{short}-{hashlib.sha256(name.encode()).hexdigest()[:6]}"
+
+
+def _say(setting: TableSetting, what: str) -> None:
+    if not setting.quiet:
+        Console(stderr=True).print(what, highlight=False, markup=False)

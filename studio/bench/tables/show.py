@@ -1,0 +1,70 @@
+"""A paper's tables as they are printed: the paper's figures, ours beside them, and what became of its claims."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from studio.bench.tables.definition import FIGURES
+from studio.bench.tables.verdicts import TURNED
+from studio.measure.report import console, print_table, recogniser_name
+
+_TITLES = {"wer": "WER", "first_ms": "first audio, ms", "last_ms": "last audio, ms", "rtf": "rtf"}
+
+
+def show(out: Mapping[str, Any]) -> None:
+    """Print the tables, fresh or read back from bench/results."""
+    for part in out["parts"]:
+        is_heard = part["measure"] == "wer"
+        figures = [*FIGURES[part["measure"]]]
+        columns = ["", *(f"{who}{_title(one)}" for one in figures for who in ("paper: ", "ours: "))]
+        if is_heard:
+            columns.append("95%" if out["seeds"] == 1 else f"95%, and each of {out['seeds']} seeds")
+        rows = []
+        for row in part["rows"]:
+            said = ((one, row["paper"].get(one), row["ours"].get(one, {}).get("value")) for one in figures)
+            cells = [_written(figure, value) for figure, *both in said for value in both]
+            rows.append([row["name"], *cells, *([_spread(row["ours"])] if is_heard else [])])
+        heard = f", heard by {recogniser_name(out)}" if is_heard and "recogniser" in out else ""
+        otherwise = f" Measured otherwise: {part['differs']}." if part["differs"] else ""
+        note = f"Ours: {out['count']} texts of {out['texts']}{heard}.{otherwise}"
+        print_table(f"{part['place']} of paper {out['paper']}: {out['title']}", columns, rows, note)
+        _show_claims(part)
+
+
+def _show_claims(part: Mapping[str, Any]) -> None:
+    if not part["claims"]:
+        return
+    rows = []
+    for one in part["claims"]:
+        gain = one["gain"]
+        said = "" if gain is None else f"{gain['value']:+.3f} ({gain['low']:+.3f} to {gain['high']:+.3f})"
+        rows.append([one["says"], f"{one['paper']:+.3f}", said, one["holds"]])
+    note = "by how much the one that the paper calls better is better; an interval that holds 0 tells nothing apart"
+    print_table(f"What {part['place']} says", ("", "paper", "ours (95%)", "ours is"), rows, note)
+    for sentence in told(part):
+        console().print(sentence, highlight=False, markup=False)
+
+
+def told(part: Mapping[str, Any]) -> list[str]:
+    """In words, every claim that ours turns round."""
+    return [
+        f"Ours disagrees: {one['says']} In the paper {one['better']} is better than {one['worse']} by "
+        f"{one['paper']:.3f}, here it is worse by {-one['gain']['value']:.3f}."
+        for one in part["claims"]
+        if one["holds"] == TURNED
+    ]
+
+
+def _written(figure: str, value: float | None) -> object:
+    return f"{value:.0f}" if figure.endswith("_ms") and value is not None else value
+
+
+def _title(figure: str) -> str:
+    return _TITLES.get(figure, figure.replace("_", " "))
+
+
+def _spread(ours: Mapping[str, Any]) -> str:
+    if not ours:
+        return ""
+    wer = ours["wer"]
+    seeds = f"; {', '.join(f'{one:.3f}' for one in wer['seeds'])}" if len(wer["seeds"]) > 1 else ""
+    return f"{wer['low']:.3f}-{wer['high']:.3f}{seeds}"

@@ -1,0 +1,68 @@
+"""``studio compare``: utterances of one text side by side, in the terminal, as a picture, or as one page."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from studio.commands.common import Json
+
+Files = Annotated[
+    list[Path],
+    typer.Argument(help="Two to eight: .trace files, or WAVs with FILE.txt and FILE.TextGrid beside them."),
+]
+Picture = Annotated[
+    Path | None, typer.Option(help="Also draw words on one axis, durations, and the difference of the first two.")
+]
+
+
+def compare(
+    files: Files,
+    text: Annotated[str, typer.Option(help="What WAVs say that have no FILE.txt beside them.")] = "",
+    svg: Picture = None,
+    png: Picture = None,
+    pdf: Picture = None,
+    html: Annotated[
+        Path | None, typer.Option(help="Also write one page with the sounds and the interactive picture.")
+    ] = None,
+    no_pitch: Annotated[bool, typer.Option("--no-pitch", help="Leave out pitch, which takes the longest.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Lay utterances of one text beside each other, word by word: times, durations, pitch, level, latency."""
+    from studio.core.errors import BadOption
+    from studio.inspection.comparison.compare import MOST, take_of
+    from studio.inspection.comparison.compare import compare as compared
+    from studio.inspection.comparison.naming import labels
+    from studio.inspection.comparison.sources import open_source
+    from studio.inspection.comparison.tables import figures_of, shown
+    from studio.measure.report import console, plain
+    from studio.say import check_place
+
+    if not 2 <= len(files) <= MOST:
+        raise BadOption(f"{len(files)} to compare", f"give from 2 to {MOST} files")
+    pictures = {"--svg": svg, "--png": png, "--pdf": pdf}
+    for option, place in (pictures | {"--html": html}).items():
+        check_place(place, option, f".{option[2:]}")
+    traces = [open_source(file, text) for file in files]
+    names = labels(traces)
+    if len(set(names)) < len(names):
+        names = [file.name for file in files]
+    found = compared([take_of(name, trace) for name, trace in zip(names, traces, strict=True)])
+    figures = figures_of(found, with_pitch=not no_pitch)
+    if as_json:
+        typer.echo(json.dumps(plain(figures)))
+    else:
+        for part in shown(figures, names):
+            console().print(part, highlight=False, markup=False)
+    if places := [place for place in pictures.values() if place]:
+        from studio.inspection.comparison.picture import save
+
+        for place in places:
+            save(found, names, place)
+            typer.echo(f"{place}: the comparison", err=True)
+    if html:
+        from studio.ui.comparison_file import write_comparison
+
+        write_comparison(found, html)
+        typer.echo(f"{html}: the comparison with its sounds", err=True)

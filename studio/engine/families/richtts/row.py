@@ -1,0 +1,211 @@
+"""One utterance of RichTTS (paper 000, sections III.B and IV.B): plain Python, no net.
+
+A piece of text is read whole, then spoken until the net ends it. Between two pieces nothing is kept: each is a text of
+its own, which is what SpeakStream is compared with.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from studio.core.events import EOS_AT, Eos, Event, Frames, Segment, WordStart
+from studio.core.time import TimeBase
+from studio.engine.families.base import Turn, Want
+from studio.engine.families.drawn import Drawn
+from studio.engine.families.reading import ReadingRow
+from studio.engine.families.richtts.rule import Options, symbols
+from studio.engine.families.shared_out import shared_out
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A text to be read: what is fed before its first frame is drawn.
+
+    Attributes:
+        symbols: from w_bos to s_bos.
+        silence: uint8 [S, 80], the prompt of silence that follows (section IV.D).
+        frame: index of the frame to draw.
+    """
+
+    symbols: Sequence[int]
+    silence: np.ndarray = field(repr=False)
+    speaker: int
+    temperature: float
+    seed: int
+    frame: int
+    start: int = 0  # a piece stands at the beginning of its slot: what was there is forgotten
+    at: int = 0
+
+
+@dataclass
+class _Speaking:
+    """The piece that is being spoken: its words, where it began, and how many frames it has made of how many."""
+
+    index: int
+    words: range
+    first_frame: int
+    limit_frames: int
+    frames: int = 0
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Where a row stood between two pieces: nothing of a slot need be kept."""
+
+    spoken: int
+    pieces: int
+    frames: int
+
+    @property
+    def fed(self) -> int:
+        """Words that the net had seen: those that were spoken."""
+        return self.spoken
+
+
+class RichTtsRow(ReadingRow[Options]):
+    """Words in, one frame a turn out; see ``studio.engine.families.base.Revisable``.
+
+    Args:
+        silence: uint8 [S, 80], fed before every piece and never heard.
+        longest_word_frames: a piece is cut at so many frames for each of its words.
+    """
+
+    def __init__(
+        self,
+        slots: tuple[int, ...],
+        time_base: TimeBase,
+        silence: np.ndarray,
+        longest_word_frames: int,
+        *,
+        speaker: int,
+        options: Mapping[str, Any],
+        temperature: float,
+        seed: int,
+    ) -> None:
+        super().__init__(slots, time_base, Options, options, temperature, seed)
+        self._silence, self._longest, self._speaker = silence, longest_word_frames, speaker
+        self._spoken = self._pieces = self._frames = 0
+        self._next: _Speaking | None = None  # the piece that is wanted
+        self._speaking: _Speaking | None = None
+        self._last: np.ndarray | None = None  # the frame drawn last, whose p_eos is not known yet
+
+    @property
+    def over(self) -> bool:
+        """Whether everything was spoken and nothing can follow."""
+        return self._ended and self._speaking is None and self.unspoken == 0 and self._wanted is None
+
+    @property
+    def spoken(self) -> int:
+        """Words spoken, those of the present piece among them."""
+        return self._spoken
+
+    @property
+    def fed(self) -> int:
+        """Words that the net has seen."""
+        return self._spoken
+
+    @property
+    def unspoken(self) -> int:
+        """Committed words that no piece has taken yet."""
+        return self._committed - self._spoken
+
+    def want(self) -> Want | None:
+        """A piece to be read where one is whole, or a frame more of the present one."""
+        if self._wanted is None:
+            if self._speaking is not None:
+                self._wanted = Want("decode", None)
+            elif (count := self._piece_words()) is not None:
+                self._wanted = Want("prefill", self._piece(count))
+        return self._wanted
+
+    def took(self, outputs: Drawn) -> Turn:
+        """A piece's first frame, its next, or its end. Raises NotFinite."""
+        wanted, self._wanted = self._wanted, None
+        assert wanted is not None, "nothing was wanted"
+        outputs.check()
+        if isinstance(wanted.inputs, Piece):
+            return self._begun(outputs)
+        return self._gone_on(outputs)
+
+    def broken_off(self) -> list[Event]:
+        """The frame drawn last, of which no p_eos will be known."""
+        if self._speaking is None or self._last is None:
+            return []
+        return [Frames(first_frame=self._frames - 1, p_eos=[math.nan], levels=self._last)]
+
+    def mark(self) -> Mark | None:
+        """Where the row stands between two pieces; None within one."""
+        if self._speaking is not None or self._wanted is not None:
+            return None
+        return Mark(self._spoken, self._pieces, self._frames)
+
+    def back(self, mark: Mark) -> None:
+        """Return to a mark: its piece begins with nothing before it."""
+        self._spoken, self._pieces, self._frames = mark.spoken, mark.pieces, mark.frames
+        self._speaking = self._next = self._wanted = self._last = None
+
+    def holds(self, mark: Mark) -> bool:
+        """Whether a mark can still be returned to."""
+        return mark.spoken >= self._words_from
+
+    def forget(self, mark: Mark) -> None:
+        """Nothing before a mark will be returned to."""
+        del self._words[: max(0, mark.spoken - self._words_from)]
+        self._words_from = max(self._words_from, mark.spoken)
+
+    def rewrite(self, i: int, words: Sequence[str]) -> None:
+        """Replace the committed words from ``i`` on, which must not have been spoken; the text goes on."""
+        assert i >= self._spoken, "the word was spoken already: go back first"
+        self._reword(i, words)
+        if self._speaking is None:  # a piece that was wanted may have held them
+            self._next = self._wanted = None
+
+    def _piece_words(self) -> int | None:
+        """How many words are the next piece; None while it may still grow."""
+        first = self._spoken - self._words_from
+        if self._spoken < self._flushed:  # words after a flush are of another piece
+            return self._options.pieces.length(self._words[first : self._flushed - self._words_from], is_all=True)
+        return self._options.pieces.length(self._words[first:], is_all=self._ended)
+
+    def _piece(self, count: int) -> Piece:
+        words = range(self._spoken, self._spoken + count)
+        self._next = _Speaking(self._pieces, words, self._frames, self._longest * count)
+        sampling = (self._speaker, self._temperature, self._seed, self._frames)
+        return Piece(symbols(self._texts(words)), self._silence, *sampling)
+
+    def _texts(self, words: range) -> list[str]:
+        return self._words[words.start - self._words_from : words.stop - self._words_from]
+
+    def _begun(self, drawn: Drawn) -> Turn:
+        self._speaking, self._next = self._next, None
+        speaking = self._speaking
+        assert speaking is not None, "a piece was wanted"
+        self._spoken, self._pieces = speaking.words.stop, speaking.index + 1
+        words, sample = [*speaking.words], self._time_base.samples(self._frames)
+        before: list[Event] = [
+            Segment(index=speaking.index, words=words, seen=words, sample=sample, frame=self._frames),
+            WordStart(i=words[0], sample=sample, source="eos"),
+        ]
+        return Turn(self._drawn(speaking, drawn), before)
+
+    def _gone_on(self, drawn: Drawn) -> Turn:
+        speaking, p = self._speaking, drawn.p_eos
+        assert speaking is not None and self._last is not None, "a frame was fed back"
+        made = Frames(first_frame=self._frames - 1, p_eos=[p], levels=self._last)
+        forced = p < EOS_AT and speaking.frames >= speaking.limit_frames
+        if p < EOS_AT and not forced:
+            return Turn(self._drawn(speaking, drawn), [made])
+        self._speaking = None
+        texts = self._texts(speaking.words)
+        ends = shared_out(self._time_base, speaking.words, texts, speaking.first_frame, speaking.frames)
+        ended = Eos(segment=speaking.index, frame=self._frames, p=p, forced=forced)
+        return Turn(drawn.levels[:0], [made], [*ends, ended], is_request_end=True)
+
+    def _drawn(self, speaking: _Speaking, drawn: Drawn) -> np.ndarray:
+        self._last = drawn.levels
+        self._frames += 1
+        speaking.frames += 1
+        return drawn.levels

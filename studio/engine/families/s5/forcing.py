@@ -1,0 +1,138 @@
+"""S5-TTS over frames that are given: completion, likelihood and the words whose phonemes each frame attended to."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from studio.core.events import EOS_AT, Eos, Event
+from studio.engine.families.base import Turn
+from studio.engine.families.drawn import probability
+from studio.engine.families.forcing import Arrivals, ForcedSegment, Given, by_word
+from studio.engine.families.s5.net import S5, seen_steps
+from studio.engine.families.s5.row import Drawn, S5Row, WordStep
+from studio.engine.families.s5.rule import Plan
+from studio.engine.nets.opened import OpenDecoder
+
+ATTENDS_TO = "cross-attention to the phonemes of each word that the step saw"
+
+
+class S5Forcing:
+    """One pass over given frames; the row says what is seen and fed, and remembers as much as when it speaks.
+
+    Args:
+        row: of no slots, and without a limit of a step's frames: ``given`` may hold a long pause.
+    """
+
+    def __init__(self, net: S5, row: S5Row, given: Given) -> None:
+        self._net, self._row, self._given = net, row, given
+        self._device = next(net.parameters()).device
+        self._speaker = torch.tensor([given.speaker], device=self._device)
+        self._memory = OpenDecoder(net.decoder)
+
+    @torch.inference_mode()
+    def segments(self) -> Iterator[ForcedSegment]:
+        """See ``studio.engine.families.forcing.Forcible``."""
+        arrivals = Arrivals(self._row, self._given)
+        first, index = 0, 0
+        while first < len(self._given.frames) and (want := arrivals.want()) is not None:
+            assert isinstance(want.inputs, WordStep), "a step begins with its text"
+            one, begun = self._segment(index, first, arrivals.stop(first, self._row.planned.speak), want.inputs)
+            arrivals.begun(begun)
+            yield one
+            first, index = first + len(one.p_eos), index + 1
+
+    def _segment(
+        self, index: int, first: int, stop: int | None, fed: WordStep
+    ) -> tuple[ForcedSegment, Sequence[Event]]:
+        plan = self._row.planned
+        longest = self._net.config.longest_word_frames * len(plan.speak) if stop is None else stop - first
+        frames = self._given.frames[first : first + longest]
+        hidden, shares = self._run(fed, frames)
+        logits, stops = self._net.heads(hidden)
+        words = (
+            np.array(fed.words) + plan.stop + plan.close - 1 - fed.words[-1]
+        )  # of all: those of a reference lie below
+        if plan.close:
+            p_eos = np.array([probability(one) for one in stops[1:].float().cpu().numpy()], np.float32)
+            ended = p_eos >= EOS_AT
+        else:
+            after = shares.mean(0)[1:]
+            p_eos = after[:, words >= plan.speak.stop].sum(1)
+            ended = words[after.argmax(1)] >= plan.speak.stop  # c_s^i (``rule.is_complete``)
+        count = len(frames) if stop is not None else self._end(ended, first)
+        levels = torch.from_numpy(frames.copy()).to(self._device).long().unsqueeze(-1)
+        likely = logits[:-1].float().log_softmax(-1).gather(-1, levels)[..., 0].sum(-1)
+        self._memory.cut(self._memory.length - (len(frames) - count))
+        events = self._told(frames[:count], shares.mean(0), plan)
+        forced = not bool(ended[count - 1])
+        seen = range(plan.speak.start, plan.stop)
+        found = ForcedSegment(
+            index=index,
+            first=first,
+            word=seen.start,
+            by_layer=by_word(shares[:, :count], words, seen),
+            p_eos=p_eos[:count].astype(np.float32),
+            log_likelihood=likely[:count].cpu().numpy(),
+            forced=forced,
+            events=[
+                replace(one, p=float(p_eos[count - 1]), forced=forced) if isinstance(one, Eos) else one
+                for one in events
+            ],
+        )
+        return found, events
+
+    def _run(self, fed: WordStep, frames: np.ndarray) -> tuple[Tensor, np.ndarray]:
+        """Hidden states from the token on that predicts the first frame [n + 1, D], and their shares [L, n + 1, T]."""
+        net, device = self._net, self._device
+        if fed.start > self._memory.start:
+            self._memory.forget(fed.start)
+        self._memory.cut(fed.at)
+        symbols, words = (torch.tensor([[*values]], device=device) for values in (fed.symbols, fed.words))
+        k = torch.tensor([fed.k], device=device)
+        seen = seen_steps(words, words, k)
+        if not net.config.encoder_mask:
+            seen = torch.ones_like(seen)
+        places = fed.place + torch.arange(symbols.shape[1], device=device).unsqueeze(0)
+        memory = net.encode(net.embed_symbols(symbols), places, seen)
+        x = net.embed_frames(torch.from_numpy(np.concatenate((fed.frames, frames))).to(device))
+        if fed.begins:
+            x = torch.cat((net.bos.unsqueeze(0), x))
+        x = x + net.embed_row(self._speaker, k)
+        allowed = torch.ones(1, len(x), symbols.shape[1], dtype=torch.bool, device=device)
+        if net.config.decoder_mask and fed.spoken:
+            asking = torch.tensor([[*fed.spoken]], device=device)
+            allowed[:, : fed.tokens] = seen_steps(asking, words, k)
+        found: list[Tensor] = []
+        crossings = net.crossings()
+
+        def between(layer: int, h: Tensor) -> Tensor:
+            h, shares = crossings[layer](h, memory, allowed)
+            found.append(shares[0])
+            return h
+
+        hidden, _ = self._memory.extend(x, between)
+        return hidden[fed.tokens - 1 :], torch.stack(found)[:, fed.tokens - 1 :].float().cpu().numpy()
+
+    def _end(self, ended: np.ndarray, first: int) -> int:
+        """How many frames the step takes where the net decides."""
+        may = np.flatnonzero(ended & (np.arange(first, first + len(ended)) >= self._given.lead))
+        return int(may[0]) + 1 if len(may) else len(ended)
+
+    def _told(self, frames: np.ndarray, shares: np.ndarray, plan: Plan) -> list[Event]:
+        """What the row says of a step that takes these frames; ``shares`` [n + 1, T] of the net."""
+
+        def took(frame: np.ndarray, k: int, *, is_over: bool) -> Turn:
+            self._row.want()
+            told = shares[k]
+            if not plan.close:  # the row looks where the most of it lies: on the first word, or beyond this one
+                told = np.zeros_like(told)
+                told[-1 if is_over else 0] = 1.0
+            return self._row.took(Drawn(frame[None], float(is_over), told, True))
+
+        events: list[Event] = [*took(frames[0], 0, is_over=False).before]
+        for k, frame in enumerate(frames[1:], start=1):
+            events += took(frame, k, is_over=False).after
+        return [*events, *took(frames[0], len(frames), is_over=True).after]

@@ -1,0 +1,41 @@
+"""How utterances are told from each other: by what differs in who spoke them, and how."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from studio.core.trace import Trace
+
+MAX_CHARS = 60
+_KINDS = ("voice", "speaker", "family", "vocoder", "seed", "temperature", "device")
+
+
+def labels(traces: Sequence[Trace]) -> list[str]:
+    """A name for each: what not all have in common, else voice and speaker; ``recording`` where nothing is known."""
+    told = [_told(trace.meta) for trace in traces]
+    known = [one for one in told if one]
+    names = dict.fromkeys(name for one in known for name in one)
+    differing = [name for name in names if len({one[name] for one in known if name in one}) > 1]
+    return [_label(one, differing) for one in told]
+
+
+def _label(told: Mapping[str, str], differing: Sequence[str]) -> str:
+    if not told:
+        return "recording"
+    who = [told[name] for name in ("voice", "speaker") if name in differing and name in told]
+    others = [name for name in differing if name not in ("voice", "speaker", "family") and name in told]
+    # "m=3" says what it is; a vocoder's name does, too
+    parts = [":".join(who), *(told[name] if name == "vocoder" else f"{name}={told[name]}" for name in others)]
+    found = " ".join(filter(None, parts)) or ":".join(told[name] for name in ("voice", "speaker") if name in told)
+    return found if len(found) <= MAX_CHARS else f"{found[: MAX_CHARS - 1]}…"
+
+
+def _told(meta: Mapping[str, Any]) -> dict[str, str]:
+    """What a trace says of itself, as text; a trace may come from anywhere."""
+    if meta.get("source") == "recording":
+        return {}
+    options = meta.get("options")
+    named = {name: meta[name] for name in _KINDS if meta.get(name) not in (None, "")}
+    named |= {name: value for name, value in options.items() if name not in named} if isinstance(options, dict) else {}
+    return {
+        str(name)[:MAX_CHARS]: "".join(filter(str.isprintable, str(value)[:MAX_CHARS])) for name, value in named.items()
+    }

@@ -1,0 +1,149 @@
+"""A comparison in figures and in lines: what a terminal prints and what a program reads."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from studio.core.errors import NeedsPackage
+from studio.inspection.comparison.compare import (
+    Comparison,
+    WordSaid,
+    clock_figures,
+    pair_figures,
+    pairs_of,
+    spectral_difference,
+    with_prosody,
+)
+from studio.inspection.comparison.spectra import mean_difference_db
+from studio.measure.prosody import prosody
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+_PAIR = (
+    ("words", "words"),
+    ("duration_r", "durations: r"),
+    ("duration_ratio", "durations: ratio"),
+    ("pitch_st", "pitch (st)"),
+    ("level_db", "level (dB)"),
+    ("known_to_heard_ms", "known → heard (ms)"),
+    ("spectral_db", "spectrum (dB)"),
+)
+_ONE = (
+    ("audio_s", "s"),
+    ("words", "words"),
+    ("segments", "segments"),
+    ("forced", "forced"),
+    ("first_audio_ms", "first audio (ms)"),
+    ("known_to_heard_p50_ms", "known → heard"),
+    ("known_to_heard_p95_ms", "p95 (ms)"),
+    ("stalls", "stalls"),
+    ("rtf", "rtf"),
+)
+
+
+def figures_of(found: Comparison, *, with_pitch: bool = True) -> dict[str, Any]:
+    """All of a comparison in figures: utterances, words and pairs; times in s of each one's sound.
+
+    ``lacks`` says why there is no pitch.
+    """
+    rows, lacks = measured_rows(found, with_pitch=with_pitch)
+    return {
+        "utterances": [dict(clock_figures(take)) for take in found.takes],
+        "reference": found.reference,
+        "shares": list(found.shares),
+        "words": [
+            {"text": word.text, "said": [one and _plainly(one) for one in row]}
+            for word, row in zip(found.takes[found.reference].words, rows, strict=True)
+        ],
+        "pairs": [_pair(found, rows, one, other) for one, other in pairs_of(len(found.takes))],
+        "lacks": lacks,
+    }
+
+
+def measured_rows(found: Comparison, *, with_pitch: bool) -> tuple[list[list[WordSaid | None]], str]:
+    """The rows with pitch and level, and why there is no pitch; empty where there is."""
+    traces, lacks = [take.trace for take in found.takes], ""
+    try:
+        spoken = [prosody(one.pcm, one.rate_hz, with_pitch=with_pitch) for one in traces]
+    except NeedsPackage as error:
+        spoken, lacks = [prosody(one.pcm, one.rate_hz, with_pitch=False) for one in traces], str(error)
+    return with_prosody(found.rows, spoken), lacks
+
+
+def _pair(found: Comparison, rows: Sequence[Sequence[WordSaid | None]], one: int, other: int) -> dict[str, Any]:
+    figures = vars(pair_figures(rows, one, other))
+    picture = spectral_difference(found, one, other, stretch=found.can_stretch)
+    return {"one": one, "other": other, **figures, "spectral_db": mean_difference_db(picture)}
+
+
+def _plainly(word: WordSaid) -> dict[str, Any]:
+    return {**vars(word), "duration_s": word.duration_s}
+
+
+def shown(figures: Mapping[str, Any], names: Sequence[str]) -> "Iterable[RenderableType]":
+    """What a terminal prints: the utterances, their words, and each pair."""
+    numbered = [f"{k + 1} {name}" for k, name in enumerate(names)]
+    each = figures["utterances"]
+    yield _table(
+        "Utterances",
+        ["", *(title for _, title in _ONE)],
+        ([name, *(one[key] for key, _ in _ONE)] for name, one in zip(numbered, each, strict=True)),
+    )
+    for k, share in enumerate(figures["shares"]):
+        if share < 1.0:
+            yield f"{numbered[k]}: {share:.0%} of the words of the shorter text are the same"
+        if not each[k]["timed"]:
+            yield f"{numbered[k]}: where its words lie is not known; put a TextGrid with the tier words beside it"
+    if figures["words"]:
+        columns = ["word", *(f"{k + 1}" for k in range(len(names)))]
+        yield _table(
+            "Words: start and duration (ms)",
+            columns,
+            ([word["text"], *(_span(one) for one in word["said"])] for word in figures["words"]),
+        )
+        if any(one and one["pitch_hz"] for word in figures["words"] for one in word["said"]):
+            yield _table(
+                "Words: pitch (Hz) and level (dB of full scale)",
+                columns,
+                ([word["text"], *(_sound(one) for one in word["said"])] for word in figures["words"]),
+            )
+    rows = (
+        [f"{pair['other'] + 1} against {pair['one'] + 1}", *(pair[key] for key, _ in _PAIR)]
+        for pair in figures["pairs"]
+    )
+    yield _table(
+        "Pairs: medians over words; pitch, level and times of the first number less the second's",
+        ["", *(title for _, title in _PAIR)],
+        rows,
+    )
+    if figures["lacks"]:
+        yield figures["lacks"]
+
+
+def _span(word: Mapping[str, Any] | None) -> str:
+    return "-" if word is None else f"{1000 * word['start_s']:,.0f} +{1000 * word['duration_s']:,.0f}"
+
+
+def _sound(word: Mapping[str, Any] | None) -> str:
+    if word is None:
+        return "-"
+    pitch = f"{word['pitch_hz']:.0f}" if word["pitch_hz"] else "-"
+    return f"{pitch} {word['level_db']:.0f}" if word["level_db"] is not None else pitch
+
+
+def _table(title: str, columns: Sequence[str], rows: Iterable[Iterable[object]]) -> "RenderableType":
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left")
+    for place, column in enumerate(columns):
+        table.add_column(column, justify="left" if place == 0 else "right", overflow="fold")
+    for one in rows:
+        table.add_row(*(_cell(value) if not isinstance(value, str) else escape(value) for value in one))
+    return table
+
+
+def _cell(value: object) -> str:
+    if value is None or value != value:  # what is not a number
+        return "-"
+    return f"{value:,.2f}" if isinstance(value, float) else str(value)

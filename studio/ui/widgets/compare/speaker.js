@@ -1,0 +1,127 @@
+// Has one text spoken several ways, one after the other, as the Live page's socket does: places and the queue are respected.
+
+import { parsePacket } from "../wire/packet.js";
+import { Socket } from "../wire/socket.js";
+
+const CREDIT_MS = 60000; // so far the voice may run ahead: nobody listens yet
+const AHEAD_S = 45; // past so much more sound, what was received is told
+const RETRY_MS = 2000;
+const TOKEN = /traces\/([A-Za-z0-9_-]{22})\.trace/;
+
+export class Speaker {
+  /**
+   * `jobs`: {label, voice, seed, temperature, options} each. `on` has progress(job number, words of the queue or ""),
+   * spoken(token, job), refused(message, job), done(message where it broke off).
+   */
+  constructor(url, text, jobs, on) {
+    Object.assign(this, { said: text, jobs, on });
+    this.number = -1;
+    this.creditMs = CREDIT_MS;
+    this.isOver = false;
+    this.socket = new Socket(url, this);
+  }
+
+  get job() {
+    return this.jobs[this.number];
+  }
+
+  // --- what the server says ---------------------------------------------------------------------
+
+  state(state) {
+    if (this.isOver) return;
+    if (state === "lost") this.finish("The connection to the server is lost.");
+    else if (this.number < 0) this.next();
+  }
+
+  isBusy() {
+    return !this.isOver;
+  }
+
+  text(m) {
+    if (m.type === "hello" || this.isOver) return;
+    if (m.utterance === undefined && m.type === "error") return this.finish(m.message);
+    if (m.utterance !== this.number) return;
+    if (m.type === "error") this.error(m);
+    else if (m.type === "queued") this.begin(m.ahead ? `${m.ahead} before it` : "next in the queue");
+    else if (m.type === "ready") this.begin("");
+    else if (m.type === "failed") this.why = m.message;
+    else if (m.type === "trace") this.traced(m.trace_url);
+  }
+
+  packet(buffer) {
+    const p = parsePacket(buffer);
+    if (!p || p.utterance !== this.number || this.isOver) return;
+    const received = p.first + p.pcm.length;
+    const least = this.creditMs === null ? 0 : AHEAD_S * this.job.rateHz;
+    if (received - this.told < least) return;
+    this.told = received;
+    this.say({ type: "played", sample: received, buffered_ms: 0, underruns: 0 });
+  }
+
+  // --- one after the other ----------------------------------------------------------------------
+
+  next() {
+    this.number++;
+    if (!this.job) return this.finish();
+    return this.open();
+  }
+
+  open() {
+    const { voice, seed, temperature, options } = this.job;
+    this.hasBegun = false;
+    this.told = 0;
+    this.why = "";
+    this.on.progress(this.number, "");
+    this.say({ type: "open", source: "stream", credit_ms: this.creditMs, voice, seed, temperature, options });
+  }
+
+  /** The utterance is there: the whole text goes to it at once. */
+  begin(waits) {
+    this.on.progress(this.number, waits);
+    if (this.hasBegun) return;
+    this.hasBegun = true;
+    this.say({ type: "text", text: this.said });
+    this.say({ type: "end" });
+  }
+
+  error(m) {
+    if (m.code === "busy" && !this.hasBegun) {
+      this.on.progress(this.number, "all places are taken");
+      this.timer = setTimeout(() => this.open(), m.retry_ms ?? RETRY_MS);
+    } else if (m.code === "bad_message" && !this.hasBegun && this.creditMs !== null) {
+      this.creditMs = null; // a server that lets no voice run so far ahead
+      this.open();
+    } else if (m.code === "closing" || m.code === "stuck") {
+      this.finish(m.message);
+    } else if (!this.hasBegun || m.code === "bad_file") {
+      this.on.refused(m.message, this.job);
+      this.next();
+    } else {
+      this.why = m.message;
+    }
+  }
+
+  traced(url) {
+    const token = TOKEN.exec(url)?.[1];
+    if (token && !this.why) this.on.spoken(token, this.job);
+    else this.on.refused(this.why || "no trace of it was kept", this.job);
+    this.next();
+  }
+
+  /** Leave off: what speaks is cancelled with its socket. */
+  stop() {
+    this.finish("");
+  }
+
+  finish(message = null) {
+    if (this.isOver) return;
+    this.isOver = true;
+    clearTimeout(this.timer);
+    this.socket.close();
+    this.on.done(message);
+  }
+
+  say(message) {
+    this.socket.send({ ...message, utterance: this.number });
+  }
+}

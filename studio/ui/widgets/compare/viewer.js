@@ -1,0 +1,320 @@
+// A comparison in front of somebody: the picture, what is heard, the pointer, the keys, the pair that is looked at.
+
+import { clock } from "../timeline/axis.js";
+import { pointed } from "../timeline/pointer.js";
+import { common, fillPair, fillUtterances, fillWords } from "./figures.js";
+import { Mixer } from "./mixer.js";
+import { Scatter } from "./scatter.js";
+import { Scene } from "./scene.js";
+
+const ZOOM = 1.6;
+
+export class Viewer {
+  /** `difference(one, other, stretch)` fetches that of a pair. */
+  constructor(page, parts, difference) {
+    this.page = page;
+    this.view = parts.view;
+    this.difference = difference;
+    this.measured = null; // pitch and level of words, which come later
+    this.gone = new AbortController();
+    page.dataset.state = "open";
+    this.find(".view").hidden = false;
+    this.scene = new Scene(this.find(".scene"), parts);
+    this.player = new Mixer(this.scene.takes, () => this.scene.maps, (ms) => this.moved(ms), () => this.changed());
+    this.scene.after = () => this.placed();
+    this.scatter = new Scatter(this.find(".scatter canvas"), (i) => this.choose(i, true), (row) => this.hoverRow(row));
+    this.fill();
+    this.listen();
+    this.scene.resize();
+    this.pair(0, Math.min(1, this.scene.takes.length - 1));
+    this.player.place(0);
+    page.viewer = this; // for tests
+  }
+
+  find(selector) {
+    return this.page.querySelector(selector);
+  }
+
+  get isPair() {
+    return this.scene.takes.length > 1;
+  }
+
+  get canStretch() {
+    return this.isPair && this.view.can_stretch;
+  }
+
+  fill() {
+    const { view } = this;
+    const names = view.takes.map(({ name }, k) => `${k + 1} ${name}`);
+    const others = view.takes.filter((_, k) => view.strangers.includes(k));
+    const untimed = view.takes.filter(({ timed }) => !timed);
+    this.find(".view h1").textContent = view.takes[view.reference].text || view.takes[0].name;
+    this.find(".about").textContent = common(view.takes);
+    const said = [
+      ...others.map(({ name, share }) => `“${name}” says another text: ${Math.round(100 * share)}% of its words are the same.`),
+      ...untimed.map(({ name }) => `Where the words of “${name}” lie is not known.`),
+    ];
+    if (said.length) said.push("So they stand beside each other in their own time, and cannot be stretched word over word.");
+    this.find(".told").textContent = said.join(" ");
+    this.find('[data-do="stretch"]').disabled = !this.canStretch;
+    this.find('[data-do="stretch"]').title = this.canStretch ? "" : "There are no two whose words can be laid over each other.";
+    this.find(".takes").replaceChildren(...names.map((name, k) => this.takeButton(name, k)));
+    for (const part of this.page.querySelectorAll(".of-pairs")) part.hidden = !this.isPair;
+    for (const which of ["one", "other"]) {
+      this.find(`[data-pair="${which}"]`).replaceChildren(...names.map((name, k) => new Option(name, k)));
+    }
+    fillUtterances(this.find("details.utterances"), view);
+    fillWords(this.find("details.words"), view, null, (i) => this.choose(i, true));
+    this.changed();
+  }
+
+  takeButton(name, k) {
+    const button = document.createElement("button");
+    Object.assign(button, { type: "button", textContent: name });
+    button.dataset.take = k;
+    button.addEventListener("click", () => this.hear(k));
+    return button;
+  }
+
+  listen() {
+    const signal = { signal: this.gone.signal };
+    for (const button of this.page.querySelectorAll("[data-do]")) {
+      button.addEventListener("click", () => this.act(button.dataset.do), signal);
+    }
+    for (const which of ["one", "other"]) {
+      this.find(`[data-pair="${which}"]`).addEventListener("change", () => {
+        const [one, other] = ["one", "other"].map((name) => Number(this.find(`[data-pair="${name}"]`).value));
+        this.pair(one, other);
+      }, signal);
+    }
+    pointed(this, signal);
+    const { canvas } = this.scene;
+    canvas.addEventListener("click", (e) => {
+      const take = this.scene.takeAt(e.clientY - canvas.getBoundingClientRect().top);
+      if (take !== null && !this.scene.selection) this.hear(take);
+    }, signal);
+    this.find(".view").addEventListener("keydown", (e) => this.pressed(e), signal);
+    this.size = new ResizeObserver(() => {
+      this.scene.resize();
+      this.scatter.resize();
+    });
+    this.size.observe(canvas);
+    this.theme = new MutationObserver(() => {
+      this.scene.recolour();
+      this.scatter.resize();
+    });
+    this.theme.observe(document.body, { attributes: true, attributeFilter: ["class"] });
+  }
+
+  close() {
+    this.gone.abort();
+    this.size.disconnect();
+    this.theme.disconnect();
+    this.scatter.close();
+    this.player.close();
+  }
+
+  /** Pitch and level of words, which come after the picture; `lacks` says what pitch would need. */
+  take({ view }) {
+    if (this.gone.signal.aborted) return;
+    this.measured = view;
+    this.find(".lacks").textContent = view.lacks;
+    fillWords(this.find("details.words"), this.view, view.rows, (i) => this.choose(i, true));
+    this.tellPair();
+  }
+
+  // ------------------------------------------------------------ what it does
+
+  act(name) {
+    const { scene, player } = this;
+    const middle = scene.axis.width / 2;
+    if (name === "play") player.toggle();
+    else if (name === "loop") this.loop(!player.loop);
+    else if (name === "stretch") this.stretch(!scene.isStretched);
+    else if (name === "picture") scene.isSpectral = !scene.isSpectral;
+    else if (name === "in") scene.axis.zoom(ZOOM, middle);
+    else if (name === "out") scene.axis.zoom(1 / ZOOM, middle);
+    else if (name === "fit") scene.axis.fit();
+    scene.ask();
+    this.changed();
+  }
+
+  pressed(e) {
+    if (e.ctrlKey || e.metaKey || e.altKey || e.target.closest("input, select, textarea")) return;
+    if (e.target.closest("button, summary") && [" ", "Enter"].includes(e.key)) return;
+    const { scene } = this;
+    const isPicture = e.target === scene.canvas;
+    const move = (part) => scene.axis.pan(part * scene.axis.spanMs);
+    const keys = {
+      " ": () => this.act("play"),
+      l: () => this.act("loop"),
+      s: () => this.canStretch && this.act("stretch"),
+      v: () => this.act("picture"),
+      "+": () => this.act("in"),
+      "=": () => this.act("in"),
+      "-": () => this.act("out"),
+      0: () => this.act("fit"),
+      "[": () => this.step(-1),
+      "]": () => this.step(1),
+      Escape: () => this.select(null),
+      ...(isPicture ? { ArrowLeft: () => move(-0.15), ArrowRight: () => move(0.15), Home: () => this.jump(0), End: () => this.jump(scene.endMs) } : {}),
+    };
+    const isNumber = /^[1-9]$/.test(e.key);
+    const act = isNumber ? () => this.hear(Number(e.key) - 1) : keys[e.key.length === 1 ? e.key.toLowerCase() : e.key];
+    if (!act) return;
+    e.preventDefault();
+    act();
+    scene.ask();
+  }
+
+  /** Hear another one, from the same word on where they are stretched, else from the same time. */
+  hear(number) {
+    if (!this.scene.takes[number]) return;
+    this.player.hear(number);
+    this.scene.heard = this.player.heard;
+    this.scene.ask();
+  }
+
+  stretch(isOn) {
+    const { scene, player } = this;
+    const before = scene.maps;
+    scene.stretch(isOn);
+    player.remap(before);
+    if (player.loop) player.loop = scene.selection ?? [0, scene.endMs];
+    this.askDifference();
+  }
+
+  /** Look at what differs between two of them. */
+  pair(one, other) {
+    this.scene.pair = [one, other];
+    this.find('[data-pair="one"]').value = one;
+    this.find('[data-pair="other"]').value = other;
+    this.tellPair();
+    this.askDifference();
+  }
+
+  async askDifference() {
+    const { scene } = this;
+    scene.difference = null;
+    scene.ask();
+    if (!this.isPair) return;
+    const asked = (this.asked = JSON.stringify([scene.pair, scene.isStretched]));
+    const [one, other] = scene.pair;
+    const found = await this.difference(other, one, scene.isStretched);
+    if (found && asked === this.asked && !this.gone.signal.aborted) {
+      scene.take(found);
+      this.meanDb = found.view.mean_db;
+      this.tellPair();
+    }
+  }
+
+  tellPair() {
+    const [one, other] = this.scene.pair;
+    this.scatter.show(this.view, one, other);
+    const pairs = (this.measured ?? this.view).pairs;
+    fillPair(this.find(".pair-figures"), pairs, this.scene.pair, this.scene.difference ? this.meanDb : null);
+  }
+
+  jump(ms) {
+    const { axis } = this.scene;
+    this.player.place(ms);
+    if (ms < axis.leftMs || ms > axis.rightMs) axis.show(ms - axis.spanMs / 2, ms + axis.spanMs / 2);
+    this.scatter.choose(this.scene.chosen);
+    this.scene.ask();
+  }
+
+  select(span) {
+    this.scene.selection = span;
+    if (this.player.loop) this.player.loop = span;
+    if (!span) this.scene.chosen = null;
+    this.scatter.choose(this.scene.chosen);
+    this.scene.ask();
+    this.changed();
+  }
+
+  loop(isOn) {
+    this.player.loop = isOn ? this.scene.selection ?? [0, this.scene.endMs] : null;
+  }
+
+  /** A word of the one that is heard, by its row; of the reference where that one lacks it. */
+  choose(i, plays = false) {
+    const { scene, player } = this;
+    if (i === null) return;
+    const place = scene.rows[i][player.heard];
+    const take = place === null ? scene.reference : player.heard;
+    const word = scene.takes[take].words[scene.rows[i][take]];
+    const span = [word.startMs, word.endMs].map((ms) => scene.maps[take].axis(ms));
+    scene.chosen = i;
+    scene.selection = span;
+    if (player.loop) player.loop = span;
+    this.jump(span[0]);
+    this.find(".readout").textContent = this.story(i);
+    if (plays) player.play(span[0], player.loop ? Infinity : span[1]);
+  }
+
+  step(by) {
+    const { rows, chosen } = this.scene;
+    if (rows.length) this.choose(chosen === null ? 0 : Math.min(rows.length - 1, Math.max(0, chosen + by)));
+  }
+
+  // ------------------------------------------------------------ what is seen
+
+  changed() {
+    const { player, scene } = this;
+    if (!player) return;
+    scene.heard = player.heard;
+    const pressed = (name, isOn) => this.find(`[data-do="${name}"]`).setAttribute("aria-pressed", Boolean(isOn));
+    this.find('[data-do="play"]').textContent = player.isPlaying ? "Pause" : "Play";
+    pressed("loop", player.loop);
+    pressed("stretch", scene.isStretched && this.isPair);
+    pressed("picture", scene.isSpectral);
+    for (const button of this.page.querySelectorAll("[data-take]")) {
+      button.setAttribute("aria-pressed", Number(button.dataset.take) === player.heard);
+    }
+  }
+
+  moved(ms) {
+    const { scene } = this;
+    const before = this.nowAt;
+    scene.atMs = ms;
+    this.nowAt = scene.wordAt(ms, Infinity)?.word ?? null;
+    if (this.nowAt !== before) scene.ask();
+    if (this.player?.isPlaying && !this.player.loop && ms > scene.axis.rightMs) scene.axis.pan(0.9 * scene.axis.spanMs), scene.ask();
+    this.placed();
+  }
+
+  placed() {
+    const { axis } = this.scene;
+    const head = this.find(".head");
+    const x = axis.x(this.scene.atMs);
+    head.hidden = !(x >= 0 && x <= axis.width);
+    head.style.transform = `translateX(${x}px)`;
+    const whole = axis.endMs - axis.startMs;
+    const bar = this.find(".whole i");
+    bar.style.insetInlineStart = `${(100 * (axis.leftMs - axis.startMs)) / whole}%`;
+    bar.style.inlineSize = `${(100 * axis.spanMs) / whole}%`;
+  }
+
+  hover(ms, y) {
+    const { scene } = this;
+    const found = scene.wordAt(ms, y);
+    const take = scene.takeAt(y) ?? scene.heard;
+    const own = scene.maps[take].own(ms);
+    const at = own >= 0 && 1000 * scene.takes[take].pcm.length >= own * scene.takes[take].rateHz ? `${take + 1}: ${clock(own)} s` : `${clock(ms)} s`;
+    const word = found && (found.i === null ? `“${found.word.text}”, which the reference does not say` : this.story(found.i));
+    this.find(".readout").textContent = [at, word].filter(Boolean).join(" · ");
+    this.scatter.choose(found?.i ?? scene.chosen);
+  }
+
+  hoverRow(i) {
+    this.find(".readout").textContent = i === null ? "" : this.story(i);
+  }
+
+  /** How long a word is in each. */
+  story(i) {
+    const { rows, takes, reference } = this.scene;
+    const of = (k) => (rows[i][k] === null ? null : takes[k].words[rows[i][k]]);
+    const lengths = takes.map((_, k) => (of(k) ? `${k + 1}: ${Math.round(of(k).endMs - of(k).startMs)} ms` : `${k + 1}: –`));
+    return `“${of(reference).text}” ${lengths.join(", ")}`;
+  }
+}

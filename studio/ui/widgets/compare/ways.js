@@ -1,0 +1,50 @@
+// The ways in which a text can be spoken with one click: whatever the voices' own cards declare, of any family.
+
+const MOST = 8;
+const STEPS = 5; // of a number that is not whole
+const SEEDS = 4;
+
+const addressOf = (voice, speaker) => `${voice.name}:${speaker}`;
+
+/** Values to try of one option; none where there is no choice. */
+function valuesOf(option) {
+  if (option.kind === "choice") return option.choices.slice(0, MOST);
+  const { low, high } = option;
+  if (low === null || high === null || high <= low) return [];
+  const isWhole = option.kind === "int";
+  const count = isWhole ? Math.min(MOST, high - low + 1) : STEPS;
+  const values = Array.from({ length: count }, (_, k) => low + ((high - low) * k) / (count - 1));
+  return values.map((value) => (isWhole ? Math.round(value) : Number(value.toFixed(3))));
+}
+
+/**
+ * Each way as {name, title, jobs}: every value of each option of a voice, every voice, a few seeds.
+ * `base` is {voice, speaker, seed, temperature, options}: what stays the same.
+ */
+export function waysOf(voices, base) {
+  const voice = voices.find(({ name }) => name === base.voice) ?? voices[0];
+  const job = (label, more = {}) => ({
+    label,
+    rateHz: voice.sample_rate_hz,
+    voice: addressOf(voice, base.speaker),
+    seed: base.seed,
+    temperature: base.temperature,
+    options: base.options,
+    ...more,
+  });
+  const ways = voice.options.map((option) => {
+    const values = valuesOf(option);
+    const jobs = values.map((value) => job(`${option.name} = ${value}`, { options: { ...base.options, [option.name]: value } }));
+    const isRow = option.kind !== "choice" && values.length > 2;
+    return { name: `${option.name} = ${isRow ? `${values[0]}..${values.at(-1)}` : values.join(", ")}`, title: option.label, jobs };
+  });
+  const pairs = voices.flatMap((one) => one.speakers.map((speaker) => [one, speaker]));
+  const speaking = pairs.length <= MOST ? pairs : voices.slice(0, MOST).map((one) => [one, one.speakers[0]]);
+  const everyone = speaking.map(([one, speaker]) => job(addressOf(one, speaker), { voice: addressOf(one, speaker), temperature: null, options: {}, rateHz: one.sample_rate_hz }));
+  const families = new Set(voices.map(({ family }) => family)).size;
+  ways.push({ name: `All voices (${everyone.length})`, title: families > 1 ? `of ${families} families` : "as each is by itself", jobs: everyone });
+  const seeds = Array.from({ length: SEEDS }, (_, k) => job(`seed = ${base.seed + k}`, { seed: base.seed + k }));
+  ways.push({ name: `seed = ${base.seed}..${base.seed + SEEDS - 1}`, title: "the same again, with other chances", jobs: seeds });
+  ways.push({ name: "As it is", title: "once, with these settings", jobs: [job("as it is")] });
+  return ways.filter(({ jobs, name }) => jobs.length > 1 || name === "As it is");
+}

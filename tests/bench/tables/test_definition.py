@@ -1,0 +1,169 @@
+"""Tables as data: those that are shipped can be made, and say what their papers print; what cannot be is refused."""
+
+from pathlib import Path
+
+import pytest
+
+from studio.bench.tables.definition import FIGURES, TableDefinition, read_table, table_names
+from studio.bench.tables.nets import Workshop, prepare
+from studio.core.errors import BadFile, BadOption
+from studio.core.options import merge_options
+from studio.engine.families.base import family_info
+from studio.train.families import fitting_of
+
+PRINTED = [  # paper, part, row, figure: as printed
+    ("000", 0, "XTTS-V2, n=1", "wer", 2.2228),
+    ("000", 0, "RichTTS, n=1", "wer", 0.6818),
+    ("000", 0, "RichTTS, whole text", "wer", 0.0328),
+    ("000", 0, "n-gram RichTTS, n=5", "wer", 0.0664),
+    ("000", 0, "SpeakStream S1, m=5, n=1", "wer", 0.0338),
+    ("000", 0, "SpeakStream S1, m=6, n=6", "wer", 0.0430),
+    ("000", 0, "SpeakStream S2, m=6, n=4", "wer", 0.0614),
+    ("000", 1, "SpeakStream S1, m=5, n=1", "first_ms", 45.0),
+    ("001", 0, "S5-TTS, k=3", "wer", 0.0727),
+    ("001", 1, "without the encoder's mask", "wer", 0.4015),
+    ("002", 0, "batch of 64", "x_real_time", 137.3),
+    ("002", 1, "no look-ahead stream", "wer", 0.0351),
+    ("003", 0, "6:24", "wer", 0.0890),
+    ("003", 0, "whole text", "wer", 0.0416),
+    ("004", 0, "incremental, overlap 4, mixed", "rtf", 0.087),
+    ("004", 0, "non-incremental, long", "last_ms", 1405.51),
+]
+
+
+@pytest.mark.parametrize(("paper", "part", "row", "figure", "value"), PRINTED)
+def test_figures_are_the_papers(paper, part, row, figure, value):
+    assert read_table(paper).parts[part].row(row).paper[figure] == pytest.approx(value)
+
+
+def shop(tmp_path: Path, **changes) -> Workshop:
+    vocoders = tmp_path / "vocoders"
+    vocoders.mkdir(exist_ok=True)
+    for name in ("sourcefilter", "hifigan"):
+        (vocoders / f"{name}.safetensors").touch()
+    bpe = tmp_path / "bpe.json"
+    bpe.touch()
+    return Workshop(**{"work": tmp_path / "work", "features": tmp_path, "vocoders": vocoders, "bpe": bpe, **changes})
+
+
+@pytest.mark.parametrize("name", ["000", "001", "002", "003", "004"])
+def test_every_table_that_is_shipped_can_be_made(name, tmp_path):
+    assert name in table_names()
+    table = read_table(name)
+    recipes = prepare(shop(tmp_path), table, seeds=2)
+    assert {*recipes} == {f"{net.name}{end}" for net in table.nets for end in ("", "-1")}
+    used = {row.net for part in table.parts for row in part.rows}
+    assert used - {""} == {net.name for net in table.nets}, "every net is in a row"
+    for net in table.nets:
+        first, second = recipes[net.name], recipes[f"{net.name}-1"]
+        assert second.seed == first.seed + 1 and second.fit == first.fit
+        assert sum(p.numel() for p in fitting_of(first).fitter.net.parameters()) <= 1e6, "tiny"
+    for part in table.parts:
+        assert part.claims and part.differs
+        for row in part.rows:
+            if row.net:
+                family = recipes[row.net].fit.family
+                merge_options(family_info(family).options, row.options, {})
+
+
+def test_a_net_is_changed_as_its_table_says(tmp_path):
+    recipes = prepare(shop(tmp_path, steps=7), read_table("001"), seeds=1)
+    assert {one.fit.steps for one in recipes.values()} == {7}
+    assert recipes["s5-k3"].fit.look_ahead == [3] and recipes["s5"].fit.look_ahead == [1, 2, 3]
+    masks = {
+        name: [one.fit.config.get(f"{side}_mask", True) for side in ("encoder", "decoder")]
+        for name, one in recipes.items()
+    }
+    assert masks["s5-k2"] == [True, True] and masks["s5-no-masks"] == [False, False]
+    assert masks["s5-no-encoder-mask"] == [False, True] and masks["s5-no-decoder-mask"] == [True, False]
+    windows = prepare(shop(tmp_path), read_table("000"), seeds=1)["speakstream-s2-m5"].fit.windows
+    assert (windows.n, windows.look_ahead, windows.s2_share) == ([1], [4], 1.0)
+
+
+GOOD = """
+paper = "9"
+title = "one"
+nets = [{ name = "a", recipe = "richtts-tiny.toml" }]
+[[parts]]
+place = "Table 1"
+measure = "wer"
+rows = [{ name = "x", net = "a", paper = { wer = 0.1 } }, { name = "y", net = "a", paper = { wer = 0.2 } }]
+claims = [{ says = "x is better.", better = "x", worse = "y" }]
+"""
+
+
+def read(tmp_path: Path, text: str) -> TableDefinition:
+    (tmp_path / "9.toml").write_text(text, encoding="utf-8")
+    return read_table("9", tmp_path)
+
+
+def test_a_claim_is_of_the_first_figure_unless_told(tmp_path):
+    (part,) = read(tmp_path, GOOD).parts
+    assert part.claims[0].figure == "wer" == next(iter(FIGURES["wer"]))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ('recipe = "richtts-tiny.toml"', 'recipe = "none.toml"', "no recipe 'none.toml'"),
+        ('measure = "wer"', 'measure = "ear"', "measure cannot be 'ear'; it is one of wer, queries"),
+        ('net = "a", paper = { wer = 0.1 }', 'net = "b", paper = { wer = 0.1 }', "of no net 'b'; there are a"),
+        ("{ wer = 0.1 }", "{ mos = 4.0 }", "no figure 'mos'"),
+        ('name = "y"', 'name = "x"', "'x' twice"),
+        ('worse = "y"', 'worse = "z"', "of no rows or figures"),
+        ('better = "x", worse = "y"', 'better = "y", worse = "x"', "figures do not say 'x is better.'"),
+        ('net = "a", paper = { wer = 0.1 }', 'reference = "ear", paper = { wer = 0.1 }', "cannot have the reference"),
+        ('title = "one"', 'title = "one"\nloud = 1', "unknown keys: loud"),
+        ('measure = "wer"\nrows', 'measure = "queries"\nrows', "no figure 'wer'"),
+    ],
+)
+def test_tables_that_cannot_be(tmp_path, old, new, told):
+    assert old in GOOD
+    with pytest.raises(BadOption, match=told):
+        read(tmp_path, GOOD.replace(old, new))
+
+
+def test_a_load_is_whole(tmp_path):
+    good = 'load = { per_s = 1.0, seconds = 2.0, places = 4, kind = "short", arrivals = "fixed" }'
+    text = f"""
+paper = "9"
+title = "one"
+nets = [{{ name = "a", recipe = "richtts-tiny.toml" }}]
+[[parts]]
+place = "Table 1"
+measure = "queries"
+rows = [{{ name = "x", net = "a", {good} }}]
+"""
+    read(tmp_path, text)
+    for old, new in (("places = 4", "places = 4.5"), (", seconds = 2.0", ""), ("per_s = 1.0", "per_s = 1.0, more = 1")):
+        with pytest.raises(BadOption, match="does not say its load"):
+            read(tmp_path, text.replace(old, new))
+
+
+def test_what_is_missing_is_named_before_anything_is_trained(tmp_path):
+    with pytest.raises(BadOption, match="there is no table '42'; there are 000, 001"):
+        read_table("42")
+    (tmp_path / "8.toml").write_text("= 1", encoding="utf-8")
+    with pytest.raises(BadFile, match="cannot be read"):
+        read_table("8", tmp_path)
+    here = shop(tmp_path)
+    (here.vocoders / "hifigan.safetensors").unlink()
+    with pytest.raises(BadFile, match=r"no vocoder hifigan for tacotron-overlap-4.*--name hifigan"):
+        prepare(here, read_table("004"), 1)
+    with pytest.raises(BadOption, match=r"needs a byte-pair encoding.*--bpe"):
+        prepare(shop(tmp_path, bpe=None), read_table("002"), 1)
+
+
+def test_nets_of_a_table_are_trained_alike(tmp_path):
+    two = GOOD.replace("nets = [", 'nets = [{ name = "b", recipe = "tacotron-tiny.toml" }, ')
+    with pytest.raises(BadOption, match="not of the same speakers, unseen shards and steps"):
+        prepare(shop(tmp_path), read(tmp_path, two), 1)
+    assert len(prepare(shop(tmp_path, steps=5), read(tmp_path, two), 1)) == 2
+
+
+def test_a_change_is_of_what_is_there(tmp_path):
+    odd = GOOD.replace(
+        'recipe = "richtts-tiny.toml" }', 'recipe = "richtts-tiny.toml", change = { fit = { windows = { n = [1] } } } }'
+    )
+    with pytest.raises(BadOption, match=r"changes \[windows\], which richtts-tiny.toml has not"):
+        prepare(shop(tmp_path), read(tmp_path, odd), 1)

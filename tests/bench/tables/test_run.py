@@ -1,0 +1,273 @@
+"""A table from its definition to the page, on a made-up corpus: real trainings, voices and speech; ears are faked."""
+
+import json
+import re
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tinyfeatures import tiny_sentence, write_tiny_features, write_tiny_vocoder
+from typer.testing import CliRunner
+
+from studio.bench import material
+from studio.bench.summary import summarise
+from studio.bench.tables import nets, run
+from studio.bench.tables.nets import Workshop
+from studio.bench.tables.run import TableSetting, make_table, plan
+from studio.bench.tables.show import show
+from studio.cli import cli
+from studio.core.errors import BadOption
+from studio.measure.recognisers.port import Sound
+from studio.measure.report import as_text, plain, write_result
+
+WORDS = ["the", "apple,", "then", "tea."]
+TEXTS = ["the apple, then tea.", "then the tea."]
+RECIPE = """
+name = "base"
+title = "A small one"
+temperature = 0.5
+seed = 5
+[corpus]
+speakers = ["one", "two"]
+shard_sentences = 3
+validation_shards = 1
+[fit]
+family = "{family}"
+steps = 3
+peak_rate = 0.004
+warmup_share = 0.1
+decay_share = 0.3
+batch_tokens = 600
+max_frames = 200
+join_share = 0.5
+noise_share = 0.3
+phone_weight = 0.4
+eos_weight = 1.0
+[fit.config]
+layers = 1
+width = 32
+heads = 2
+hidden = 64
+speakers = 2
+longest_word_frames = 8
+"""
+TABLE = """
+paper = "777"
+title = "whole texts and pieces"
+[[nets]]
+name = "full"
+recipe = "full.toml"
+[[nets]]
+name = "pieces"
+recipe = "pieces.toml"
+[[nets]]                # the same as full: not fitted twice
+name = "again"
+recipe = "full.toml"
+[[nets]]
+name = "ones"
+recipe = "pieces.toml"
+change.fit = { pieces = [1], config = { width = 48 } }
+[[parts]]
+place = "Table I"
+measure = "wer"
+differs = "all of it"
+rows = [
+  { name = "teacher", reference = "teacher", paper = { wer = 0.01 } },
+  { name = "dMel", reference = "dmel" },
+  { name = "theirs alone", paper = { wer = 0.5 } },
+  { name = "full", net = "full", options = { mode = "whole" }, paper = { wer = 0.03 } },
+  { name = "full, n=1", net = "full", options = { mode = "ngram", n = 1 }, paper = { wer = 0.7 } },
+  { name = "pieces, n=1", net = "pieces", options = { n = 1 }, paper = { wer = 0.6 } },
+  { name = "ones, n=1", net = "ones", options = { n = 1 }, paper = { wer = 0.6 } },
+  { name = "again", net = "again", paper = { wer = 0.03 } },
+]
+claims = [
+  { says = "Whole texts are best.", better = "full", worse = "full, n=1" },
+  { says = "Training on pieces helps.", better = "pieces, n=1", worse = "full, n=1" },
+  { says = "Theirs is better than pieces.", better = "theirs alone", worse = "pieces, n=1" },
+]
+[[parts]]
+place = "Table II"
+measure = "queries"
+rows = [
+  { name = "full", net = "full", load = LOAD, paper = { first_ms = 9.0 } },
+]
+""".replace("LOAD", '{ per_s = 4.0, seconds = 0.5, places = 4, kind = "short", arrivals = "fixed" }')
+
+
+class Ear:
+    """A recogniser that hears one text or another in a sound, always the same in the same; it can be made to stop."""
+
+    def __init__(self) -> None:
+        self.heard = 0
+        self.most = 10_000
+        self.about = {"name": "ear", "version": "1", "weights": "none", "sha256": "e" * 64}
+
+    def transcribe_all(self, sounds: Sequence[Sound], *, recogniser, workers, on_done) -> list[str]:
+        found = []
+        for pcm, _ in sounds:
+            if self.heard >= self.most:
+                raise KeyboardInterrupt
+            self.heard += 1
+            found.append([*TEXTS, "tea"][zlib.crc32(pcm.tobytes()) % 3])
+            on_done()
+        return found
+
+
+@pytest.fixture
+def ear(monkeypatch) -> Ear:
+    made = Ear()
+    monkeypatch.setattr(material, "transcribe_all", made.transcribe_all)
+    monkeypatch.setattr(material, "open_recogniser", lambda name: made)
+
+    def teacher(self, speaker: str, texts: Sequence[str]) -> list[material.TeacherSpeech | None]:
+        """It says the second text in other words, as ``two``."""
+        pcm = np.random.default_rng(1).normal(0, 3000, 24_000).astype(np.int16)
+        said = material.TeacherSpeech(Path(), {}, pcm)
+        return [None if speaker == "two" and text == TEXTS[1] else said for text in texts]
+
+    monkeypatch.setattr(material.Desk, "teacher", teacher)
+    return made
+
+
+@pytest.fixture
+def setting(tmp_path) -> TableSetting:
+    torch.set_num_threads(1)
+    for folder in ("features", "recipes", "tables"):
+        (tmp_path / folder).mkdir()
+    write_tiny_features(tmp_path / "features", lambda speaker, seed: tiny_sentence(WORDS, 52, speaker, seed))
+    write_tiny_vocoder(tmp_path / "vocoders")
+    for name, family in (("full", "richtts"), ("pieces", "ngram-richtts")):
+        (tmp_path / "recipes" / f"{name}.toml").write_text(RECIPE.format(family=family), encoding="utf-8")
+    (tmp_path / "tables" / "777.toml").write_text(TABLE, encoding="utf-8")
+    (tmp_path / "texts.txt").write_text("\n".join(TEXTS), encoding="utf-8")
+    shop = Workshop(
+        work=tmp_path / "work",
+        features=tmp_path / "features",
+        vocoders=tmp_path / "vocoders",
+        device="cpu",
+        threads=1,
+        recipes=tmp_path / "recipes",
+    )
+    return TableSetting(
+        name="777", shop=shop, texts=tmp_path / "texts.txt", count=2, tables=tmp_path / "tables", quiet=True
+    )
+
+
+@pytest.fixture
+def fits(monkeypatch) -> list[str]:
+    """The families that were fitted, in order."""
+    found: list[str] = []
+    fit = nets.run
+
+    def counted(fitting, *rest):
+        found.append(fitting.settings.family)
+        return fit(fitting, *rest)
+
+    monkeypatch.setattr(nets, "run", counted)
+    return found
+
+
+def flat(printed: str) -> str:
+    """Without the lines that a table breaks its cells into, and its frame."""
+    return re.sub(r"[\s│┃]+", " ", printed)
+
+
+def changed(setting: TableSetting, **to) -> TableSetting:
+    return TableSetting(**{**vars(setting), **to})
+
+
+def rows_of(setting: TableSetting) -> dict[Path, int]:
+    return {path: path.stat().st_mtime_ns for path in setting.shop.work.glob("rows/777/*.json")}
+
+
+def test_a_table_is_made_stopped_and_gone_on_with(setting, ear, fits, tmp_path):
+    ear.most = 7
+    with pytest.raises(KeyboardInterrupt):
+        make_table(setting)
+    first = rows_of(setting)
+    assert 0 < len(first) < 8 and fits == ["richtts"], "rows are written as they finish"
+    ear.most = 10_000
+    out = make_table(setting)
+    assert fits == ["richtts", "ngram-richtts", "ngram-richtts"], "a net is fitted once, whatever it is called"
+    assert {path: rows_of(setting)[path] for path in first} == first and len(rows_of(setting)) == 8
+    table, load = out["parts"]
+    ours = {row["name"]: row["ours"] for row in table["rows"]}
+    assert ours["theirs alone"] == {} and set(ours["full"]["wer"]) >= {"value", "low", "high", "seeds"}
+    assert ours["again"] == ours["full"], "the same net"
+    assert out["recogniser"]["name"] == "ear" and out["nets"]["full"] == {"family": "richtts", "steps": 3, "seed": 5}
+    assert [one["holds"] for one in table["claims"]][2] == "not measured"
+    assert load["rows"][0]["ours"]["x_real_time"]["value"] > 0 and load["rows"][0]["paper"] == {"first_ms": 9.0}
+    kept = json.loads(next(path for path in rows_of(setting) if "ones-n-1" in path.name).read_text())
+    assert {speaker: len(each) for speaker, each in kept["each"].items()} == {"one": 2, "two": 1}
+    assert kept["git_sha"] and kept["versions"] and kept["options"] == {"n": 1}
+    heard, again = ear.heard, rows_of(setting)
+    assert plain(make_table(setting)) == plain(out) and ear.heard == heard and rows_of(setting) == again
+    printed = flat(as_text(show, plain(out)))
+    assert "Table I of paper 777: whole texts and pieces" in printed and "theirs alone" in printed
+    assert "What Table I says" in printed and "pieces helps." in printed and "not measured" in printed
+    write_result("table-777", out, tmp_path / "results")
+    summarise(tmp_path / "results", tmp_path / "docs" / "README.md")
+    page = (tmp_path / "docs" / "paper-777.md").read_text(encoding="utf-8")
+    assert "Table I" in page and "studio" in page and "theirs alone" in page
+    assert "paper-777.md" in (tmp_path / "docs" / "README.md").read_text(encoding="utf-8")
+
+
+def test_what_decides_a_row_makes_it_anew(setting, ear, fits):
+    only = changed(setting, only="full, n=1", is_taught=False)
+    make_table(only)
+    (path,) = rows_of(setting)
+    before = json.loads(path.read_text())
+    assert [len(each) for each in before["each"].values()] == [2, 2], "without the teacher every text counts"
+    make_table(only)
+    assert json.loads(path.read_text())["key"] == before["key"] and fits == ["richtts"]
+    ear.about = {**ear.about, "sha256": "f" * 64}
+    make_table(only)
+    assert json.loads(path.read_text())["key"] != before["key"] and fits == ["richtts"]
+    longer = Workshop(**{**vars(setting.shop), "steps": 4})
+    out = make_table(changed(only, shop=longer))
+    assert fits == ["richtts", "richtts"] and out["nets"]["full"]["steps"] == 4
+
+
+def test_seeds_are_trainings_of_their_own(setting, ear, fits):
+    out = make_table(changed(setting, seeds=2, only="n=1", is_taught=False))
+    assert fits == ["richtts"] * 2 + ["ngram-richtts"] * 4
+    assert {name: one["seed"] for name, one in out["nets"].items()}["ones-1"] == 6
+    (row,) = [one for one in out["parts"][0]["rows"] if one["name"] == "ones, n=1"]
+    assert len(row["ours"]["wer"]["seeds"]) == 2
+    assert "each of 2 seeds" in flat(as_text(show, plain(out)))
+
+
+def test_a_voice_of_a_table_knows_its_recipe(setting, ear):
+    make_table(changed(setting, only="ones", is_taught=False))
+    folder = setting.shop.voices / "ones"
+    recipe = (folder / "recipe.toml").read_text(encoding="utf-8")
+    assert 'name = "ones"' in recipe and "pieces = [1]" in recipe and "width = 48" in recipe
+    assert json.loads((folder / "card.json").read_text(encoding="utf-8"))["config"]["width"] == 48
+
+
+def test_a_plan_trains_nothing(setting, ear, fits):
+    found = plan(setting)
+    assert fits == [] and ear.heard == 0 and not setting.shop.voices.exists()
+    assert [row[1] for row in found["rows"]][:3] == ["teacher", "dMel", "full"] and "theirs alone" not in str(found)
+    with pytest.raises(BadOption, match="no row of ours with 'nobody'"):
+        make_table(changed(setting, only="nobody"))
+
+
+def test_the_command_lists_and_plans(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    vocoders = tmp_path / "work" / "vocoders"
+    vocoders.mkdir(parents=True)
+    (vocoders / "sourcefilter.safetensors").touch()
+    listed = CliRunner().invoke(cli, ["train", "table"], catch_exceptions=False)
+    assert "001  S5-TTS by look-ahead and without its masks" in listed.output
+    planned = CliRunner().invoke(cli, ["train", "table", "001", "--plan"], catch_exceptions=False)
+    assert json.loads(planned.output)["nets"]["s5-no-masks"]["steps"] == 3000
+
+
+def test_the_key_of_a_row_holds_what_it_depends_on():
+    """Names that read alike have files of their own."""
+    assert run._slug("m=1, n=1") != run._slug("m=1 n=1") and run._slug("S1, m=5").startswith("s1-m-5-")

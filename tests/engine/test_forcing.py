@@ -1,0 +1,230 @@
+"""Frames given to a net, not drawn: what it says of them is what it said while it spoke, and no sample changes."""
+
+import threading
+
+import numpy as np
+import pytest
+import torch
+from tinyvoice import write_tiny_voice
+
+from studio.core import events as ev
+from studio.core.errors import BadFile, BadText, BadVoice, Busy
+from studio.core.forced import Attends, Left, Recording, Unable, WordSpan
+from studio.core.ports import SpeakRequest
+from studio.core.trace import Trace, collect, open_trace, save_trace
+from studio.engine import dmel
+from studio.engine.families.forcing import Given
+from studio.engine.families.speakstream.family import SpeakStreamFamily
+from studio.engine.families.speakstream.rule import Options
+from studio.engine.loop import LocalEngine, open_engine
+from studio.text.normalise import plain
+from studio.train.features import Sentence
+from studio.train.speakstream.batches import collate
+from studio.train.speakstream.fit import SpeakStreamFitter
+from studio.train.speakstream.interleave import BOS, FRAME, interleave
+
+TEXT = "one two three four five six seven eight nine ten eleven twelve"
+FORCIBLE = ["speakstream", "s5"]
+
+
+@pytest.fixture(params=FORCIBLE)
+def engine(request, tmp_path):
+    write_tiny_voice(tmp_path, family=request.param)
+    made = open_engine(tmp_path, plain(), device="cpu")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def stream(tmp_path):
+    write_tiny_voice(tmp_path)
+    made = open_engine(tmp_path, plain(), device="cpu")
+    yield made
+    made.close()
+
+
+def spoken(engine: LocalEngine, text: str = TEXT, flush_after: int = 0, **options) -> Trace:
+    utterance = engine.open(SpeakRequest(seed=4, options=options))
+    if flush_after:
+        words = text.split()
+        utterance.push_text(" ".join(words[:flush_after]) + " ")
+        utterance.flush()
+        made = []
+        for event in utterance.events():
+            made.append(event)
+            if isinstance(event, ev.WordEnd) and event.i == flush_after - 1:
+                utterance.push_text(" ".join(words[flush_after:]))
+                utterance.end()
+        return collect(utterance.provenance, made)
+    utterance.push_text(text)
+    utterance.end()
+    return collect(utterance.provenance, utterance.events())
+
+
+def test_an_engine_attends(engine) -> None:
+    assert isinstance(engine, Attends)
+
+
+def test_what_was_said_while_speaking_is_said_again(engine) -> None:
+    """p_eos of every frame; the tiny net forgets its oldest segments after 60 frames, so that is followed, too."""
+    trace = spoken(engine, " ".join([TEXT] * 4))
+    assert len(trace.frames) > 90
+    found = engine.attend(trace)
+    assert found.difference(trace.p_eos) < 1e-4
+    assert found.by_layer.shape[:2] == (2, len(trace.frames)) and np.isfinite(found.log_likelihood).all()
+    assert (found.word >= 0).all() and (found.shares.sum(1) > 0).all() and (found.shares.sum(1) <= 1.001).all()
+
+
+@pytest.mark.parametrize(
+    "options", [{"m": 1}, {"m": 4, "n": 2}, {"m": 6, "n": 3, "scheme": "S2"}, {"scheme": "S2", "m": 2}]
+)
+def test_every_window_is_followed(stream, options) -> None:
+    trace = spoken(stream, **options)
+    assert stream.attend(trace).difference(trace.p_eos) < 1e-4
+
+
+def test_a_flush_is_followed(engine) -> None:
+    trace = spoken(engine, flush_after=5)
+    assert any(isinstance(one, ev.Flushed) for one in trace.events)
+    assert engine.attend(trace).difference(trace.p_eos) < 1e-4
+
+
+def test_options_that_change_in_mid_text_are_followed(stream) -> None:
+    utterance = stream.open(SpeakRequest(seed=1, options={"m": 5}))
+    utterance.push_text(TEXT + " ")
+    made = []
+    for event in utterance.events():
+        made.append(event)
+        if isinstance(event, ev.WordEnd) and event.i == 3:
+            utterance.set_options({"m": 2, "scheme": "S2"})
+            utterance.end()
+    trace = collect(utterance.provenance, made)
+    assert any(isinstance(one, ev.Options) for one in trace.events)
+    assert stream.attend(trace).difference(trace.p_eos) < 1e-4
+
+
+def test_other_frames_are_other_figures(stream) -> None:
+    trace = spoken(stream)
+    trace.frames = (trace.frames + 3) % dmel.LEVELS
+    assert stream.attend(trace).difference(trace.p_eos) > 1e-3
+
+
+def test_looking_changes_no_sample(engine) -> None:
+    alone = spoken(engine)
+    stop, looks = threading.Event(), []
+
+    def look() -> None:
+        while not stop.is_set():
+            looks.append(engine.attend(alone))
+
+    beside = threading.Thread(target=look)
+    beside.start()
+    try:
+        again = [spoken(engine) for _ in range(3)]
+    finally:
+        stop.set()
+        beside.join()
+    assert looks
+    for one in again:
+        np.testing.assert_array_equal(one.pcm, alone.pcm)
+        np.testing.assert_array_equal(one.p_eos, alone.p_eos)
+
+
+def test_one_at_a_time_and_only_for_those_who_wait(engine) -> None:
+    trace = spoken(engine)
+    with pytest.raises(Left):
+        engine.attend(trace, lambda: False)
+    refused = []
+
+    def asks_beside() -> bool:
+        with pytest.raises(Busy):
+            engine.attend(trace)
+        refused.append(True)
+        return True
+
+    engine.attend(trace, asks_beside)
+    assert refused
+
+
+def test_the_pass_is_that_of_training(stream) -> None:
+    """p_eos and likelihood of a sentence with known word ends: as the whole sequence in training gives them."""
+    family = stream.voice("tiny").family
+    assert isinstance(family, SpeakStreamFamily)
+    rng = np.random.default_rng(5)
+    levels = rng.integers(0, dmel.LEVELS, (40, dmel.CHANNELS), dtype=np.uint8)
+    words, ends = TEXT.split()[:6], [5, 11, 17, 22, 30, 36]
+    sentence = Sentence("two", words, ends, levels, np.zeros(40, np.uint8))
+    options = Options("S1", 3, 1)
+    silence = family.prompt(1)
+    row = interleave(sentence, silence, options, rng, prompt=len(silence))
+    batch = collate([row], ["one", "two"], 0.0, rng)
+    fitter = SpeakStreamFitter(family.net.config)
+    fitter.net = family.net
+    with torch.no_grad():
+        logits, eos = family.net.heads(fitter.hidden(batch))
+    places = [k for k in range(len(row)) if row.kind[k] == FRAME and row.value[k] >= len(silence)]
+    targets = [k for k in range(len(row)) if row.target[k] >= 0]
+    likely = logits.log_softmax(-1)[targets].gather(-1, torch.from_numpy(levels).long()[..., None])[..., 0].sum(-1)
+    given = Given(words, levels, 1, {"scheme": "S1", "m": 3, "n": 1}, word_ends=ends)
+    found = [*family.force(given)]
+    assert [one.first for one in found] == [0, *ends[:-1]] and BOS in row.kind
+    p_eos = np.concatenate([one.p_eos for one in found])
+    np.testing.assert_allclose(p_eos, eos.sigmoid()[places].numpy(), atol=1e-4)
+    np.testing.assert_allclose(np.concatenate([one.log_likelihood for one in found]), likely.numpy(), rtol=1e-4)
+
+
+def test_a_recording_becomes_a_trace_that_can_be_kept(engine, tmp_path) -> None:
+    said = spoken(engine)
+    trace = engine.force(Recording(said.pcm, said.rate_hz, text=TEXT, voice="tiny:two"))
+    assert trace.meta["source"] == "forced" and trace.meta["speaker"] == "two" and trace.meta["placed_by"] == "p_eos"
+    assert "temperature" not in trace.meta and "vocoder" not in trace.meta
+    assert len(trace.frames) == len(trace.p_eos) == len(trace.layers["log_likelihood"])
+    save_trace(trace, tmp_path / "kept.trace")
+    again = open_trace(tmp_path / "kept.trace")
+    assert again.meta == trace.meta | {"channels": 80} and again.words() == trace.words()
+    for name, layer in trace.layers.items():
+        np.testing.assert_array_equal(again.layers[name], layer)
+    np.testing.assert_array_equal(again.pcm, said.pcm)
+    found = engine.attend(again)  # a forced trace is one like any other
+    assert found.difference(trace.p_eos) < 1e-4
+    np.testing.assert_allclose(found.shares, trace.layers["attention"], atol=2e-3)
+
+
+def test_words_lie_where_a_reference_says(engine) -> None:
+    rng = np.random.default_rng(0)
+    pcm = (3000 * rng.standard_normal(48_000)).astype(np.int16)
+    spans = [WordSpan("Hello", 0.2, 0.7), WordSpan("my", 0.7, 1.0), WordSpan("friend", 1.3, 2.9)]
+    trace = engine.force(Recording(pcm, 16_000, spans=spans, placed_by="a.TextGrid"))
+    assert trace.rate_hz == 24_000 and len(trace.pcm) == 72_000
+    assert [(word.start, word.end, word.source) for word in trace.words()] == [
+        (4800, 16800, "aligner"), (16800, 24000, "aligner"), (31200, 69600, "aligner")
+    ]  # fmt: skip
+    last = [40] if trace.meta["family"] == "speakstream" else []  # S5 speaks what the look-ahead holds in one step
+    assert [one.frame for one in trace.segments()] == [0, 28, *last]
+    assert len(trace.p_eos) == len(trace.frames) == 120
+
+
+def test_what_cannot_be_forced_is_refused_in_words(stream, tmp_path) -> None:
+    second = np.ones(24_000, np.int16)
+    with pytest.raises(BadText, match="no word"):
+        stream.force(Recording(second, 24_000, text="..."))
+    with pytest.raises(BadFile, match="too long"):
+        stream.force(Recording(np.ones(601 * 1000, np.int16), 1000, text="one"))
+    with pytest.raises(BadVoice):
+        stream.force(Recording(second, 24_000, text="one", voice="nobody"))
+    trace = spoken(stream)
+    trace.meta["checkpoint_sha256"] = {"other": "weights"}
+    with pytest.raises(BadVoice, match="other weights"):
+        stream.attend(trace)
+    trace = spoken(stream)
+    trace.events = [one for one in trace.events if not (isinstance(one, ev.Segment) and one.index == 1)]
+    with pytest.raises(BadFile, match="saw other words"):
+        stream.attend(trace)
+    folder = tmp_path / "others"
+    write_tiny_voice(folder, family="ist")
+    other = open_engine(folder, plain(), device="cpu")
+    try:
+        with pytest.raises(Unable, match="family ist"):
+            other.force(Recording(second, 24_000, text="one"))
+    finally:
+        other.close()

@@ -1,0 +1,115 @@
+"""``studio compare``: the table, JSON and pictures, and what cannot be compared."""
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from inspection.spoken import RATE_HZ, pcm, story
+from typer.testing import CliRunner
+
+from studio.cli import cli
+from studio.core import events as ev
+from studio.core.clips import write_wav
+from studio.core.errors import BadFile, BadOption, StudioError
+from studio.core.trace import Trace, TraceWriter
+from studio.inspection.comparison.compare import compare, take_of
+from studio.inspection.comparison.naming import labels
+from studio.inspection.comparison.picture import draw
+from studio.inspection.comparison.sources import open_source
+
+
+def traced(path: Path, **ready: object) -> Path:
+    writer = TraceWriter(path.with_suffix(""), {})
+    writer.write(*(ev.Ready(**{**vars(one), **ready}) if isinstance(one, ev.Ready) else one for one in story()))
+    return writer.close()
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> list[Path]:
+    return [traced(tmp_path / f"{k}.trace", options={"m": m, "n": 1}) for k, m in (("a", 1), ("b", 3))]
+
+
+def told(*arguments: object) -> str:
+    done = CliRunner().invoke(cli, ["compare", *map(str, arguments)], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_the_terminal_tells_utterances_words_and_pairs(pair: list[Path]) -> None:
+    found = told(*pair)
+    for part in ("1 m=1", "2 m=3", "three", "175 +75", "2 against 1", "1.00"):
+        assert part in found, part
+    assert "220" in found, "the pitch of the tone"
+
+
+def test_json_holds_the_same(pair: list[Path]) -> None:
+    found = json.loads(told(*pair, "--json"))
+    assert [one["name"] for one in found["utterances"]] == ["m=1", "m=3"]
+    assert [word["text"] for word in found["words"]] == ["one", "two", "three"]
+    assert found["words"][1]["said"][1]["start_s"] == pytest.approx(0.1)
+    (one,) = found["pairs"]
+    assert (one["words"], one["duration_ratio"], one["spectral_db"]) == (3, 1.0, 0.0)
+    assert one["duration_r"] == pytest.approx(1.0) and one["pitch_st"] == 0.0
+    assert json.loads(told(*pair, "--json", "--no-pitch"))["words"][0]["said"][0]["pitch_hz"] is None
+
+
+def test_pictures_hold_every_word_of_each(pair: list[Path], tmp_path: Path) -> None:
+    svg, png = tmp_path / "c.svg", tmp_path / "c.png"
+    told(*pair, "--no-pitch", "--svg", svg, "--png", png)
+    ElementTree.parse(svg)
+    assert png.read_bytes().startswith(b"\x89PNG")
+    traces = [open_source(path) for path in pair]
+    lanes = draw(compare([take_of("", trace) for trace in traces]), labels(traces)).axes[0]
+    assert [text.get_text() for text in lanes.texts] == ["one", "two", "three"] * 2
+    assert [one.get_text() for one in lanes.get_yticklabels()] == ["1 m=1", "2 m=3"]
+
+
+def test_a_wav_is_compared_with_what_lies_beside_it(pair: list[Path], tmp_path: Path) -> None:
+    wav = tmp_path / "said.wav"
+    write_wav(wav, pcm(), RATE_HZ)
+    assert "is not known" in told(pair[0], wav, "--text", "one two three", "--no-pitch")
+    from praatio import textgrid
+    from praatio.utilities.constants import Interval
+
+    grid = textgrid.Textgrid(0.0, 0.25)
+    words = [Interval(0.0, 0.05, "one"), Interval(0.05, 0.15, "two"), Interval(0.15, 0.25, "three")]
+    grid.addTier(textgrid.IntervalTier("words", words, 0.0, 0.25))
+    grid.save(str(tmp_path / "said.TextGrid"), format="long_textgrid", includeBlankSpaces=True)
+    found = json.loads(told(pair[0], wav, "--no-pitch", "--json"))
+    assert found["words"][1]["said"][1]["duration_s"] == pytest.approx(0.1)
+    assert found["utterances"][1]["name"] == "recording"
+
+
+def test_another_text_is_told(pair: list[Path], tmp_path: Path) -> None:
+    wav = tmp_path / "other.wav"
+    write_wav(wav, pcm(), RATE_HZ)
+    assert "0% of the words" in told(pair[0], wav, "--text", "nothing of that", "--no-pitch")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why", "kind"),
+    [
+        (["a.trace"], "1 to compare", BadOption),
+        (["a.trace"] * 9, "9 to compare", BadOption),
+        (["a.trace", "nothing.trace"], "there is no", BadFile),
+        (["a.trace", "a.trace", "--svg", "c.png"], "--svg", StudioError),
+    ],
+)
+def test_what_cannot_be_compared_is_told(
+    pair: list[Path], monkeypatch: pytest.MonkeyPatch, arguments: list[str], why: str, kind: type[StudioError]
+) -> None:
+    monkeypatch.chdir(pair[0].parent)
+    done = CliRunner().invoke(cli, ["compare", *arguments])
+    assert isinstance(done.exception, kind) and why in str(done.exception)
+
+
+def test_utterances_are_named_by_what_differs() -> None:
+    def of(voice: str, **more: object) -> Trace:
+        return Trace({"voice": voice, "speaker": "a", "rate_hz": RATE_HZ, **more}, [], pcm())
+
+    assert labels([of("v", options={"m": 1}), of("v", options={"m": 2})]) == ["m=1", "m=2"]
+    assert labels([of("v", options={"m": 1}), of("w", options={"k": 2})]) == ["v", "w"], "an option that one has alone"
+    assert labels([of("v", vocoder="p"), of("v", vocoder="q")]) == ["p", "q"]
+    assert labels([of("v"), Trace({"source": "recording", "rate_hz": 1}, [], pcm())]) == ["v:a", "recording"]
+    assert len(labels([of("v" * 500), of("w")])[0]) <= 60

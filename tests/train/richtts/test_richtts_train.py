@@ -1,0 +1,205 @@
+"""RichTTS's training: whole texts and pieces, what is predicted where, losses, restarts, packed voices that speak."""
+
+import json
+from dataclasses import fields, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tinyfeatures import tiny_sentence, write_tiny_features, write_tiny_vocoder
+
+from studio.core import events as ev
+from studio.core.errors import BadOption
+from studio.core.options import default_options
+from studio.core.ports import SpeakRequest
+from studio.engine import dmel
+from studio.engine.families.richtts.family import RichTtsFamily
+from studio.engine.families.richtts.net import Config, RichTts
+from studio.engine.families.richtts.rule import S_BOS, symbols
+from studio.engine.families.speakstream.net import Config as SpeakStreamConfig
+from studio.engine.families.speakstream.net import SpeakStream
+from studio.engine.loop import open_engine
+from studio.text.normalise import best
+from studio.train.families import fitting_of
+from studio.train.features import Sentence
+from studio.train.fitting import HalfCopy, optimisers, run, train_step
+from studio.train.pack import pack_voice
+from studio.train.recipe import CorpusRecipe, NgramRichTtsFit, Recipe, RichTtsFit, read_recipe
+from studio.train.richtts.batches import options_of, pieces
+from studio.train.speakstream.batches import Batch, collate
+from studio.train.speakstream.interleave import FRAME, SYMBOL, Interleaved
+
+ROOT = Path(__file__).parents[3]
+WORDS = ["the", "apple,", "then", "tea."]
+FRAMES = 52
+SILENCE = np.full((10, dmel.CHANNELS), 2, np.uint8)
+PROMPT = 8
+SIZES = {"layers": 1, "width": 32, "heads": 2, "hidden": 64, "speakers": 2}
+
+
+def sentence(speaker: str = "one", seed: int = 0) -> Sentence:
+    return tiny_sentence(WORDS, FRAMES, speaker, seed)
+
+
+def a_recipe(kind: type[RichTtsFit] = RichTtsFit, **changes) -> Recipe:
+    fit = kind(
+        config=SIZES,
+        steps=4,
+        peak_rate=0.004,
+        warmup_share=0.1,
+        decay_share=0.3,
+        batch_tokens=600,
+        max_frames=200,
+        join_share=0.5,
+        noise_share=0.3,
+        own_share=0.3,
+        phone_weight=0.4,
+        eos_weight=1.0,
+    )
+    return Recipe("small", "A small one", 5, 0.5, CorpusRecipe(["one", "two"], 3, 1), replace(fit, **changes))
+
+
+def cut(words: int) -> list[Interleaved]:
+    return pieces(sentence(), SILENCE, options_of(words), PROMPT)
+
+
+def parameters(net: type, config: object) -> int:
+    with torch.device("meta"):
+        return sum(p.numel() for p in net(config).parameters())
+
+
+def test_sizes():
+    """Section IV.A: 36 layers, 258M parameters, RichTTS's own; and the baseline is as large as what it is beside."""
+    for name, most in (("paper", 263.2e6), ("small", 3e6), ("tiny", 1e6)):
+        count = parameters(RichTts, Config.named(name))
+        assert count <= most
+        like = parameters(SpeakStream, SpeakStreamConfig.named(name))
+        assert name == "small" or abs(count / like - 1) < 0.02
+    assert abs(parameters(RichTts, Config.named("paper")) / 258e6 - 1) < 0.02 and Config.named("paper").layers == 36
+    with pytest.raises(BadOption, match="there is no config 'huge'; there are paper, small, tiny"):
+        Config.named("huge")
+
+
+def test_a_whole_text_is_one_sequence_as_printed():
+    (made,) = cut(0)
+    text = symbols(WORDS)
+    is_text = made.kind == SYMBOL
+    assert (
+        made.value[is_text].tolist() == text and is_text[: len(text)].all() and (made.kind[len(text) :] == FRAME).all()
+    )
+    assert len(made) == len(text) + PROMPT + FRAMES and text[-1] == S_BOS
+    assert np.array_equal(made.levels[:PROMPT], np.resize(SILENCE, (PROMPT, 80)))
+    assert np.array_equal(made.levels[PROMPT:], sentence().levels)
+    assert made.target[made.target >= 0].tolist() == [*range(PROMPT, PROMPT + FRAMES)]
+    at = np.flatnonzero(made.target >= 0)
+    assert at[0] == len(text) + PROMPT - 1, "the silence is never predicted"
+    stops = np.flatnonzero(~np.isnan(made.stop))
+    assert stops.tolist() == [*at, len(made) - 1] and made.stop[stops].tolist() == [0.0] * FRAMES + [1.0]
+
+
+@pytest.mark.parametrize(("words", "frames"), [(1, [8, 17, 9, 18]), (2, [25, 27]), (3, [34, 18]), (4, [52])])
+def test_pieces_of_n_words_are_texts_of_their_own(words, frames):
+    made = cut(words)
+    lengths = [int((one.target >= 0).sum()) for one in made]
+    assert lengths == frames and sum(lengths) == FRAMES, "every frame once, a pause with the mark before it"
+    for k, one in enumerate(made):
+        text = symbols(WORDS[k * words : (k + 1) * words])
+        assert one.value[one.kind == SYMBOL].tolist() == text
+        assert np.array_equal(one.levels[:PROMPT], np.resize(SILENCE, (PROMPT, 80)))
+
+
+def a_batch(words: int = 0) -> Batch:
+    return collate(cut(words), ["one", "two"], 0.0, np.random.default_rng(0))
+
+
+def test_losses_fall_and_the_end_is_learned():
+    recipe = a_recipe(peak_rate=0.01)
+    fitting, batch = fitting_of(recipe), a_batch(2)
+    copied, optims = HalfCopy(fitting.fitter), optimisers(fitting.fitter, recipe.fit)
+    found = [train_step(copied, optims, batch, fitting, 1.0, 0.0) for _ in range(15)]
+    assert found[-1]["frame"] < 0.8 * found[0]["frame"] and found[-1]["stop"] < found[0]["stop"]
+
+
+def test_what_is_trained_is_what_runs():
+    """The first frame's logits by the training's arithmetic and by the modules, from one text."""
+    fitter = fitting_of(a_recipe()).fitter.eval()
+    with torch.no_grad():
+        for p in fitter.net.parameters():
+            p.normal_(std=0.2)
+        fitter.net.silence.fill_(2)
+    made = pieces(sentence(), SILENCE, options_of(0), prompt=10)
+    batch = collate(made, ["one", "two"], 0.0, np.random.default_rng(0))
+    with torch.no_grad():
+        trained = fitter.net.levels_out(fitter.hidden(batch)[batch.target_at[:1]]).view(dmel.CHANNELS, dmel.LEVELS)
+    family = RichTtsFamily(fitter.net, 1, torch.device("cpu"))
+    row = family.row((0,), 0, {"mode": "whole", "n": 4}, 1e-4, 1)
+    row.commit(WORDS)
+    row.end()
+    want = row.want()
+    (drawn,) = family.modules["prefill"].run(family.slots, [(0,)], [want.inputs])
+    chosen = trained.gather(1, torch.from_numpy(drawn.levels[0].astype(np.int64))[:, None])[:, 0]
+    assert (chosen > trained.amax(1) - 0.01).all(), "next to no temperature: only what is as likely may be drawn"
+
+
+@pytest.mark.parametrize(
+    ("kind", "family", "mode", "checked"),
+    [
+        (RichTtsFit, "richtts", "whole", {"all words"}),
+        (NgramRichTtsFit, "ngram-richtts", "ngram", {f"{n} words" for n in range(1, 7)}),
+    ],
+)
+def test_from_features_to_a_voice_that_speaks(tmp_path_factory, tmp_path, kind, family, mode, checked):
+    features = write_tiny_features(tmp_path_factory.mktemp("features"), sentence)
+    recipe, state = a_recipe(kind), tmp_path / "state"
+    weights = run(fitting_of(recipe), features, state, torch.device("cpu"), threads=1)
+    assert weights.name == f"{family}.safetensors"
+    lines = [json.loads(line) for line in (state / "metrics.jsonl").read_text().splitlines()]
+    (found,) = [line["validation"] for line in lines if "validation" in line]
+    assert {*found} == checked
+    before = weights.read_bytes()
+    assert run(fitting_of(recipe), features, state, torch.device("cpu"), threads=1).read_bytes() == before
+    pack_voice(recipe, state, write_tiny_vocoder(tmp_path / "vocoders"), tmp_path / "voices")
+    engine = open_engine(tmp_path / "voices", best(), device="cpu", threads=1)
+    (card,) = engine.cards()
+    assert card.family == family and default_options(card.options)["mode"] == mode and card.notes
+    utterance = engine.open(SpeakRequest())
+    utterance.push_text("the apple, then tea.")
+    utterance.end()
+    events = list(utterance.events())
+    engine.close()
+    assert isinstance(events[-1], ev.Ended) and events[-1].samples > 0
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"config": {**SIZES, "speakers": 3}}, "3 speakers and .* 2"),
+        ({"pieces": []}, r"pieces cannot be \[\]"),
+        ({"pieces": [7]}, r"pieces cannot be \[7\].*from 1 to 6, or 0"),
+        ({"pieces": [True]}, "pieces cannot be"),
+    ],
+)
+def test_recipes_that_cannot_be(change, told):
+    with pytest.raises(BadOption, match=told):
+        fitting_of(a_recipe(**change))
+
+
+@pytest.mark.parametrize("size", ["tiny", "small"])
+@pytest.mark.parametrize("name", ["richtts", "ngram-richtts"])
+def test_the_recipes_have_the_named_sizes_and_what_the_paper_trains_on(name, size):
+    recipe = read_recipe(ROOT / "assets" / "recipes" / f"{name}-{size}.toml")
+    assert isinstance(recipe.fit, RichTtsFit) and recipe.fit.family == name
+    assert Config(**recipe.fit.config) == Config.named(size)
+    assert recipe.fit.pieces == ([0] if name == "richtts" else [1, 2, 3, 4, 5, 6])
+
+
+@pytest.mark.parametrize("size", ["tiny", "small"])
+@pytest.mark.parametrize("name", ["richtts", "ngram-richtts"])
+def test_speakstream_and_its_baselines_are_fitted_alike(name, size):
+    ours, like = (read_recipe(ROOT / "assets" / "recipes" / f"{one}-{size}.toml") for one in (name, "speakstream"))
+    assert ours.fit.config == like.fit.config
+    assert size == "small" or SpeakStreamConfig(**like.fit.config) == SpeakStreamConfig.named(size)
+    shared = {one.name for one in fields(RichTtsFit)} - {"pieces", "crop_share"}
+    assert {one: getattr(ours.fit, one) for one in shared} == {one: getattr(like.fit, one) for one in shared}
+    assert (ours.seed, ours.temperature, ours.corpus) == (like.seed, like.temperature, like.corpus)

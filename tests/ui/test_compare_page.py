@@ -1,0 +1,355 @@
+"""The Compare page in a browser: opened, switched without a gap, stretched, made with one click, and told no."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from inspection.spoken import FRAME, RATE_HZ
+from serve.serving import eventually
+from ui.conftest import Server
+from ui.live_page import LivePage
+from ui.owner_site import Site
+from ui.test_axe import violations
+
+from studio.core import events as ev
+from studio.core.trace import TraceWriter, open_trace
+from studio.inspection.comparison.compare import compare as compare_traces
+from studio.inspection.comparison.compare import take_of
+from studio.library.library import Library
+from studio.ui.comparison_file import write_comparison
+
+SLOW, QUICK, OTHER, LONG = (letter * 22 for letter in "sqol")
+VIEWER = "document.querySelector('.compare')?.viewer"
+Spans = list[tuple[str, int, int]]  # word, first frame, frame after the last
+
+
+def put(folder: Path, token: str, spans: Spans, hz: float = 220.0, **options: int) -> Path:
+    """A trace on the shelf whose words lie where they are said to, in frames of 25 ms."""
+    frames = spans[-1][2]
+    pcm = (6000 * np.sin(2 * np.pi * hz * np.arange(frames * FRAME) / RATE_HZ)).astype(np.int16)
+    text = " ".join(word for word, _, _ in spans)
+    ready = ev.Ready(
+        utterance=1,
+        voice="v",
+        speaker="a",
+        family="speakstream",
+        rate_hz=RATE_HZ,
+        frame_samples=FRAME,
+        seed=3,
+        options=options,
+    )
+    out: list[ev.Event] = [ready, ev.Text(char_start=0, text=text, t_ms=1.0)]
+    at = 0
+    for i, (word, first, last) in enumerate(spans):
+        start = text.index(word, at)
+        at = start + len(word)
+        out.append(ev.Committed(i=i, word=word, written=i, char_start=start, char_end=at, t_ms=2.0))
+        out.append(ev.WordStart(i=i, sample=first * FRAME, source="eos", t_ms=20.0))
+        out.append(ev.WordEnd(i=i, sample=last * FRAME, source="eos", t_ms=20.0))
+    out.append(ev.Segment(index=0, words=list(range(len(spans))), seen=[0], sample=0, frame=0, t_ms=9.0))
+    out.append(ev.Audio(sample=0, pcm=pcm, t_ms=10.0))
+    writer = TraceWriter(folder / token, {})
+    writer.write(*out, ev.Ended(samples=len(pcm), compute_ms=1.0, t_ms=30.0))
+    return writer.close()
+
+
+SLOW_SPANS: Spans = [("one", 0, 40), ("two", 40, 80), ("three", 100, 140)]
+QUICK_SPANS: Spans = [("one", 0, 20), ("two", 20, 40), ("three", 40, 80)]
+
+
+@pytest.fixture(scope="module")
+def shelf(site: Site) -> Site:
+    folder = site.folder / "traces"
+    put(folder, SLOW, SLOW_SPANS, m=1)
+    put(folder, QUICK, QUICK_SPANS, 440.0, m=3)
+    put(folder, OTHER, [("nothing", 0, 10), ("of", 10, 20), ("that", 20, 30)], m=2)
+    return site
+
+
+class Compare:
+    """One tab with the page."""
+
+    def __init__(self, browser: Any, url: str, **context: Any) -> None:
+        self.page = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **context}).new_page()
+        self.url, self.wrong = url, []
+        self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
+        self.page.on("request", lambda request: self._seen(request.url))
+
+    def _seen(self, url: str) -> None:
+        if not url.startswith((self.url, self.url.replace("http", "ws"), "data:", "blob:")):
+            self.wrong.append(url)
+
+    def open(self, *tokens: str, more: str = "") -> "Compare":
+        query = "&".join([*(f"trace={token}" for token in tokens), *filter(None, [more])])
+        self.page.goto(f"{self.url}compare?{query}")
+        self.page.wait_for_selector(".compare[data-ready][data-voices]", state="attached")
+        return self
+
+    def opened(self, count: int) -> "Compare":
+        self.until(f"viewer && viewer.scene.takes.length === {count} && viewer.measured && viewer.scene.drawn > 0")
+        if count > 1:
+            self.until("viewer.scene.difference")
+        return self
+
+    def until(self, script: str) -> None:
+        eventually(lambda: self.ask(script), script)
+
+    def ask(self, script: str) -> Any:
+        return self.page.evaluate(f"() => {{ const viewer = {VIEWER}; return {script}; }}")
+
+    def told(self, part: str) -> str:
+        said = self.page.locator(".status")
+        eventually(lambda: part in said.text_content(), part)
+        return said.text_content()
+
+
+@pytest.fixture
+def compare(chromium: Any, shelf: Site) -> Iterator[Callable[..., Compare]]:
+    tabs: list[Compare] = []
+
+    def start(url: str = shelf.url, **context: Any) -> Compare:
+        tabs.append(Compare(chromium, url, **context))
+        return tabs[-1]
+
+    yield start
+    for tab in tabs:
+        tab.page.context.close()
+        assert tab.wrong == []
+
+
+def test_two_lie_word_over_word_and_in_their_own_time(compare: Callable[..., Compare]) -> None:
+    tab = compare().open(SLOW, QUICK).opened(2)
+    page = tab.page
+    assert page.locator(".view h1").text_content() == "one two three"
+    assert page.locator("[data-take]").all_text_contents() == ["1 m=1", "2 m=3"]
+    starts = "viewer.scene.takes.map((take, k) => viewer.scene.maps[k].axis(take.words[2].startMs))"
+    assert tab.ask("viewer.scene.isStretched")
+    assert tab.ask(starts) == pytest.approx([1750.0, 1750.0])  # 0.75 s, 0.75 s, and a pause of 0.5 s or none
+    page.click('[data-do="stretch"]')
+    tab.until("viewer.scene.difference")
+    assert tab.ask(starts) == pytest.approx([2500.0, 1000.0])
+    assert tab.ask("viewer.scene.difference.endMs") == pytest.approx(3500.0)
+    page.locator(".scene").focus()
+    page.keyboard.press("s")
+    assert tab.ask(starts) == pytest.approx([1750.0, 1750.0])
+    row = page.locator("details.words tr").nth(3)
+    assert row.locator("td").nth(1).text_content().startswith("1,000 + 1,000; 440 Hz")
+    assert "50%" not in page.locator(".pair-figures").text_content()
+    assert "67%" in page.locator(".pair-figures").text_content()  # 2 s of words against 3 s
+
+
+def test_another_is_heard_at_the_same_word_without_a_gap(compare: Callable[..., Compare]) -> None:
+    tab = compare().open(SLOW, QUICK).opened(2)
+    tab.page.locator(".scene").focus()
+    tab.page.keyboard.press("]")
+    tab.page.keyboard.press("]")  # two
+    tab.page.keyboard.press("Escape")
+    tab.page.keyboard.press("Space")
+    tab.until("viewer.player.isPlaying && viewer.player.atMs > 850")
+    tab.page.keyboard.press("2")
+    found = tab.ask(
+        "(({before, said, maps, heard, isPlaying}) => ({heard, isPlaying, own: said.offsetMs,"
+        " overlap: before.stopS - said.startS, came: maps()[1].axis(said.offsetMs),"
+        " left: maps()[0].axis(before.offsetMs + 1000 * (said.startS - before.startS))}))(viewer.player)"
+    )
+    assert found["heard"] == 1 and found["isPlaying"]
+    assert found["overlap"] > 0, "the one that goes still sounds when the other begins"
+    assert found["came"] == pytest.approx(found["left"], abs=1e-6), "at the same place"
+    assert 500.0 <= found["own"] < 1000.0, "in the word two"
+    assert tab.page.locator('[data-take="1"]').get_attribute("aria-pressed") == "true"
+    tab.until("!viewer.player.isPlaying")
+    assert tab.ask("viewer.player.atMs") == pytest.approx(tab.ask("viewer.player.lastMs"))
+
+
+def test_what_is_heard_really_goes_on(compare: Callable[..., Compare]) -> None:
+    """The sound itself, taken where it leaves: never silent around the switch, and then an octave higher."""
+    tab = compare().open(SLOW, QUICK).opened(2)
+    tab.page.evaluate(
+        "() => { const real = AudioContext; window.AudioContext = class extends real { constructor() { super();"
+        " const meter = new AnalyserNode(this, {fftSize: 256}); const end = this.destination;"
+        " Object.defineProperty(this, 'destination', {value: meter}); meter.connect(end);"
+        " window.levels = []; const part = new Float32Array(256);"
+        " setInterval(() => { meter.getFloatTimeDomainData(part); const at = this.currentTime;"
+        " window.levels.push([at, Math.sqrt(part.reduce((sum, x) => sum + x * x, 0) / 256)]); }, 2); } }; }"
+    )
+    tab.page.locator(".scene").focus()
+    tab.page.keyboard.press("Space")
+    tab.until("viewer.player.isPlaying && viewer.player.atMs > 200")
+    tab.page.keyboard.press("2")
+    switched_s = tab.ask("viewer.player.said.startS")
+    tab.until(f"viewer.player.context.currentTime > {switched_s} + 0.2")
+    levels = [level for at, level in tab.ask("window.levels") if abs(at - switched_s) < 0.15]
+    assert len(levels) > 5 and min(levels) > 0.05, levels  # a tone of 6000 has .13
+
+
+def test_a_place_is_kept_when_the_axis_changes(compare: Callable[..., Compare]) -> None:
+    tab = compare().open(SLOW, QUICK).opened(2)
+    tab.page.locator("details.words summary").click()
+    tab.page.locator("details.words button", has_text="three").click()
+    tab.page.locator(".scene").focus()
+    tab.page.keyboard.press("Space") if tab.ask("viewer.player.isPlaying") else None
+    tab.ask("viewer.jump(viewer.scene.maps[0].axis(2600))")
+    tab.page.click('[data-do="stretch"]')
+    assert tab.ask("viewer.player.atMs") == pytest.approx(2600.0)
+    tab.page.click('[data-do="stretch"]')
+    assert tab.ask("viewer.scene.maps[0].own(viewer.player.atMs)") == pytest.approx(2600.0)
+    assert tab.ask("viewer.scene.chosen") == 2
+
+
+def test_another_pair_can_be_chosen(compare: Callable[..., Compare], shelf: Site) -> None:
+    put(shelf.folder / "traces", LONG, SLOW_SPANS, m=6)
+    tab = compare().open(SLOW, QUICK, LONG).opened(3)
+    tab.page.select_option('[data-pair="other"]', "2")
+    tab.until("viewer.scene.difference?.one === 2 && viewer.scene.difference.other === 0")
+    figures = tab.page.locator(".pair-figures").text_content()
+    assert "100%" in figures and "3 against 1" in figures
+    tab.page.locator("[data-take='2']").click()
+    assert tab.ask("viewer.player.heard") == 2
+    tab.page.get_by_role("button", name="Take 2 m=3 away").click()
+    tab.opened(2)
+    assert tab.page.url.endswith(f"compare?trace={SLOW}&trace={LONG}")
+
+
+def test_another_text_is_told_and_not_stretched(compare: Callable[..., Compare]) -> None:
+    tab = compare().open(SLOW, OTHER).opened(2)
+    told = tab.page.locator(".told").text_content()
+    assert "“m=2” says another text: 0% of its words" in told and "cannot be stretched" in told
+    assert tab.page.locator('[data-do="stretch"]').is_disabled()
+    tab.page.locator(".scene").focus()
+    tab.page.keyboard.press("s")
+    assert not tab.ask("viewer.scene.isStretched")
+
+
+def test_what_is_not_there_is_told(compare: Callable[..., Compare]) -> None:
+    tab = compare().open(SLOW, "x" * 22)
+    assert "umber 2 of 2 cannot be opened: there is no such trace" in tab.told("there is no such trace")
+    tab.page.fill(".compare .link", "nonsense")
+    tab.page.get_by_role("button", name="Add", exact=True).click()
+    tab.told("names no utterance")
+    tab.page.locator(".open-list button").nth(1).click()
+    tab.opened(1)
+    tab.page.fill(".compare .link", f"{tab.url}inspect?trace={QUICK}")
+    tab.page.keyboard.press("Enter")
+    tab.opened(2)
+    tab = compare().open(more="kept=" + "f" * 12)
+    tab.told("wants the owner's token")
+
+
+def test_one_text_is_made_in_every_way_that_a_card_offers(compare: Callable[..., Compare], server: Server) -> None:
+    tab = compare(server.url).open(more="text=one+two+three&n=1")
+    ways = tab.page.locator(".ways button")
+    assert ways.all_text_contents() == [
+        "scheme = S1, S2",
+        "m = 1..6",
+        "n = 1..6",
+        "All voices (2)",
+        "seed = 0..3",
+        "As it is",
+    ]
+    ways.nth(1).click()
+    tab.told("Speaking 1 of 6: m = 1")
+    tab.opened(6)
+    assert tab.page.locator("[data-take]").all_text_contents() == [f"{m} m={m}" for m in range(1, 7)]
+    assert tab.page.locator(".view .about").text_content() == "tone:low · scheme S1 · n 1 · seed 0"
+    assert tab.page.url.count("trace=") == 6, "the comparison can be sent by its address"
+    ways.nth(0).click()
+    tab.opened(8)
+    ways.nth(3).click()
+    tab.told("8 are compared already")
+
+
+def test_what_a_voice_refuses_is_left_out_and_told(compare: Callable[..., Compare], server: Server) -> None:
+    tab = compare(server.url).open(more="text=one+two&m=2")
+    tab.page.locator(".ways button", has_text="n = 1..6").click()
+    tab.opened(2)
+    said = tab.told("Left out")
+    assert said.count("Left out") == 4 and "n = 3" in said and "window m = 2" in said
+    tab = compare(server.url).open()
+    tab.page.locator(".ways button").first.click()
+    tab.told("Give a text first")
+
+
+def test_it_is_stopped_and_keeps_what_is_spoken(compare: Callable[..., Compare], server: Server) -> None:
+    long = "+".join(["elephants"] * 30)
+    tab = compare(server.url).open(more=f"text={long}")
+    tab.page.locator(".ways button", has_text="m = 1..6").click()
+    tab.told("Speaking 2 of 6")
+    tab.page.get_by_role("button", name="Stop").click()
+    tab.opened(1)
+    assert tab.page.get_by_role("button", name="Stop").count() == 0
+    free = "fetch('health').then((r) => r.json()).then((m) => m.places_free)"
+    eventually(lambda: tab.page.evaluate(free) == 4, "its place is free again")
+
+
+def test_live_and_inspect_lead_here(
+    visit: Callable[..., LivePage], compare: Callable[..., Compare], server: Server
+) -> None:
+    live = visit()
+    live.page.locator('[data-option="m"]').fill("2")
+    live.type("One two three. ")
+    live.finish()
+    live.wait_said()
+    link = live.page.locator('[data-get="compare"]').get_attribute("href")
+    assert "m=2" in link
+    tab = compare(server.url)
+    tab.page.goto(link)
+    tab.opened(1)
+    tab.told("One alone")
+    assert tab.page.locator(".says").input_value() == "One two three."
+    assert "m = 2" in tab.page.locator(".base").text_content()
+    tab.page.get_by_role("link", name="Inspect 1 tone:low").click()
+    tab.page.locator(".inspect .against").click()
+    tab.opened(1)
+    tab.page.locator(".ways button", has_text="As it is").click()
+    tab.opened(2)
+
+
+def test_what_was_kept_is_ticked_and_compared(shelf: Site, enter: Callable[..., Any]) -> None:
+    library = Library(shelf.folder / "library")
+    for token in (SLOW, QUICK):
+        library.keep((shelf.folder / "traces" / f"{token}.trace").read_bytes(), title=token[:4])
+    library.close()
+    page = enter("library")
+    page.locator(".library[data-stage=open]").wait_for()
+    page.locator(".entry", has_text=SLOW[:4]).get_by_label("Compare").check()
+    assert page.get_by_role("link", name="Compare 2").count() == 0
+    page.locator(".entry", has_text=QUICK[:4]).get_by_label("Compare").check()
+    assert violations(page) == []
+    page.get_by_role("link", name="Compare 2").click()
+    eventually(lambda: page.evaluate(f"{VIEWER}?.scene.difference"), "the comparison")
+    assert page.locator("[data-take]").all_text_contents() == ["1 m=1", "2 m=3"]
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1280, "light"), (1920, "dark")])
+def test_nothing_is_cut_off_and_axe_is_content(compare: Callable[..., Compare], width: int, scheme: str) -> None:
+    tab = compare(viewport={"width": width, "height": 900}, color_scheme=scheme).open(SLOW, QUICK).opened(2)
+    shown = (
+        "[...document.querySelectorAll('.compare :is(button, canvas, h1, dd, select)')].filter((e) => e.offsetParent)"
+    )
+    inside = f"{shown}.filter((e) => !e.closest('.scroll'))"
+    assert tab.page.evaluate(f"Math.max(...{inside}.map((e) => e.getBoundingClientRect().right))") <= width
+    assert tab.page.evaluate("document.documentElement.scrollWidth") <= width
+    tab.page.locator("details.words summary").click()
+    assert violations(tab.page) == []
+
+
+def test_one_file_holds_it_all_without_a_network(chromium: Any, shelf: Site, tmp_path: Path) -> None:
+    traces = [open_trace(shelf.folder / "traces" / f"{token}.trace") for token in (SLOW, QUICK)]
+    path = tmp_path / "compared.html"
+    write_comparison(compare_traces([take_of(name, trace) for name, trace in zip("ab", traces, strict=True)]), path)
+    tab = Compare(chromium, path.as_uri(), offline=True)
+    tab.page.goto(path.as_uri())
+    tab.opened(2)
+    assert tab.page.locator("[data-take]").all_text_contents() == ["1 a", "2 b"]
+    assert not tab.page.locator(".open").is_visible()
+    tile = "viewer.scene.difference.picture.tile(1, 0, Infinity).getContext('2d').getImageData(0, 0, 100, 80)"
+    whole = f"[...{tile}.data].join()"
+    before = tab.ask(whole)
+    tab.page.select_option('[data-pair="other"]', "0")
+    tab.page.select_option('[data-pair="one"]', "1")
+    tab.until("viewer.scene.difference?.one === 0")
+    assert tab.ask(whole) != before, "turned around"
+    tab.page.context.close()
+    assert tab.wrong == []
