@@ -25,7 +25,8 @@ from studio.annotation.edits import (
 )
 from studio.annotation.layers import MAX_LABEL, MAX_NAME, Layer
 from studio.core.errors import BadFile, BadOption
-from studio.core.trace import Trace
+from studio.core.tracefile import MAX_BYTES
+from studio.inspection.opening import sound_of_bytes
 from studio.library.annotating import (
     COLLAR_MS,
     MAX_FILE_BYTES,
@@ -49,6 +50,7 @@ ASSIGNED = "/annotation"
 PAGE = "annotate"  # what a link opens; the token is behind the #, which browsers keep to themselves
 IMPORT = "/annotations/import"
 ANNOTATION_FILES = {"/library" + IMPORT: FileRoute(MAX_FILE_BYTES, "owner")}  # the paths that take a file
+MAX_SOUND_BYTES = MAX_BYTES["audio.wav"]
 _A_FILE = {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}}
 SHOWN_CHARS = 200  # of an utterance's text in a list
 T = TypeVar("T")
@@ -265,22 +267,22 @@ class AnnotationRoutes:
             who = door.annotator(request)
             return private_json(await call(lambda library: _assignment(library, *_theirs(library, who))))
 
-        async def opened(request: Request, number: int, packed: Callable[[Callable[[], Trace]], Response]) -> Response:
+        async def answered(request: Request, number: int, work: Callable[[Library, Entry], Response]) -> Response:
             who = door.annotator(request)
-
-            def work(library: Library) -> Response:
-                entry = _assigned(library, _theirs(library, who)[0], number)
-                return packed(lambda: library.open(entry))
-
-            return await call(work)
+            return await call(lambda library: work(library, _assigned(library, _theirs(library, who)[0], number)))
 
         @routes.get("/view/{number:small}")
         async def view(request: Request, number: int) -> Response:
-            return await opened(request, number, self._views.packed)
+            return await answered(
+                request, number, lambda library, entry: self._views.packed(lambda: library.open(entry))
+            )
 
         @routes.get("/prosody/{number:small}")
         async def prosody(request: Request, number: int) -> Response:
-            return await opened(request, number, self._views.prosody)
+            def work(library: Library, entry: Entry) -> Response:
+                return self._views.prosody(lambda: sound_of_bytes(library.read(entry), MAX_SOUND_BYTES))
+
+            return await answered(request, number, work)
 
         @routes.get("/marks/{number:small}")
         async def marks(request: Request, number: int) -> Response:

@@ -14,22 +14,25 @@ import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from starlette.concurrency import run_in_threadpool
+
 from studio.bench.browser import PageFailed
 from studio.library import annotations
+from studio.library.library import Library
 from studio.mos.service import open_listening
 from studio.mos.store.database import Faults
+from studio.serve.annotation import AnnotationRoutes
 from studio.serve.app import guarded_app
 from studio.serve.inspection import Views
-from studio.serve.library import add_library
+from studio.serve.library import named
 from studio.serve.mos import add_listening
 from studio.serve.run import run
-from studio.serve.traces import TraceShelf
 from studio.settings import ServeSettings
 
 START_S = 60.0
@@ -58,8 +61,13 @@ def serve(order: Order) -> None:
         return {"status": "ok"}
 
     folder = Path(order.folder)
-    shelf = TraceShelf(folder / "traces", max_traces=1, max_bytes=1)
-    add_library(app, folder / "library", add_listening(app, listening), shelf, Views())
+    library = Library(folder / "library")
+
+    def call(work: Callable[[Library], Any]) -> Awaitable[Any]:
+        return run_in_threadpool(work, library)
+
+    door = add_listening(app, listening)
+    app.include_router(AnnotationRoutes(door, Views(), call, named).owners("/library"))
     if order.acknowledge_before_write:
         _write_late()
     try:

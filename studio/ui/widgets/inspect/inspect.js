@@ -47,7 +47,7 @@ export function start(element, root) {
   const hasLibrary = () => Boolean(document.querySelector('.masthead a[href$="/library"]'));
 
   /** Its scripts come only here: a file of its own fetches nothing, and has no library. */
-  async function annotate(mineViewer, { trace, kept: name = "" }) {
+  async function annotate(mineViewer, { trace = "", kept: name = "" }) {
     if (!hasLibrary()) return;
     const { offer: offerAnnotation } = await import("./annotate/owners.js");
     if (mineViewer === viewer) offerAnnotation(viewer, root, name, trace && `./library?keep=${encodeURIComponent(trace)}`);

@@ -35,8 +35,8 @@ export class Scene {
     this.placeOf = new Map(this.line.segments.map((one, k) => [one.index, k]));
     this.axis = new Axis(this.line.start_ms, this.line.end_ms, 1);
     this.prosody = this.attention = null; // come later
-    this.marked = []; // lanes of annotation, under the sound
     this.isNarrow = false;
+    this.marked = []; // lanes of annotation, under the sound
     this.chosen = null; // a word's number
     this.selection = null; // [startMs, endMs]
     this.atMs = -Infinity;
@@ -77,12 +77,6 @@ export class Scene {
     this.resize();
   }
 
-  takeAttention(parts) {
-    this.attention = new Attention(parts);
-    this.places = this.lay();
-    this.resize();
-  }
-
   /** Lanes of annotation, from top to bottom; each has an `id`, a `title`, a `height` and draws itself. */
   laneMarks(lanes) {
     const before = this.height;
@@ -90,6 +84,12 @@ export class Scene {
     this.places = this.lay();
     if (this.height === before) this.ask();
     else this.resize();
+  }
+
+  takeAttention(parts) {
+    this.attention = new Attention(parts);
+    this.places = this.lay();
+    this.resize();
   }
 
   word(i) {
