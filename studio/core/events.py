@@ -77,6 +77,15 @@ class Text(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Typed(Event):
+    """When the first characters of the ``text`` that follows were typed: that many milliseconds before this event."""
+
+    type: ClassVar[str] = "typed"
+    char_start: int
+    before_ms: list[float]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Committed(Event):
     """Spoken word ``i`` is final: it comes from [char_start, char_end) of the text as sent."""
 

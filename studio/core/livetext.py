@@ -14,13 +14,15 @@ from bisect import bisect_left, bisect_right
 from threading import Lock
 
 from studio.core.errors import BadMessage, BadText, Closed, TooLate
-from studio.core.events import Committed, Edited, Event, Revised
+from studio.core.events import Committed, Edited, Event, Revised, Typed
 from studio.core.ports import Utterance
 from studio.core.time import Clock
 from studio.core.typography import WHITE
 
 MAX_FIELD_CHARS = 200_000
 MAX_NOTED_CHARS = 1000  # of what stands where said words were changed
+MAX_TIMED_CHARS = 1000  # of a text that is sent at once: a word has fewer
+_AT_ONCE_MS = 1.0  # what was typed so shortly before it is sent has no time of its own
 _TOKEN = re.compile(f"[^{WHITE}]+")
 _WORD_AND_SPACE = re.compile(f"[^{WHITE}]*[{WHITE}]+")
 _ANY_WHITE = re.compile(f"[{WHITE}]")
@@ -37,7 +39,7 @@ class LiveText:
     for each of them, where it stands in the text as sent; a correction stands where the word it corrects does.
 
     Args:
-        utterance: gets the text, the flushes and the ``edited`` notes.
+        utterance: gets the text, the flushes, and the ``typed`` and ``edited`` notes.
         clock: tells how long nothing was typed.
         idle_ms: after so long without an edit, what was sent is spoken without waiting for more.
         revises: whether what was sent and not heard follows its edits; else all that was sent stays.
@@ -49,6 +51,7 @@ class LiveText:
         self._idle_ms = idle_ms
         self._lock = Lock()
         self._field = ""
+        self._typed_ms = array("d")  # when each of the field's characters was typed
         self._said = 0
         self._origin = array("l")
         self._sent: list[str] = []  # the characters of the text as sent
@@ -77,6 +80,7 @@ class LiveText:
         with self._lock:
             self._check(at, remove, insert)
             insert = _HALF_CHARACTER.sub("\ufffd", insert)  # keeps positions, and can be sent as UTF-8
+            self._typed_ms[at : at + remove] = array("d", [self._clock.now_ms()]) * len(insert)
             if self._ended:
                 self._edit_ended(at, remove, insert)
                 return
@@ -283,11 +287,20 @@ class LiveText:
         text = self._field[self._said : until]
         if not text or self._is_changing:
             return
+        self._note_keys(until)
         self._origin.extend(range(len(self._sent), len(self._sent) + len(text)))
         self._said = until
         self._sent.extend(text)
         self._unspoken = self._unspoken or bool(text.strip(WHITE))
         self._utterance.push_text(text)
+
+    def _note_keys(self, until: int) -> None:
+        """Tell when what is sent now was typed, where that was earlier."""
+        now_ms = self._clock.now_ms()
+        typed_ms = self._typed_ms[self._said : min(until, self._said + MAX_TIMED_CHARS)]
+        before_ms = [round(now_ms - one_ms, 1) for one_ms in typed_ms]
+        if max(before_ms) >= _AT_ONCE_MS:
+            self._utterance.note(Typed(char_start=len(self._sent), before_ms=before_ms))
 
 
 def _tail(text: str) -> str:

@@ -6,8 +6,9 @@ than the voice made him wait.
 """
 
 import bisect
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby, repeat
 
 from studio.core import events as ev
 from studio.core.trace import Trace, TraceSegment, TraceWord
@@ -170,20 +171,41 @@ def sent_text(trace: Trace) -> str:
 
 
 def _keys(events: Iterable[ev.Event]) -> tuple[list[Key], str]:
-    """Every arrival of text in order, and the text as sent; an arrival before the end of the text revises the rest."""
+    """Every arrival of text in order, and the text as sent; an arrival before the end of the text revises the rest.
+
+    What was typed before it was sent arrived when it was typed, a key at a time.
+    """
     keys: list[Key] = []
     text = ""
     kept: list[int] = []  # places in keys of what is still part of the text
+    typed: ev.Typed | None = None  # what comes next
     for event in events:
+        if isinstance(event, ev.Typed):
+            typed = event
         if not isinstance(event, ev.Text):
             continue
         while kept and keys[kept[-1]].char_start >= event.char_start and event.char_start < len(text):
             dropped = keys[kept[-1]]
             keys[kept.pop()] = Key(dropped.t_ms, dropped.char_start, dropped.text, is_kept=False)
         text = text[: event.char_start] + event.text
-        kept.append(len(keys))
-        keys.append(Key(event.t_ms, event.char_start, event.text))
+        struck = list(_struck(event, typed))
+        typed = None
+        kept += range(len(keys), len(keys) + len(struck))
+        keys += struck
     return keys, text
+
+
+def _struck(event: ev.Text, typed: ev.Typed | None) -> Iterator[Key]:
+    """The keys of a text: those that were struck in the same moment are one; none came before the clock began."""
+    if typed is None or typed.char_start != event.char_start:
+        yield Key(event.t_ms, event.char_start, event.text)
+        return
+    before_ms = [*typed.before_ms, *repeat(0.0, len(event.text) - len(typed.before_ms))]
+    at = event.char_start
+    for before, run in groupby(zip(before_ms, event.text, strict=False), key=lambda one: one[0]):
+        text = "".join(char for _, char in run)
+        yield Key(max(0.0, typed.t_ms - before), at, text)
+        at += len(text)
 
 
 def _at_or_before(places: Sequence[int], times_ms: Sequence[float], place: int) -> float | None:

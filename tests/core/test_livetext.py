@@ -351,3 +351,27 @@ def test_no_edit_after_the_end_takes_back_what_was_heard(
         assert desk.live.text == model and out.sent.startswith(heard)
         if not out.heard:
             assert out.sent == model
+
+
+def test_each_key_keeps_its_time() -> None:
+    """A word is sent with the space after it; its letters were typed before."""
+    desk = Desk()
+    for char in "one two":
+        desk.clock.ms += 100.0
+        desk.type(char)
+    assert [(one.char_start, one.before_ms) for one in desk.out.typed] == [(0, [300.0, 200.0, 100.0, 0.0])]
+    desk.clock.ms += 50.0
+    desk.edit(4, 1, "w")  # the first letter is another one now
+    desk.clock.ms += 50.0
+    desk.type(" ")
+    assert (desk.out.typed[1].char_start, desk.out.typed[1].before_ms) == (4, [50.0, 200.0, 100.0, 0.0])
+
+
+def test_what_comes_at_once_has_no_times_of_its_own() -> None:
+    desk = Desk()
+    desk.edit(0, 0, "a pasted text ")
+    assert desk.out.sent == "a pasted text " and desk.out.typed == []
+    desk.edit(14, 0, "x" * 5000)
+    desk.clock.ms += 10.0
+    desk.type(" ")
+    assert len(desk.out.typed[0].before_ms) == 1000, "bounded"

@@ -3,7 +3,7 @@
 import re
 
 from studio.core.errors import TooLate
-from studio.core.events import Committed, Edited, Event, Revised
+from studio.core.events import Committed, Edited, Event, Revised, Typed
 from studio.core.livetext import LiveText
 from studio.core.words import WordChanges, WordStream
 from studio.text.normalise import plain
@@ -29,6 +29,7 @@ class Recorder:
         self.sent = ""
         self.calls: list[str] = []
         self.edited: list[tuple[int, int, str]] = []
+        self.typed: list[Typed] = []
         self.words: list[str] = []
         self.stream = WordStream(plain())
         self.unseen: list[Event] = []
@@ -52,6 +53,9 @@ class Recorder:
         self._commit(self.stream.end())
 
     def note(self, event: Event) -> None:
+        if isinstance(event, Typed):
+            self.typed.append(event)
+            return
         assert isinstance(event, Edited)
         self.edited.append((event.first, event.last, event.text))
 

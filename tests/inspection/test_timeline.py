@@ -137,3 +137,23 @@ def test_a_wait_before_sound_that_was_taken_back_was_waited_all_the_same() -> No
     line = timeline(trace)
     assert [(run.t_ms, run.start, run.end) for run in line.runs] == [(100.0, 0, FRAME), (300.0, FRAME, 2 * FRAME)]
     assert len(trace.as_heard()) == 2 * FRAME + round(0.175 * RATE_HZ)
+
+
+def test_keys_that_were_typed_before_their_word_was_sent_lie_where_they_were_typed() -> None:
+    """A word that came whole at 300 ms: its letters at 100, 180 and 180 ms, the space when it was sent."""
+    events: list[ev.Event] = [
+        ev.Typed(t_ms=300.0, char_start=0, before_ms=[200.0, 120.0, 120.0]),
+        ev.Text(t_ms=300.0, char_start=0, text="one "),
+        ev.Committed(t_ms=301.0, i=0, word="one", written=0, char_start=0, char_end=3),
+        ev.Typed(t_ms=400.0, char_start=4, before_ms=[9000.0]),  # before there was a place for it
+        ev.Text(t_ms=400.0, char_start=4, text="b "),
+        ev.Committed(t_ms=401.0, i=1, word="b", written=1, char_start=4, char_end=5),
+        ev.Audio(t_ms=450.0, sample=0, pcm=pcm(1)),
+        ev.Text(t_ms=500.0, char_start=6, text="c "),
+        ev.Ended(t_ms=600.0, samples=FRAME, compute_ms=0.0),
+    ]
+    line = timeline(collect({}, [*story()[:1], *events]))
+    assert [(one.t_ms, one.text) for one in line.keys] == [
+        (100.0, "o"), (180.0, "ne"), (300.0, " "), (0.0, "b"), (400.0, " "), (500.0, "c ")
+    ]  # fmt: skip
+    assert line.text == "one b c " and line.words[0].typed_ms == 100.0

@@ -313,9 +313,9 @@ def test_what_was_kept_is_ticked_and_compared(shelf: Site, enter: Callable[..., 
     library.close()
     page = enter("library")
     page.locator(".library[data-stage=open]").wait_for()
-    page.locator(".entry", has_text=SLOW[:4]).get_by_label("Compare").check()
+    page.locator(".entry", has_text=SLOW[:4]).get_by_label("Choose").check()
     assert page.get_by_role("link", name="Compare 2").count() == 0
-    page.locator(".entry", has_text=QUICK[:4]).get_by_label("Compare").check()
+    page.locator(".entry", has_text=QUICK[:4]).get_by_label("Choose").check()
     assert violations(page) == []
     page.get_by_role("link", name="Compare 2").click()
     eventually(lambda: page.evaluate(f"{VIEWER}?.scene.difference"), "the comparison")

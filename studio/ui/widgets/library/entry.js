@@ -9,7 +9,6 @@ export class EntryView {
   /** `page` does what the buttons ask. */
   constructor(entry, page) {
     this.page = page;
-    this.isChosen = false; // for an assignment
     this.id = `library-entry-${++entries}`;
     this.element = h("li", { class: "owner-card entry" });
     this.show(entry);
@@ -22,10 +21,9 @@ export class EntryView {
     const say = { "aria-describedby": this.id };
     this.editing = button("Edit", () => this.edit(), say);
     const tick = h("input", { type: "checkbox", id: `${this.id}-tick`, checked: this.page.isTicked(entry), on: { change: () => this.page.tick(entry, tick.checked) }, ...say });
-    const ticked = h("label", { class: "tick", for: tick.id }, tick, "Compare");
+    const ticked = h("label", { class: "tick", for: tick.id }, tick, "Choose");
     const open = h("a", { class: "button primary", href: `./inspect?kept=${entry.name}`, text: "Open", ...say });
-    const choose = h("button", { type: "button", "aria-pressed": String(this.isChosen), ...say, on: { click: () => this.choose(choose) } }, h("span", { text: "Choose" }));
-    const actions = [open, choose, button("Download", () => this.page.fetch(this), say), this.editing, button("Delete", () => this.page.remove(this, shortened(this.called)), say), ticked];
+    const actions = [open, button("Download", () => this.page.fetch(this), say), this.editing, button("Delete", () => this.page.remove(this, shortened(this.called)), say), ticked];
     const tags = entry.tags.map((tag) => button(tag, () => this.page.choose(tag), { class: "tag", "aria-label": `Find the tag ${tag}` }));
     this.head = h("h2", { id: this.id, tabindex: -1, class: entry.title ? "" : "text", text: this.called });
     this.element.replaceChildren(
@@ -41,13 +39,6 @@ export class EntryView {
 
   focus() {
     this.head.focus();
-  }
-
-  /** Whether an assignment is about it. */
-  choose(button) {
-    this.isChosen = !this.isChosen;
-    button.setAttribute("aria-pressed", String(this.isChosen));
-    this.page.assignments.again();
   }
 
   /** Who annotated it; each name opens what they marked. */

@@ -23,7 +23,7 @@ class Library {
     this.status = root.querySelector(".status");
     this.views = []; // as they are shown
     this.asked = 0; // only the answer to the last question is shown
-    this.ticked = new Map(); // name and entry of what is to be compared, in the order of the ticks
+    this.ticked = new Map(); // name and entry of what was chosen, in the order of the ticks
     this.draw();
   }
 
@@ -102,9 +102,9 @@ class Library {
 
   /** What a new assignment is about: the utterances that were chosen, else those that are shown. */
   chosen() {
-    const picked = this.views.filter(({ isChosen }) => isChosen);
-    const names = (picked.length ? picked : this.views).map(({ entry }) => entry.name);
-    const which = picked.length ? "chosen below" : "all that is shown below. Press Choose at some of them for fewer";
+    const picked = [...this.ticked.keys()];
+    const names = picked.length ? picked : this.views.map(({ entry }) => entry.name);
+    const which = picked.length ? "those that you chose" : "all that is shown below. Tick Choose at some of them for fewer";
     return { names, text: `About ${counted(names.length, "utterance")}: ${which}.` };
   }
 
@@ -134,7 +134,7 @@ class Library {
     return shown;
   }
 
-  // --- what is to be compared -------------------------------------------------------------------
+  // --- what is chosen, to be compared or assigned -------------------------------------------------------------------
 
   isTicked({ name }) {
     return this.ticked.has(name);
@@ -144,6 +144,7 @@ class Library {
     if (isOn) this.ticked.set(entry.name, entry);
     else this.ticked.delete(entry.name);
     this.showTicked();
+    this.assignments.again();
   }
 
   /** From two on they can be compared; eight are as many as the page lays beside each other. */
@@ -151,11 +152,11 @@ class Library {
     const names = [...this.ticked.keys()];
     const query = new URLSearchParams(names.map((name) => ["kept", name]));
     const isReady = names.length > 1 && names.length <= MOST_COMPARED;
-    const hint = names.length > MOST_COMPARED ? `At most ${MOST_COMPARED} can be compared.` : names.length < 2 ? "Tick one more." : "";
+    const hint = names.length > MOST_COMPARED ? `At most ${MOST_COMPARED} can be compared.` : names.length < 2 ? "Choose one more to compare them." : "";
     this.against.hidden = !names.length;
     this.against.replaceChildren(
       ...(isReady ? [h("a", { class: "button primary", href: `./compare?${query}`, text: `Compare ${names.length}` })] : []),
-      button("Tick none", () => this.untick()),
+      button("Choose none", () => this.untick()),
       h("span", { class: "muted", role: "status", text: hint || names.map((name) => this.ticked.get(name).title || this.ticked.get(name).text || name).map((called) => (called.length > 40 ? `${called.slice(0, 40)}…` : called)).join(" · ") }),
     );
   }
@@ -164,6 +165,7 @@ class Library {
     this.ticked.clear();
     for (const tick of this.list.querySelectorAll(".tick input")) tick.checked = false;
     this.showTicked();
+    this.assignments.again();
     this.heading.focus();
   }
 
