@@ -142,7 +142,7 @@ def speak(
     sender = threading.Thread(target=_send, args=(utterance, arrivals, clock, broken), daemon=True)
     sender.start()
 
-    def noted(event: Event) -> Event:
+    def noted(event: Event) -> None:
         nonlocal writer
         try:
             if writer:
@@ -155,15 +155,27 @@ def speak(
             writer = None
         if told and isinstance(event, Audio):
             told((event.sample + len(event.pcm)) / utterance.card.sample_rate_hz)
-        return event
+
+    def interrupted(interrupt: KeyboardInterrupt) -> None:
+        broken.append(interrupt)
+        utterance.cancel()
 
     def watched() -> Iterator[Event]:
-        try:
-            yield from map(noted, utterance.events())
-        except KeyboardInterrupt as interrupt:
-            broken.append(interrupt)
-            utterance.cancel()
-            yield from map(noted, utterance.events())
+        events = utterance.events()
+        while True:
+            try:
+                event = next(events, None)
+            except KeyboardInterrupt as interrupt:
+                interrupted(interrupt)
+                events = utterance.events()
+                continue
+            if event is None:
+                return
+            try:
+                noted(event)
+            except KeyboardInterrupt as interrupt:  # it was written already: it must not be missing from the sound
+                interrupted(interrupt)
+            yield event
 
     trace = collect(about, watched())
     sender.join(timeout=1.0)

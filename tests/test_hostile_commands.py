@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -198,11 +199,12 @@ def test_samples_that_are_no_numbers_end_the_utterance(voices: Path) -> None:
     from studio.text.normalise import best
 
     engine = open_engine(voices, best(), "cpu")
-    vocoder = engine.voice("tiny").vocoder
-    real = vocoder.step
-    vocoder.step = lambda frames, state: (real(frames, state)[0] * torch.nan, real(frames, state)[1])  # type: ignore
+    vocode = engine.voice("tiny").vocode
+    real = vocode.run
+    vocode.run = lambda *given: [samples * np.nan for samples in real(*given)]  # type: ignore[method-assign]
     utterance = engine.open(SpeakRequest(options={"m": 1}))
     utterance.push_text("one two ")
+    utterance.end()
     last = list(utterance.events())[-1]
     assert isinstance(last, Failed) and last.code == "not_finite"
     engine.close()

@@ -185,7 +185,7 @@ def test_downloads_are_whole(enter: Callable[..., Any], tmp_path: Path, button: 
 
 def test_the_navigation_leaves_the_raters_page_out(site: Site, enter: Callable[..., Any]) -> None:
     page = enter("campaigns")
-    pages = ["Live", "Inspect", "Library", "Listening tests", "Results", "Engine"]
+    pages = ["Live", "Inspect", "Compare", "Library", "Listening tests", "Results", "Engine"]
     assert page.locator(".masthead nav a").all_text_contents() == pages
     assert page.locator(".masthead nav a[aria-current]").text_content() == "Listening tests"
     assert not re.search(r'href="[^"]*/rate[?"]', site.get("campaigns"))

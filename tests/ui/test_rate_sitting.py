@@ -72,7 +72,7 @@ def test_the_environment_test_by_keyboard(rate: Callable[..., RatePage], ratings
 
 
 def test_pairs_follow_scores_in_one_sitting(rate: Callable[..., RatePage], ratings: Ratings) -> None:
-    """Two kinds, one consent, no second headphone check, one code at the end; a reload comes back to the second."""
+    """Two kinds, one consent, one code at the end; a reload comes back to the second."""
     who = secrets.token_hex(4)
     rating = rate("scores", who=who)
     rating.wait("consent")

@@ -216,7 +216,7 @@ def test_the_recipe_names_the_family(tmp_path):
     written = (ROOT / "assets" / "recipes" / "s5-tiny.toml").read_text(encoding="utf-8")
     path = tmp_path / "recipe.toml"
     for wrong, message in [
-        ('family = "s6"', r"family 's6' cannot be trained; it is one of speakstream, s5"),
+        ('family = "s6"', r"family 's6' cannot be trained; it is one of speakstream, .*s5"),
         ('family = "s5"\nalignment = "guess"', r"alignment cannot be 'guess'; it is mas or corpus"),
         ('family = "speakstream"', "unknown keys"),
     ]:
