@@ -5,25 +5,15 @@ more; its bearer writes into their own document alone, and makes no layers.
 """
 
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, Literal, Protocol, TypeVar
+from typing import Annotated, Any, Protocol, TypeVar
 from urllib.parse import unquote
 
 from fastapi import APIRouter, Header, Request
 from fastapi import Query as Asked
 from fastapi.responses import Response
-from pydantic import BaseModel, ConfigDict, Field
 
-from studio.annotation.edits import (
-    MAX_CHANGES,
-    MAX_LABELS,
-    MAX_LAYERS,
-    Document,
-    DropLayer,
-    Edit,
-    PutLayer,
-    edit_of,
-)
-from studio.annotation.layers import MAX_LABEL, MAX_NAME, Layer
+from studio.annotation.edits import Document, DropLayer, Edit, PutLayer, edit_of
+from studio.annotation.layers import MAX_NAME, Layer
 from studio.core.errors import BadFile, BadOption
 from studio.core.tracefile import MAX_BYTES
 from studio.inspection.opening import sound_of_bytes
@@ -37,10 +27,17 @@ from studio.library.annotating import (
     take,
     written,
 )
-from studio.library.assignments import MAX_ANNOTATORS, MAX_TASK_CHARS, MAX_UTTERANCES, Assignment
-from studio.library.entries import MAX_TITLE_CHARS, Entry, now
+from studio.library.assignments import Assignment
+from studio.library.entries import Entry, now
 from studio.library.library import Library
 from studio.mos.store.access import Forbidden
+from studio.serve.annotation_bodies import (
+    AnnotationRemove,
+    AssignmentCreate,
+    AssignmentRemove,
+    EditCreate,
+    OwnEditCreate,
+)
 from studio.serve.door.bodies import FileRoute
 from studio.serve.inspection import MEDIA_TYPE, Views, sent
 from studio.serve.mos_door import Door, read_body, takes
@@ -54,57 +51,6 @@ MAX_SOUND_BYTES = MAX_BYTES["audio.wav"]
 _A_FILE = {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}}
 SHOWN_CHARS = 200  # of an utterance's text in a list
 T = TypeVar("T")
-_Name = Annotated[str, Field(max_length=MAX_NAME)]
-_Id = Annotated[str, Field(max_length=64)]
-
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid")
-
-
-class EditCreate(_Strict):
-    """Changes that hold together; what each may be, ``studio.annotation.edits`` says."""
-
-    edit: Annotated[str, Field(max_length=32)]
-    changes: Annotated[list[dict[str, Any]], Field(max_length=MAX_CHANGES)]
-
-
-class OwnEditCreate(EditCreate):
-    """The same by the owner's token, for an annotator of the owner's choice."""
-
-    name: _Id
-    annotator: _Name
-
-
-class AnnotationRemove(_Strict):
-    """An owner deletes what one annotator said of an utterance."""
-
-    name: _Id
-    annotator: _Name
-
-
-class LayerCreate(_Strict):
-    """A layer that annotators are given."""
-
-    name: _Name
-    kind: Literal["regions", "points"]
-    labels: Annotated[list[Annotated[str, Field(max_length=MAX_LABEL)]], Field(max_length=MAX_LABELS)]
-
-
-class AssignmentCreate(_Strict):
-    """An owner asks people to annotate utterances."""
-
-    title: Annotated[str, Field(max_length=MAX_TITLE_CHARS)]
-    task: Annotated[str, Field(max_length=MAX_TASK_CHARS)] = ""
-    layers: Annotated[list[LayerCreate], Field(max_length=MAX_LAYERS)]
-    utterances: Annotated[list[_Id], Field(max_length=MAX_UTTERANCES)]
-    annotators: Annotated[list[_Name], Field(max_length=MAX_ANNOTATORS)]
-
-
-class AssignmentRemove(_Strict):
-    """An owner ends an assignment and its links."""
-
-    id: _Id
 
 
 class _Calls(Protocol):
