@@ -15,7 +15,7 @@ from studio.core.events import EOS_AT, Eos, Event, Frames, Segment, WordStart
 from studio.core.time import TimeBase
 from studio.engine.families.base import Turn, Want
 from studio.engine.families.drawn import Drawn
-from studio.engine.families.reading import ReadingRow
+from studio.engine.families.requests import RequestRow
 from studio.engine.families.richtts.rule import Options, symbols
 from studio.engine.families.shared_out import shared_out
 
@@ -65,7 +65,7 @@ class Mark:
         return self.spoken
 
 
-class RichTtsRow(ReadingRow[Options]):
+class RichTtsRow(RequestRow[Options, _Speaking]):
     """Words in, one frame a turn out; see ``studio.engine.families.base.Revisable``.
 
     Args:
@@ -87,38 +87,16 @@ class RichTtsRow(ReadingRow[Options]):
     ) -> None:
         super().__init__(slots, time_base, Options, options, temperature, seed)
         self._silence, self._longest, self._speaker = silence, longest_word_frames, speaker
-        self._spoken = self._pieces = self._frames = 0
-        self._next: _Speaking | None = None  # the piece that is wanted
-        self._speaking: _Speaking | None = None
+        self._pieces = 0
         self._last: np.ndarray | None = None  # the frame drawn last, whose p_eos is not known yet
-
-    @property
-    def over(self) -> bool:
-        """Whether everything was spoken and nothing can follow."""
-        return self._ended and self._speaking is None and self.unspoken == 0 and self._wanted is None
-
-    @property
-    def spoken(self) -> int:
-        """Words spoken, those of the present piece among them."""
-        return self._spoken
-
-    @property
-    def fed(self) -> int:
-        """Words that the net has seen."""
-        return self._spoken
-
-    @property
-    def unspoken(self) -> int:
-        """Committed words that no piece has taken yet."""
-        return self._committed - self._spoken
 
     def want(self) -> Want | None:
         """A piece to be read where one is whole, or a frame more of the present one."""
         if self._wanted is None:
             if self._speaking is not None:
                 self._wanted = Want("decode", None)
-            elif (count := self._piece_words()) is not None:
-                self._wanted = Want("prefill", self._piece(count))
+            elif (words := self._due(self._options.pieces)) is not None:
+                self._wanted = Want("prefill", self._piece(words))
         return self._wanted
 
     def took(self, outputs: Drawn) -> Turn:
@@ -147,37 +125,10 @@ class RichTtsRow(ReadingRow[Options]):
         self._spoken, self._pieces, self._frames = mark.spoken, mark.pieces, mark.frames
         self._speaking = self._next = self._wanted = self._last = None
 
-    def holds(self, mark: Mark) -> bool:
-        """Whether a mark can still be returned to."""
-        return mark.spoken >= self._words_from
-
-    def forget(self, mark: Mark) -> None:
-        """Nothing before a mark will be returned to."""
-        del self._words[: max(0, mark.spoken - self._words_from)]
-        self._words_from = max(self._words_from, mark.spoken)
-
-    def rewrite(self, i: int, words: Sequence[str]) -> None:
-        """Replace the committed words from ``i`` on, which must not have been spoken; the text goes on."""
-        assert i >= self._spoken, "the word was spoken already: go back first"
-        self._reword(i, words)
-        if self._speaking is None:  # a piece that was wanted may have held them
-            self._next = self._wanted = None
-
-    def _piece_words(self) -> int | None:
-        """How many words are the next piece; None while it may still grow."""
-        first = self._spoken - self._words_from
-        if self._spoken < self._flushed:  # words after a flush are of another piece
-            return self._options.pieces.length(self._words[first : self._flushed - self._words_from], is_all=True)
-        return self._options.pieces.length(self._words[first:], is_all=self._ended)
-
-    def _piece(self, count: int) -> Piece:
-        words = range(self._spoken, self._spoken + count)
-        self._next = _Speaking(self._pieces, words, self._frames, self._longest * count)
+    def _piece(self, words: range) -> Piece:
+        self._next = _Speaking(self._pieces, words, self._frames, self._longest * len(words))
         sampling = (self._speaker, self._temperature, self._seed, self._frames)
         return Piece(symbols(self._texts(words)), self._silence, *sampling)
-
-    def _texts(self, words: range) -> list[str]:
-        return self._words[words.start - self._words_from : words.stop - self._words_from]
 
     def _begun(self, drawn: Drawn) -> Turn:
         self._speaking, self._next = self._next, None

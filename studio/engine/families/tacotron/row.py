@@ -17,7 +17,7 @@ from studio.core.time import TimeBase
 from studio.engine.families.attended import AttendedWords
 from studio.engine.families.base import Turn, Want
 from studio.engine.families.drawn import check_finite
-from studio.engine.families.reading import ReadingRow
+from studio.engine.families.requests import RequestRow
 from studio.engine.families.spelling import END, Pronounce, counts_through, spell
 from studio.engine.families.tacotron.rule import WHOLE, Options, prosody_of, repeated
 
@@ -149,7 +149,7 @@ class Mark:
         return self.spoken
 
 
-class TacotronRow(ReadingRow[Options]):
+class TacotronRow(RequestRow[Options, _Speaking]):
     """Words in, a chunk of frames a turn out; see ``studio.engine.families.base.Revisable``.
 
     Args:
@@ -172,40 +172,16 @@ class TacotronRow(ReadingRow[Options]):
     ) -> None:
         super().__init__(slots, time_base, Options, options, temperature, seed)
         self._longest, self._pronounce, self._speaker = longest_word_frames, pronounce, speaker
-        self._spoken = self._clauses = self._frames = 0
+        self._clauses = 0
         self._last: np.ndarray = silence[-1]
-        self._next: _Speaking | None = None  # the clause that is wanted
-        self._speaking: _Speaking | None = None
-
-    @property
-    def over(self) -> bool:
-        """Whether everything was spoken and nothing can follow."""
-        return self._ended and self._speaking is None and self.unspoken == 0 and self._wanted is None
-
-    @property
-    def spoken(self) -> int:
-        """Words spoken, those of the present clause among them."""
-        return self._spoken
-
-    @property
-    def fed(self) -> int:
-        """Words that the net has seen."""
-        return self._spoken
-
-    @property
-    def unspoken(self) -> int:
-        """Committed words that no clause has taken yet."""
-        return self._committed - self._spoken
 
     def want(self) -> Want | None:
         """A clause to be encoded where one is whole, or a chunk more of the present one."""
         if self._wanted is None:
             if self._speaking is not None:
                 self._wanted = Want("decode", self._speaking.chunk)
-            else:
-                count = self._clause_words()
-                if count is not None:
-                    self._wanted = Want("encode", self._clause(count))
+            elif (words := self._due(self._options.clauses)) is not None:
+                self._wanted = Want("encode", self._clause(words))
         return self._wanted
 
     def took(self, outputs: Made | None) -> Turn:
@@ -237,35 +213,11 @@ class TacotronRow(ReadingRow[Options]):
         self._spoken, self._clauses, self._frames, self._last = mark.spoken, mark.clauses, mark.frames, mark.last
         self._speaking = self._next = self._wanted = None
 
-    def holds(self, mark: Mark) -> bool:
-        """Whether a mark can still be returned to."""
-        return mark.spoken >= self._words_from
-
-    def forget(self, mark: Mark) -> None:
-        """Nothing before a mark will be returned to."""
-        del self._words[: max(0, mark.spoken - self._words_from)]
-        self._words_from = max(self._words_from, mark.spoken)
-
-    def rewrite(self, i: int, words: Sequence[str]) -> None:
-        """Replace the committed words from ``i`` on, which must not have been spoken; the text goes on."""
-        assert i >= self._spoken, "the word was spoken already: go back first"
-        self._reword(i, words)
-        if self._speaking is None:  # a clause that was wanted may have held them
-            self._next = self._wanted = None
-
-    def _clause_words(self) -> int | None:
-        """How many words are the next clause; None while it may still grow."""
-        first = self._spoken - self._words_from
-        if self._spoken < self._flushed:  # words after a flush are of another clause
-            return self._options.clauses.length(self._words[first : self._flushed - self._words_from], is_all=True)
-        return self._options.clauses.length(self._words[first:], is_all=self._ended)
-
-    def _clause(self, count: int) -> Clause:
-        words = range(self._spoken, self._spoken + count)
+    def _clause(self, words: range) -> Clause:
         said = self._pronounce(self._texts(words))
         spelled = [spell(phonemes) for phonemes in said]
         through = AttendedWords(self._time_base, words, counts_through(spelled), self._frames)
-        self._next = _Speaking(self._clauses, through, self._options, self._longest * count)
+        self._next = _Speaking(self._clauses, through, self._options, self._longest * len(words))
         return Clause(
             symbols=[*chain.from_iterable(spelled), END],
             prosody=repeated([prosody_of(phonemes) for phonemes in said], spelled),
@@ -275,9 +227,6 @@ class TacotronRow(ReadingRow[Options]):
             seed=self._seed,
             frame=self._frames,
         )
-
-    def _texts(self, words: range) -> list[str]:
-        return self._words[words.start - self._words_from : words.stop - self._words_from]
 
     def _told(self, clause: _Speaking) -> Turn:
         """Frames with what happens in them."""
