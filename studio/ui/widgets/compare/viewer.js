@@ -2,6 +2,7 @@
 
 import { clock } from "../timeline/axis.js";
 import { pointed } from "../timeline/pointer.js";
+import { placePlayhead } from "../timeline/playhead.js";
 import { common, fillPair, fillUtterances, fillWords } from "./figures.js";
 import { Mixer } from "./mixer.js";
 import { Scatter } from "./scatter.js";
@@ -284,15 +285,7 @@ export class Viewer {
   }
 
   placed() {
-    const { axis } = this.scene;
-    const head = this.find(".head");
-    const x = axis.x(this.scene.atMs);
-    head.hidden = !(x >= 0 && x <= axis.width);
-    head.style.transform = `translateX(${x}px)`;
-    const whole = axis.endMs - axis.startMs;
-    const bar = this.find(".whole i");
-    bar.style.insetInlineStart = `${(100 * (axis.leftMs - axis.startMs)) / whole}%`;
-    bar.style.inlineSize = `${(100 * axis.spanMs) / whole}%`;
+    placePlayhead(this.scene.axis, this.scene.atMs, this.find(".head"), this.find(".whole i"));
   }
 
   hover(ms, y) {

@@ -3,6 +3,7 @@
 import { clock } from "../timeline/axis.js";
 import { PAUSES } from "./lanes.js";
 import { pointed } from "../timeline/pointer.js";
+import { placePlayhead } from "../timeline/playhead.js";
 import { Player } from "./player.js";
 import { Scene } from "./scene.js";
 import { about, fillLags, fillLegend, fillSeams, fillWords } from "./tables.js";
@@ -247,15 +248,7 @@ export class Viewer {
 
   /** The playhead, and which part of the whole is shown. */
   placed() {
-    const { axis } = this.scene;
-    const head = this.find(".head");
-    const x = axis.x(this.scene.atMs);
-    head.hidden = !(x >= 0 && x <= axis.width);
-    head.style.transform = `translateX(${x}px)`;
-    const whole = axis.endMs - axis.startMs;
-    const bar = this.find(".whole i");
-    bar.style.insetInlineStart = `${(100 * (axis.leftMs - axis.startMs)) / whole}%`;
-    bar.style.inlineSize = `${(100 * axis.spanMs) / whole}%`;
+    placePlayhead(this.scene.axis, this.scene.atMs, this.find(".head"), this.find(".whole i"));
   }
 
   /** What is known of a place in the picture. */
