@@ -299,7 +299,7 @@ class LiveText:
         now_ms = self._clock.now_ms()
         typed_ms = self._typed_ms[self._said : min(until, self._said + MAX_TIMED_CHARS)]
         before_ms = [round(now_ms - one_ms, 1) for one_ms in typed_ms]
-        if max(before_ms) >= _AT_ONCE_MS:
+        if max(before_ms, default=0.0) >= _AT_ONCE_MS:  # none are known after an edit that was refused half way
             self._utterance.note(Typed(char_start=len(self._sent), before_ms=before_ms))
 
 
