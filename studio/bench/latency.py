@@ -12,19 +12,20 @@ from typing import Any
 from studio.bench.material import Desk, Setting, desk, read_texts, written
 from studio.core.ports import SpeakRequest
 from studio.core.trace import Trace, collect
-from studio.measure.latency import STEPS, ladder, percentiles, summary
+from studio.measure.latency import STEPS, Ladder, ladder, percentiles, summary
 from studio.measure.loudness import active_level_db
 from studio.measure.report import print_table, setting_name
 
-_COLD = ("t1_t0_ms", "t2_t0_ms", "t5_t0_ms")
+_FIRST = ("t1_t0_ms", "t2_t0_ms", "t5_t0_ms")
 
 
 @dataclass(frozen=True, kw_only=True)
 class LatencySetting(Setting):
-    """Texts of a file, pushed one word at a time; ``warm`` texts are spoken first and not counted.
+    """Texts of a file, all words of one pushed at once; ``warm`` texts are spoken first and not counted.
 
     Attributes:
         cold: engines opened anew for one text each.
+        typed: texts whose words come ``gap_ms`` after one another, as a language model's do.
         served: texts spoken through the app's socket, 0 to leave that out.
         pause_ms: rest between two utterances.
     """
@@ -33,6 +34,8 @@ class LatencySetting(Setting):
     count: int = 50
     warm: int = 3
     cold: int = 0
+    typed: int = 0
+    gap_ms: float = 50.0
     served: int = 0
     pause_ms: float = 50.0
 
@@ -56,6 +59,8 @@ def bench_latency(setting: LatencySetting) -> dict[str, Any]:
         levels_db = {one: _level_db([trace for speaker, trace in spoken if speaker == one]) for one in at.speakers}
         figures = summary([ladder(trace, levels_db[speaker]) for speaker, trace in spoken])
         out = at.about() | {"texts": setting.texts.name, "n": len(texts), "setting": written(at.one_setting)} | figures
+        if setting.typed:
+            out["typed"] = _typed(at, setting, texts)
         if setting.cold:
             out["cold"] = _cold(at, setting, texts)
         if setting.served:
@@ -63,6 +68,18 @@ def bench_latency(setting: LatencySetting) -> dict[str, Any]:
     if not setting.quiet:
         show(out)
     return out
+
+
+def _typed(at: Desk, setting: LatencySetting, texts: list[str]) -> dict[str, Any]:
+    """First audio where the words before the one that is waited for are there already."""
+    bar = at.progress.add_task("word by word", total=min(setting.typed, len(texts)))
+    ladders: list[Ladder] = []
+    for place, text in enumerate(texts[: setting.typed]):
+        speaker = at.speakers[place % len(at.speakers)]
+        ladders.append(ladder(_speak(at, setting, speaker, text, setting.gap_ms)))
+        at.progress.advance(bar)
+    figures = summary(ladders)
+    return {"n": len(ladders), "gap_ms": setting.gap_ms} | {name: figures[name] for name in _FIRST}
 
 
 def _cold(at: Desk, setting: LatencySetting, texts: list[str]) -> dict[str, Any]:
@@ -77,7 +94,7 @@ def _cold(at: Desk, setting: LatencySetting, texts: list[str]) -> dict[str, Any]
         ladders.append(ladder(_speak(at, setting, at.speakers[0], texts[place % len(texts)])))
         at.progress.advance(bar)
     figures = summary(ladders)
-    return {"n": setting.cold, "open_ms": percentiles(opened_ms)} | {name: figures[name] for name in _COLD}
+    return {"n": setting.cold, "open_ms": percentiles(opened_ms)} | {name: figures[name] for name in _FIRST}
 
 
 def _served(at: Desk, setting: LatencySetting, texts: list[str]) -> dict[str, float]:
@@ -94,11 +111,13 @@ def _served(at: Desk, setting: LatencySetting, texts: list[str]) -> dict[str, fl
     return percentiles(first_packets_ms(setting.voices, at.card.name, texts[:count], options, setting.device, done))
 
 
-def _speak(at: Desk, setting: LatencySetting, speaker: str, text: str) -> Trace:
+def _speak(at: Desk, setting: LatencySetting, speaker: str, text: str, gap_ms: float = 0.0) -> Trace:
     request = SpeakRequest(voice=f"{at.card.name}:{speaker}", seed=setting.seed, options=at.one_setting)
     utterance = at.engine.open(request)
     for word in text.split():
         utterance.push_text(word + " ")
+        if gap_ms:
+            time.sleep(gap_ms / 1000.0)
     utterance.end()
     return collect(utterance.provenance, utterance.events())
 
@@ -115,9 +134,12 @@ def show(out: Mapping[str, Any]) -> None:
     named.append(("chunk gap", out["chunk_gap_ms"]))
     if "t4_t0_ms" in out:
         named.append(("t4 - t0, on a socket of this machine", out["t4_t0_ms"]))
+    if typed := out.get("typed"):
+        apart = f"{typed['gap_ms']:.0f} ms apart"
+        named += [(f"words {apart}: {name[:2]} - {name[3:5]}", typed[name]) for name in _FIRST]
     if cold := out.get("cold"):
         named.append(("cold: open the engine", cold["open_ms"]))
-        named += [(f"cold: {name[:2]} - {name[3:5]}", cold[name]) for name in _COLD]
+        named += [(f"cold: {name[:2]} - {name[3:5]}", cold[name]) for name in _FIRST]
     rows = [[name, *(_rounded(found.get(point)) for point in ("p50", "iqr", "p95")), "ms"] for name, found in named]
     rows.append(["rtf (compute / audio)", out["rtf"], None, None, ""])
     title = f"First audio of {out['voice']}, warm, {out['n']} texts{setting_name(out)}"

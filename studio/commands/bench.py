@@ -21,6 +21,8 @@ def latency(
     texts: Texts = TEXTS / "latency.txt",
     count: Count = 50,
     setting: Settings = None,
+    typed: Annotated[int, typer.Option(min=0, help="Texts that come word by word.")] = 20,
+    gap_ms: Annotated[float, typer.Option(min=0.0, help="From one word to the next of these.")] = 50.0,
     cold: Annotated[int, typer.Option(min=0, help="Engines opened anew for one text each.")] = 5,
     served: Annotated[int, typer.Option(min=0, help="Texts through the app's socket; 0 leaves them out.")] = 20,
     voice: VoiceName = "",
@@ -29,11 +31,12 @@ def latency(
     as_json: Json = False,
     save: Save = False,
 ) -> None:
-    """First audio and real-time factor, warm and cold, by the ladder t0a .. t5, and t4 through the app's socket."""
+    """First audio and real-time factor: at once, word by word, cold (the ladder t0a .. t5), and t4 on a socket."""
     from studio.bench.latency import LatencySetting, bench_latency
 
     where: dict[str, Any] = {"voices": voices, "voice": voice, "device": device, "settings": tuple(setting or ())}
-    asked = LatencySetting(**where, texts=texts, count=count, cold=cold, served=served, quiet=as_json)
+    how: dict[str, Any] = {"typed": typed, "gap_ms": gap_ms, "cold": cold, "served": served}
+    asked = LatencySetting(**where, **how, texts=texts, count=count, quiet=as_json)
     show("latency", bench_latency(asked), as_json, save)
 
 

@@ -160,11 +160,14 @@ def test_boundaries_of_a_voice_that_never_ends_a_segment(given, capsys):
 def test_latency_is_keyed_by_the_ladder(given, capsys):
     from studio.bench.latency import LatencySetting, bench_latency
 
-    out = bench_latency(LatencySetting(**given, settings=("m=3",), warm=1, pause_ms=0.0))
+    out = bench_latency(LatencySetting(**given, settings=("m=3",), warm=1, typed=1, gap_ms=20.0, pause_ms=0.0))
+    assert out["typed"]["n"] == 1 and out["typed"]["t2_t0_ms"]["p50"] > 0.0
     assert 0.0 < out["t2_t0_ms"]["p50"] <= out["t2_t0a_ms"]["p50"] <= out["t2_t0a_ms"]["p95"]
     assert out["t2_t0_ms"]["n"] == 2
     assert out["rtf"] > 0.0
-    assert "First audio of tiny" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "words 20 ms apart: t2 - t0" in printed
+    assert "First audio of tiny" in printed
 
 
 def test_results_become_a_page(given, tmp_path):

@@ -44,6 +44,18 @@ class Stretch:
 
 
 @dataclass(frozen=True)
+class Ahead:
+    """The first window's words but its last, fed while that one is being typed.
+
+    Attributes:
+        symbols: ids of characters; they stand at the beginning of the slot.
+    """
+
+    symbols: Sequence[int]
+    speaker: int
+
+
+@dataclass(frozen=True)
 class Prefill:
     """A segment's beginning, and where it stands.
 
@@ -52,6 +64,9 @@ class Prefill:
         stretches: the segments before it that are fed again since their words were changed, with the frames that they
             made; then its own.
         frame: index of the frame to draw.
+        ahead: so many symbols of the first window are fed in a run of their own, whenever they came: the same run
+            makes the same roundings.
+        is_ahead_fed: whether that run has been.
     """
 
     start: int
@@ -61,6 +76,8 @@ class Prefill:
     temperature: float
     seed: int
     frame: int
+    ahead: int = 0
+    is_ahead_fed: bool = False
 
     @property
     def tokens(self) -> int:
@@ -141,7 +158,11 @@ class _Next:
 
 
 class SpeakStreamRow(ReadingRow[Options]):
-    """Words in, one frame a turn out; see ``studio.engine.families.base.Row``."""
+    """Words in, one frame a turn out; see ``studio.engine.families.base.Row``.
+
+    Args:
+        feeds_ahead: whether words of the first window are fed before its last is there.
+    """
 
     def __init__(
         self,
@@ -154,12 +175,15 @@ class SpeakStreamRow(ReadingRow[Options]):
         options: Mapping[str, Any],
         temperature: float,
         seed: int,
+        feeds_ahead: bool = True,
     ) -> None:
         super().__init__(slots, time_base, Options, options, temperature, seed)
+        self._feeds_ahead = feeds_ahead
         self._limits, self._silence, self._speaker = limits, silence, speaker
         self._rule = FeedingRule()
         self._is_rewritten = False
         self._next: _Next | None = None  # of the prefill that is wanted
+        self._ahead: list[int] = []  # symbols of the first window that the slot holds already
         self._segment: _Segment | None = None
         self._past: deque[_Segment] = deque()
         self._frames = self._segments = 0
@@ -199,13 +223,18 @@ class SpeakStreamRow(ReadingRow[Options]):
             if self._segment is not None:
                 self._wanted = Want("decode", None)
             else:
-                self._wanted = self._want_segment()
+                self._wanted = self._want_segment() or self._want_ahead()
         return self._wanted
 
-    def took(self, outputs: Drawn) -> Turn:
-        """A segment's first frame, its next, or its end. Raises NotFinite."""
+    def took(self, outputs: Drawn | None) -> Turn:
+        """A segment's first frame, its next, or its end; nothing yet of words fed ahead. Raises NotFinite."""
         wanted, self._wanted = self._wanted, None
         assert wanted is not None, "nothing was wanted"
+        if isinstance(wanted.inputs, Ahead):
+            self._ahead = [*wanted.inputs.symbols]
+            self._reached = max(self._reached, len(self._ahead))
+            return Turn(self._silence[:0])
+        assert outputs is not None, "a frame was wanted"
         outputs.check()
         if isinstance(wanted.inputs, Prefill):
             return self._begun(wanted.inputs, outputs)
@@ -242,6 +271,7 @@ class SpeakStreamRow(ReadingRow[Options]):
             self._rule.take(last.plan)
             self._start, self._length = self._past[0].at, last.at + last.tokens
         self._segment = self._next = self._wanted = self._last = None
+        self._ahead = []
 
     def rewrite(self, i: int, words: Sequence[str]) -> None:
         """Replace the committed words from ``i`` on, none of which has been spoken; the text goes on.
@@ -295,7 +325,19 @@ class SpeakStreamRow(ReadingRow[Options]):
         first = again[0].at if again else at
         stretches = [*(self._stretch(one.plan, one.index, one.made) for one in again), fed]
         sampling = (self._speaker, self._temperature, self._seed, self._frames)
-        return Want("prefill", Prefill(start, first, stretches, *sampling))
+        ahead = [] if self._segments else self._spelt(replace(plan, feed=plan.feed[:-1]))
+        is_fed = self._ahead == ahead
+        return Want("prefill", Prefill(start, first, stretches, *sampling, len(ahead), is_fed))
+
+    def _want_ahead(self) -> Want | None:
+        """The first window but for its last word, where that alone is missing: nobody should wait for both."""
+        if self._segments or not self._feeds_ahead:
+            return None
+        now = self._rule.mark()
+        plan = self._rule.next(self._committed + 1, self._options)
+        self._rule.back(now)
+        symbols = [] if plan is None else self._spelt(replace(plan, feed=plan.feed[:-1]))
+        return Want("prefill", Ahead(symbols, self._speaker)) if symbols and symbols != self._ahead else None
 
     def _fed_again(self) -> list[_Segment]:
         """The held segments from the first on whose window's words are others now; the rule stands after them."""
@@ -317,7 +359,7 @@ class SpeakStreamRow(ReadingRow[Options]):
         return again
 
     def _begun(self, fed: Prefill, drawn: Drawn) -> Turn:
-        wanted, self._next = self._next, None
+        wanted, self._next, self._ahead = self._next, None, []
         assert wanted is not None, "a prefill has a plan"
         self._rule.back(wanted.after)
         self._past, self._is_rewritten = deque(wanted.past), False
