@@ -19,6 +19,7 @@ PAD, BOS, EOS = 16, 17, 18  # ids of whole frames: the same id in every channel
 SYMBOLS = 19
 LOWEST, STEP = -7.0, 0.6  # log10 magnitude of level 0, and between levels
 TIME_BASE = TimeBase(rate_hz=24_000, frame_samples=600, phase=300)
+SILENCE_FRAMES = 10  # of the prompt that precedes every utterance (paper 000, section IV.D: 200 to 400 ms)
 
 _ANALYSIS_HZ = 16_000
 _HOP, _WINDOW, _FFT = 400, 800, 1024  # samples at 16 kHz

@@ -36,7 +36,6 @@ _JOINED = ("ˈ", "ˌ", SPACE)  # heard as a part of the phone after them; a long
 _LONG_SPACE_FRAMES = 4
 _LEAD_FRAMES = 1  # kept before the first phone: the silence prompt ends there
 _TAIL_FRAMES = 4  # kept after the last word, where the text's end token closes the window
-SILENCE_FRAMES = 10
 
 
 @dataclass(frozen=True)
@@ -124,6 +123,6 @@ def read_features(path: Path) -> tuple[list[Sentence], np.ndarray]:
 
 
 def typical_silence(silences: Sequence[np.ndarray]) -> np.ndarray:
-    """A speaker's silence prompt: the median level of each channel, uint8 [SILENCE_FRAMES, 80]."""
+    """A speaker's silence prompt: the median level of each channel, uint8 [dmel.SILENCE_FRAMES, 80]."""
     median = np.median(np.concatenate(silences), axis=0).astype(np.uint8)
-    return np.tile(median, (SILENCE_FRAMES, 1))
+    return np.tile(median, (dmel.SILENCE_FRAMES, 1))

@@ -13,8 +13,6 @@ from studio.engine.families.dsm.rule import MOST_SPEAKERS, Symbols
 from studio.engine.nets.cross import CrossAttention
 from studio.engine.nets.transformer import Decoder, DecoderConfig, attend_whole, rotary
 
-SILENCE_FRAMES = 10
-
 
 @dataclass(frozen=True)
 class Config:
@@ -129,7 +127,7 @@ class Dsm(nn.Module):
         self.silence: Tensor
         shape = (c.speakers, c.extract_frames, dmel.CHANNELS)
         self.register_buffer("extract", torch.full(shape, dmel.PAD, dtype=torch.uint8))
-        self.register_buffer("silence", torch.zeros(c.speakers, SILENCE_FRAMES, dmel.CHANNELS, dtype=torch.uint8))
+        self.register_buffer("silence", torch.zeros(c.speakers, dmel.SILENCE_FRAMES, dmel.CHANNELS, dtype=torch.uint8))
         for table in (self.text, self.ahead):
             nn.init.normal_(table.weight, std=0.5)
         nn.init.normal_(self.level.weight, std=1.0)

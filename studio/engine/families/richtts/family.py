@@ -15,7 +15,8 @@ from studio.engine.families.richtts.net import Config, RichTts
 from studio.engine.families.richtts.row import RichTtsRow
 from studio.engine.families.richtts.rule import LARGEST_NGRAM, MOST_LETTERS, MOST_WHOLE_WORDS, NGRAM, WHOLE, Options
 from studio.engine.families.richtts.rule import option_specs as specs
-from studio.engine.families.speakstream.modules import DecodeModule, SpeakStreamSlots, SpeakStreamStep
+from studio.engine.families.speakstream.modules import DecodeModule, SpeakStreamStep
+from studio.engine.families.speakstream.slots import SpeakStreamSlots
 from studio.engine.nets.products import NumberFormat, check_format
 from studio.engine.slots import KeyValueSlots
 from studio.engine.weights import load_weights

@@ -8,7 +8,8 @@ from torch import Tensor
 from studio.engine.families.drawn import Drawn
 from studio.engine.families.richtts.net import RichTts
 from studio.engine.families.richtts.row import Piece
-from studio.engine.families.speakstream.modules import SpeakStreamSlots, SpeakStreamStep
+from studio.engine.families.speakstream.modules import SpeakStreamStep
+from studio.engine.families.speakstream.slots import SpeakStreamSlots
 
 
 class PrefillModule:

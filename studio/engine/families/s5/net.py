@@ -19,7 +19,6 @@ from studio.engine.families.spelling import STRESSED, SYMBOLS
 from studio.engine.nets.cross import CrossAttention
 from studio.engine.nets.transformer import Decoder, DecoderConfig, attend_whole, rotary
 
-SILENCE_FRAMES = 10
 _PLACES = 16  # sines of an encoder step's place, and as many cosines
 _PERIODS = (4.0, 2048.0)  # the shortest and the longest, in encoder steps
 
@@ -92,7 +91,9 @@ class S5(nn.Module):
         self.aligner = AuxiliaryAttention(width, config.alignment_width, config.alignment_scale)
         # frames of each speaker's silence, which precede every utterance, so that speech starts in the first frame
         self.silence: Tensor
-        self.register_buffer("silence", torch.zeros(config.speakers, SILENCE_FRAMES, dmel.CHANNELS, dtype=torch.uint8))
+        self.register_buffer(
+            "silence", torch.zeros(config.speakers, dmel.SILENCE_FRAMES, dmel.CHANNELS, dtype=torch.uint8)
+        )
         # what each speaker said once, and the ids of its phonemes: the net goes on as it began
         self.reference: Tensor
         self.transcript: Tensor

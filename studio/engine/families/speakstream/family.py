@@ -13,10 +13,11 @@ from studio.engine import dmel
 from studio.engine.families.base import FamilyInfo, Module
 from studio.engine.families.forcing import FAR, ForcedSegment, Given
 from studio.engine.families.speakstream.forcing import ATTENDS_TO, SpeakStreamForcing
-from studio.engine.families.speakstream.modules import DecodeModule, PrefillModule, SpeakStreamSlots, SpeakStreamStep
+from studio.engine.families.speakstream.modules import DecodeModule, PrefillModule, SpeakStreamStep
 from studio.engine.families.speakstream.net import Config, SpeakStream
 from studio.engine.families.speakstream.row import Limits, SpeakStreamRow
 from studio.engine.families.speakstream.rule import OPTION_SPECS, Options
+from studio.engine.families.speakstream.slots import SpeakStreamSlots
 from studio.engine.nets.products import NumberFormat, check_format
 from studio.engine.slots import KeyValueSlots
 from studio.engine.weights import load_weights

@@ -2,86 +2,24 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Protocol
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from studio.engine import dmel
 from studio.engine.families.drawn import Drawn, probability
 from studio.engine.families.speakstream.net import SpeakStream
 from studio.engine.families.speakstream.on_host import DecodeOnHost
 from studio.engine.families.speakstream.row import Ahead, Prefill, Stretch
+from studio.engine.families.speakstream.slots import SpeakStreamSlots
+from studio.engine.nets.frame_decoder import FrameDecoder
 from studio.engine.nets.frames import FrameTable
 from studio.engine.nets.lean import LeanDecoder
 from studio.engine.nets.products import NumberFormat, Product
-from studio.engine.nets.transformer import Decoder
-from studio.engine.sampling import FrameNoise, sample_levels
-from studio.engine.slots import KeyValueSlots
+from studio.engine.sampling import sample_levels
 
 MOST_ROWS = 16
-
-
-class Beginning(Protocol):
-    """What a prefill says about its row: see ``row.Prefill``."""
-
-    @property
-    def start(self) -> int: ...
-    @property
-    def at(self) -> int: ...
-    @property
-    def speaker(self) -> int: ...
-    @property
-    def temperature(self) -> float: ...
-    @property
-    def seed(self) -> int: ...
-    @property
-    def frame(self) -> int: ...
-
-
-class SpeakStreamSlots:
-    """The memory of all rows: keys and values, and what each row draws with.
-
-    Attributes:
-        last: uint8 [slots, 80], the frame drawn last, not yet fed back.
-        speaker, temperature: [slots].
-        noise: which noise comes next.
-    """
-
-    def __init__(self, keys_and_values: KeyValueSlots, count: int, device: torch.device) -> None:
-        self.memory = keys_and_values
-        self.last = torch.zeros(count, dmel.CHANNELS, dtype=torch.uint8, device=device)
-        self.speaker = torch.zeros(count, dtype=torch.int64, device=device)
-        self.temperature = torch.ones(count, device=device)
-        self.noise = FrameNoise(count, dmel.CHANNELS, device)
-
-    def reset(self, slot: int) -> None:
-        """Give a slot to a new owner; the rest is set by its first prefill."""
-        self.memory.reset(slot)
-        self.noise.reset(slot)
-
-    def begin(self, slot: int, speaker: int) -> None:
-        """Nothing is in a slot yet, and this speaker's words follow."""
-        self.memory.start[slot] = self.memory.length[slot] = 0
-        self.speaker[slot] = speaker
-
-    def place(self, slot: int, given: Beginning) -> None:
-        """Take over what a prefill says about its row."""
-        self.memory.start[slot], self.memory.length[slot] = given.start, given.at
-        self.speaker[slot], self.temperature[slot] = given.speaker, given.temperature
-        self.noise.place(slot, given.seed, given.frame)
-
-
-class FrameDecoder(Protocol):
-    """What SpeakStream's net has in common with RichTTS's: frames in, a decoder, the next frame and its end out."""
-
-    level: nn.Embedding
-    frame: nn.Linear
-    speaker: nn.Embedding
-    decoder: Decoder
-    levels_out: nn.Linear
-    eos_out: nn.Linear
 
 
 class SpeakStreamStep:

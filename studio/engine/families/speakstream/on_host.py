@@ -1,17 +1,14 @@
 """SpeakStream's decode on a CPU: the frame drawn last fed back, the next one drawn, in numpy over the same memory."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from studio.engine import dmel
 from studio.engine.families.drawn import Drawn, probability
+from studio.engine.families.speakstream.slots import SpeakStreamSlots
 from studio.engine.nets.one_token import TokenStep, product
 from studio.engine.sampling import sample_on_host
-
-if TYPE_CHECKING:
-    from studio.engine.families.speakstream.modules import SpeakStreamSlots
 
 
 class DecodeOnHost:
@@ -29,14 +26,14 @@ class DecodeOnHost:
         self._tokens, self._frames, self._speakers, self._head, self._bias = tokens, frames, speakers, head, bias
         self._first = np.arange(dmel.CHANNELS) * dmel.SYMBOLS
 
-    def decode(self, slots: "SpeakStreamSlots", numbers: Sequence[int]) -> list[Drawn]:
+    def decode(self, slots: SpeakStreamSlots, numbers: Sequence[int]) -> list[Drawn]:
         """Feed back each slot's last frame and draw its next."""
         last, speaker = slots.last.numpy()[numbers], slots.speaker.numpy()[numbers]
         x = self._frames[last + self._first].sum(1) + self._speakers[speaker]
         return self.draw(slots, numbers, self._tokens.extend(x, slots.memory, numbers))
 
     @np.errstate(all="ignore")  # whoever reads what is no number says so
-    def draw(self, slots: "SpeakStreamSlots", numbers: Sequence[int], hidden: np.ndarray) -> list[Drawn]:
+    def draw(self, slots: SpeakStreamSlots, numbers: Sequence[int], hidden: np.ndarray) -> list[Drawn]:
         """Draw each slot's next frame from hidden states [B, D] divided by their lengths."""
         out = product(hidden, self._head)
         out += self._bias

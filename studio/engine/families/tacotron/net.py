@@ -15,7 +15,6 @@ from studio.core.errors import BadOption
 from studio.engine import dmel
 from studio.engine.families.spelling import STRESSED, SYMBOLS
 
-SILENCE_FRAMES = 10
 PROSODY_LEVELS = 3  # prosodic word, phonological phrase, intonational phrase
 
 
@@ -141,7 +140,7 @@ class Tacotron(nn.Module):
         self.stop_out = nn.Linear(c.decoder_width + c.width, 1)
         # frames of each speaker's silence, which precede every utterance
         self.silence: Tensor
-        self.register_buffer("silence", torch.zeros(c.speakers, SILENCE_FRAMES, dmel.CHANNELS, dtype=torch.uint8))
+        self.register_buffer("silence", torch.zeros(c.speakers, dmel.SILENCE_FRAMES, dmel.CHANNELS, dtype=torch.uint8))
         for table in (self.symbol, self.stress, self.prosody, self.speaker):
             nn.init.normal_(table.weight, std=0.3)
         nn.init.zeros_(self.levels_out.weight)

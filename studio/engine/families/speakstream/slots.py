@@ -1,0 +1,59 @@
+"""SpeakStream's memory: keys and values of every slot, and what each draws with."""
+
+from typing import Protocol
+
+import torch
+
+from studio.engine import dmel
+from studio.engine.sampling import FrameNoise
+from studio.engine.slots import KeyValueSlots
+
+
+class Beginning(Protocol):
+    """What a prefill says about its row: see ``row.Prefill``."""
+
+    @property
+    def start(self) -> int: ...
+    @property
+    def at(self) -> int: ...
+    @property
+    def speaker(self) -> int: ...
+    @property
+    def temperature(self) -> float: ...
+    @property
+    def seed(self) -> int: ...
+    @property
+    def frame(self) -> int: ...
+
+
+class SpeakStreamSlots:
+    """The memory of all rows: keys and values, and what each row draws with.
+
+    Attributes:
+        last: uint8 [slots, 80], the frame drawn last, not yet fed back.
+        speaker, temperature: [slots].
+        noise: which noise comes next.
+    """
+
+    def __init__(self, keys_and_values: KeyValueSlots, count: int, device: torch.device) -> None:
+        self.memory = keys_and_values
+        self.last = torch.zeros(count, dmel.CHANNELS, dtype=torch.uint8, device=device)
+        self.speaker = torch.zeros(count, dtype=torch.int64, device=device)
+        self.temperature = torch.ones(count, device=device)
+        self.noise = FrameNoise(count, dmel.CHANNELS, device)
+
+    def reset(self, slot: int) -> None:
+        """Give a slot to a new owner; the rest is set by its first prefill."""
+        self.memory.reset(slot)
+        self.noise.reset(slot)
+
+    def begin(self, slot: int, speaker: int) -> None:
+        """Nothing is in a slot yet, and this speaker's words follow."""
+        self.memory.start[slot] = self.memory.length[slot] = 0
+        self.speaker[slot] = speaker
+
+    def place(self, slot: int, given: Beginning) -> None:
+        """Take over what a prefill says about its row."""
+        self.memory.start[slot], self.memory.length[slot] = given.start, given.at
+        self.speaker[slot], self.temperature[slot] = given.speaker, given.temperature
+        self.noise.place(slot, given.seed, given.frame)
