@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from studio.bench import (
+    annotation_kill,
     boundaries,
     heard,
     highlight,
@@ -61,6 +62,7 @@ SHOWN: dict[str, tuple[str, Callable[[Mapping[str, Any]], None]]] = {
     "start": ("Start and memory", start.show),
     "mos-load": ("Listening tests under load", load.show),
     "mos-kill": ("Listening tests and kill -9", kill.show),
+    "annotation-kill": ("Annotation and kill -9", annotation_kill.show),
     "mos-coverage": ("Intervals of listening tests: how often they hold the truth", coverage.show),
     "mos-ordinal": ("The ordinal model: how often it holds the truth", coverage.show),
     "mos-looks": ("A stopping rule that may be watched", looks.show),
