@@ -10,6 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from studio.core.cards import Card
 from studio.core.errors import StudioError
 from studio.core.trace import Trace
 
@@ -136,5 +137,29 @@ class Attends(Protocol):
             BadVoice: its voice is not here, or is another one by now.
             Unable: its family cannot be forced.
             Left: it is not wanted any more.
+        """
+        ...
+
+
+@runtime_checkable
+class Forces(Protocol):
+    """An engine that takes recordings; with those of ``Attends`` one call at a time, on the caller's thread."""
+
+    def forcible(self) -> Sequence[Card]:
+        """Cards of the voices whose nets can be given frames, the default first."""
+        ...
+
+    def force(self, recording: Recording, wanted: Callable[[], bool] = always) -> Trace:
+        """A recording through a voice's net, as a trace.
+
+        Args:
+            wanted: as of ``Attends``.
+
+        Raises:
+            Busy, Unable, Left: as of ``Attends``.
+            BadVoice: there is no such voice or speaker.
+            BadOption: its family takes no such options.
+            BadText: there is no word in the text.
+            BadFile: it is too long, or its words lie beyond its end.
         """
         ...

@@ -23,6 +23,7 @@ from studio.core.ports import Normaliser
 from studio.core.trace import Trace, collect
 from studio.core.words import SpokenWord, WordStream
 from studio.engine import dmel
+from studio.engine.families.base import family_info, family_names
 from studio.engine.families.forcing import ForcedSegment, Forcible, Given, Spoken
 from studio.engine.voices import Voice
 
@@ -64,7 +65,8 @@ def attend(voice: Voice, trace: Trace, wanted: Callable[[], bool]) -> Attended:
         raise BadFile("the frames of this trace are of another alphabet than its voice's", "the trace is damaged")
     speaker = _speaker(card, str(trace.meta.get("speaker", "")))
     spoken = spoken_segments(trace, card)
-    given = Given([word.text for word in trace.words()], trace.frames, speaker, spoken[0].options, spoken)
+    words, seed = [word.text for word in trace.words()], int(trace.meta.get("seed", 0))
+    given = Given(words, trace.frames, speaker, spoken[0].options, spoken, seed=seed)
     return _joined(family, [*_wanted(family.force(given), wanted)], len(trace.frames))
 
 
@@ -99,10 +101,11 @@ def force(
     if any(not 0.0 <= one.start_s < one.end_s <= length_s + _BEYOND_S for one in recording.spans):
         raise BadFile(f"a word lies beyond the recording's {length_s:.2f} s", "give the TextGrid of this recording")
     spans = _of_spoken(recording.spans, changes.words)
-    ends = [card.time_base.frame_of_time(one.end_s) for one in spans]
+    starts, ends = ([card.time_base.frame_of_time(at_s) for at_s in side] for side in _sides(spans))
     silence = family.prompt(card.speakers.index(speaker)).astype(np.float32).mean()
     lead = card.time_base.frame_of_time(spans[0].start_s) if spans else _lead(frames, float(silence))
-    given = Given([word.word for word in changes.words], frames, card.speakers.index(speaker), options, (), ends, lead)
+    words = [word.word for word in changes.words]
+    given = Given(words, frames, card.speakers.index(speaker), options, (), starts, ends, lead)
     segments = [*_wanted(family.force(given), wanted)]
     events: list[ev.Event] = [ev.Text(char_start=0, text=text)]
     for one in changes.unsupported:
@@ -146,20 +149,28 @@ def spoken_segments(trace: Trace, card: Card) -> list[Spoken]:
     if not segments:
         raise BadFile("no segment of this utterance was spoken", "there is nothing that a net attended to")
     found: list[Spoken] = []
+    ends = {word.i: word.end for word in trace.words()}
+    said = 0  # words of the segments before
     for one, after in zip(segments, [*segments[1:], None], strict=True):
         words, seen = _range(one.words), _range(one.seen)
         stop = len(trace.frames) if after is None else after.frame
-        found.append(Spoken(words, seen, stop, asked[one.index][0], words.start < asked[one.index][1]))
+        options, flushed = asked[one.index]
+        end = ends.get(words[-1]) if words else None
+        spoke = None if end is None else end // card.frame_samples
+        # a segment without a word of its own (IST-LM) is flushed where all words before it were
+        is_flushed = words.start < flushed if words else 0 < flushed == said
+        found.append(Spoken(words, seen, one.frame, stop, spoke, options, is_flushed))
+        said = words.stop if words else said
     return found
 
 
 def _forcible(voice: Voice) -> Any:
     if isinstance(voice.family, Forcible):
         return voice.family
-    able = "speakstream and s5"
+    able = ", ".join(name for name in family_names() if family_info(name).can_force)
     raise Unable(
-        f"{voice.card.name} is of the family {voice.card.family}, whose net cannot be given frames yet",
-        f"the families {able} can; see docs/families.md",
+        f"{voice.card.name} is of the family {voice.card.family}, whose net cannot be given frames",
+        f"these families can: {able}",
     )
 
 
@@ -209,6 +220,11 @@ def _first_begins(event: ev.Event, sample: int) -> ev.Event:
     """The first word begins where speech does, not with the recording."""
     is_first = isinstance(event, ev.WordStart) and event.i == 0 and event.source != "aligner"
     return replace(event, sample=sample) if is_first else event  # type: ignore[call-arg]
+
+
+def _sides(spans: Sequence[WordSpan]) -> tuple[list[float], list[float]]:
+    """Where words start, and where they end, s."""
+    return [one.start_s for one in spans], [one.end_s for one in spans]
 
 
 def _of_spoken(spans: Sequence[WordSpan], words: Sequence[SpokenWord]) -> list[WordSpan]:

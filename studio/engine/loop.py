@@ -20,6 +20,7 @@ from studio.core.ports import MAX_SEED, Normaliser, SpeakRequest
 from studio.core.provenance import provenance, sources
 from studio.core.time import Clock, MonotonicClock
 from studio.core.trace import Trace
+from studio.engine.families.base import family_info
 from studio.engine.forcing import Forcing, attend, force
 from studio.engine.limits import Limits
 from studio.engine.meter import Meter
@@ -122,17 +123,17 @@ class LocalEngine:
                 return opening.done.result()
             raise _stuck("what the engine computes for others") from None
 
+    def forcible(self) -> Sequence[Card]:
+        """Cards of the voices whose nets can be given frames, the default first."""
+        return [card for card in self._cards.values() if family_info(card.family).can_force]
+
     def attend(self, trace: Trace, wanted: Callable[[], bool] = always) -> Attended:
         """Where the net attended while it made a trace's frames. Raises as ``studio.core.forced.Attends`` says."""
         with self._forcing.place():
             return attend(self.voice(self._named(str(trace.meta.get("voice", "")))), trace, wanted)
 
     def force(self, recording: Recording, wanted: Callable[[], bool] = always) -> Trace:
-        """A recording through a voice's net, as a trace.
-
-        Raises:
-            BadVoice, BadOption, BadText, BadFile, Busy, Unable, Left: see ``studio.engine.forcing.force``.
-        """
+        """A recording through a voice's net, as a trace. Raises as ``studio.core.forced.Forces`` says."""
         card, speaker = parse_voice(recording.voice, self._cards)
         about = provenance(card, device=self._device.type, threads=self._threads, temperature=1.0)
         with self._forcing.place():

@@ -4,16 +4,19 @@ import threading
 
 import numpy as np
 import pytest
+import tinyvoice
 import torch
+import toyfamily
 from tinyvoice import write_tiny_voice
 
 from studio.core import events as ev
 from studio.core.errors import BadFile, BadText, BadVoice, Busy
-from studio.core.forced import Attends, Left, Recording, Unable, WordSpan
+from studio.core.forced import Attends, Forces, Left, Recording, Unable, WordSpan
 from studio.core.ports import SpeakRequest
 from studio.core.trace import Trace, collect, open_trace, save_trace
 from studio.engine import dmel
-from studio.engine.families.forcing import Given
+from studio.engine.families.base import family_info, family_names
+from studio.engine.families.forcing import Forcible, Given
 from studio.engine.families.speakstream.family import SpeakStreamFamily
 from studio.engine.families.speakstream.rule import Options
 from studio.engine.loop import LocalEngine, open_engine
@@ -24,7 +27,7 @@ from studio.train.speakstream.fit import SpeakStreamFitter
 from studio.train.speakstream.interleave import BOS, FRAME, interleave
 
 TEXT = "one two three four five six seven eight nine ten eleven twelve"
-FORCIBLE = ["speakstream", "s5"]
+FORCIBLE = ["speakstream", "s5", "tacotron", "richtts", "ngram-richtts", "ist", "dsm"]
 
 
 @pytest.fixture(params=FORCIBLE)
@@ -62,7 +65,7 @@ def spoken(engine: LocalEngine, text: str = TEXT, flush_after: int = 0, **option
 
 
 def test_an_engine_attends(engine) -> None:
-    assert isinstance(engine, Attends)
+    assert isinstance(engine, Attends) and isinstance(engine, Forces)
 
 
 def test_what_was_said_while_speaking_is_said_again(engine) -> None:
@@ -71,7 +74,8 @@ def test_what_was_said_while_speaking_is_said_again(engine) -> None:
     assert len(trace.frames) > 90
     found = engine.attend(trace)
     assert found.difference(trace.p_eos) < 1e-4
-    assert found.by_layer.shape[:2] == (2, len(trace.frames)) and np.isfinite(found.log_likelihood).all()
+    layers = 1 if trace.meta["family"] == "tacotron" else 2
+    assert found.by_layer.shape[:2] == (layers, len(trace.frames)) and np.isfinite(found.log_likelihood).all()
     assert (found.word >= 0).all() and (found.shares.sum(1) > 0).all() and (found.shares.sum(1) <= 1.001).all()
 
 
@@ -81,6 +85,28 @@ def test_what_was_said_while_speaking_is_said_again(engine) -> None:
 def test_every_window_is_followed(stream, options) -> None:
     trace = spoken(stream, **options)
     assert stream.attend(trace).difference(trace.p_eos) < 1e-4
+
+
+@pytest.mark.parametrize(
+    ("family", "options"),
+    [
+        ("ist", {"ratio": "whole"}),
+        ("ist", {"ratio": "3:12"}),
+        ("dsm", {"guidance": 2.0}),
+        ("dsm", {"other_speaker": 1}),
+        ("tacotron", {"mode": "whole"}),
+        ("tacotron", {"clause_words": 3, "chunk_frames": 1}),
+        ("richtts", {"mode": "ngram", "n": 3}),
+    ],
+)
+def test_what_a_family_can_do_is_followed(tmp_path, family, options) -> None:
+    write_tiny_voice(tmp_path, family=family)
+    made = open_engine(tmp_path, plain(), device="cpu")
+    try:
+        trace = spoken(made, " ".join([TEXT + "."] * 3), **options)
+        assert made.attend(trace).difference(trace.p_eos) < 1e-4
+    finally:
+        made.close()
 
 
 def test_a_flush_is_followed(engine) -> None:
@@ -194,13 +220,16 @@ def test_words_lie_where_a_reference_says(engine) -> None:
     rng = np.random.default_rng(0)
     pcm = (3000 * rng.standard_normal(48_000)).astype(np.int16)
     spans = [WordSpan("Hello", 0.2, 0.7), WordSpan("my", 0.7, 1.0), WordSpan("friend", 1.3, 2.9)]
-    trace = engine.force(Recording(pcm, 16_000, spans=spans, placed_by="a.TextGrid"))
+    family = engine.cards()[0].family
+    options = {"tacotron": {"clause_words": 1}, "richtts": {"mode": "ngram", "n": 1}, "ngram-richtts": {"n": 1}}
+    one_word_each = options.get(family, {})
+    trace = engine.force(Recording(pcm, 16_000, spans=spans, options=one_word_each, placed_by="a.TextGrid"))
     assert trace.rate_hz == 24_000 and len(trace.pcm) == 72_000
     assert [(word.start, word.end, word.source) for word in trace.words()] == [
         (4800, 16800, "aligner"), (16800, 24000, "aligner"), (31200, 69600, "aligner")
     ]  # fmt: skip
-    last = [40] if trace.meta["family"] == "speakstream" else []  # S5 speaks what the look-ahead holds in one step
-    assert [one.frame for one in trace.segments()] == [0, 28, *last]
+    begun = {"s5": [0, 28], "ist": [*range(0, 46, 3)], "dsm": [0, 28, 52]}  # what S5 looks ahead to is in one step
+    assert [one.frame for one in trace.segments()] == begun.get(family, [0, 28, 40])
     assert len(trace.p_eos) == len(trace.frames) == 120
 
 
@@ -220,11 +249,27 @@ def test_what_cannot_be_forced_is_refused_in_words(stream, tmp_path) -> None:
     trace.events = [one for one in trace.events if not (isinstance(one, ev.Segment) and one.index == 1)]
     with pytest.raises(BadFile, match="saw other words"):
         stream.attend(trace)
-    folder = tmp_path / "others"
-    write_tiny_voice(folder, family="ist")
-    other = open_engine(folder, plain(), device="cpu")
+
+
+def test_a_family_of_another_package_that_cannot_says_so(tmp_path) -> None:
+    with pytest.MonkeyPatch.context() as patch, toyfamily.installed(tmp_path):
+        patch.setitem(tinyvoice.NETS, "toy", lambda _: toyfamily.Net(toyfamily.Config()))
+        write_tiny_voice(tmp_path, family="toy")
+        other = open_engine(tmp_path, plain(), device="cpu")
+        try:
+            assert not other.forcible()
+            with pytest.raises(Unable, match=r"family toy.* these families can: .*tacotron"):
+                other.force(Recording(np.ones(24_000, np.int16), 24_000, text="one"))
+        finally:
+            other.close()
+
+
+@pytest.mark.parametrize("family", family_names())
+def test_who_says_that_it_can_be_given_frames_can(tmp_path, family) -> None:
+    write_tiny_voice(tmp_path, family=family)
+    made = open_engine(tmp_path, plain(), device="cpu")
     try:
-        with pytest.raises(Unable, match="family ist"):
-            other.force(Recording(second, 24_000, text="one"))
+        assert isinstance(made.voice("tiny").family, Forcible) == family_info(family).can_force
+        assert [card.name for card in made.forcible()] == ["tiny"]
     finally:
-        other.close()
+        made.close()

@@ -215,6 +215,7 @@ class FamilyInfo:
         load: takes (card, folder, device, places).
         notes: what it cannot do; for the card.
         compared: options that tables of measurements put beside each other.
+        can_force: whether what ``load`` answers can be given frames; see ``studio.engine.families.forcing.Forcible``.
     """
 
     name: str
@@ -224,6 +225,7 @@ class FamilyInfo:
     load: Callable[[Card, Path, "torch.device", int], Family]
     notes: str = ""
     compared: tuple[Mapping[str, Any], ...] = ({},)
+    can_force: bool = False
 
 
 def family_names() -> list[str]:

@@ -4,14 +4,15 @@ The family's own row says what is fed, as when it speaks; only the frames are no
 (what it saw, how much is remembered) is the same rule in both.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from studio.core.errors import BadFile
-from studio.core.events import Event, Segment
+from studio.core.events import Eos, Event, Segment
 from studio.engine.families.base import Row, Want
 
 FAR = 1 << 30  # frames: a limit for rows that are to have none
@@ -23,14 +24,17 @@ class Spoken:
 
     Attributes:
         words, seen: spoken words, and those that the net saw.
-        stop: the frame before which it ended.
+        first, stop: its first frame, and the one before which it ended.
+        spoke: the frame before which its last word ended, so that what follows is a pause; None where that is not told.
         options: in force when it was planned.
         flushed: whether a flush, not the text's end, let it speak with fewer words in view.
     """
 
     words: range
     seen: range
+    first: int
     stop: int
+    spoke: int | None
     options: Mapping[str, Any]
     flushed: bool
 
@@ -43,8 +47,10 @@ class Given:
         words: spoken words.
         frames: [F, ...] of the voice's alphabet.
         spoken: the segments of a trace; empty where the text is there from the start, whole.
-        word_ends: the frame before which each word ends; empty where the net decides.
+        word_starts, word_ends: the frame in which each word begins, and before which it ends; empty where the net
+            decides.
         lead: frames before speech, in which no segment ends.
+        seed: what was drawn with, for nets that draw beside their frames.
     """
 
     words: Sequence[str]
@@ -52,8 +58,10 @@ class Given:
     speaker: int
     options: Mapping[str, Any]
     spoken: Sequence[Spoken] = ()
+    word_starts: Sequence[int] = ()
     word_ends: Sequence[int] = ()
     lead: int = 0
+    seed: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,19 +131,23 @@ class Arrivals:
                 row.end()
             want = row.want()
         if want is None:
-            raise _another(self._segment)
+            raise another(self._segment)
         return want
 
-    def stop(self, first: int, words: range) -> int | None:
-        """The frame before which a segment ends that speaks these words; None where the net decides."""
+    def stop(self, first: int, words: range, least: int = 1) -> int | None:
+        """The frame before which a segment ends that speaks these words; None where the net decides.
+
+        Args:
+            least: frames that it has at least.
+        """
         given, total = self._given, len(self._given.frames)
         if given.spoken:
-            return min(total, max(first + 1, given.spoken[self._segment].stop))
+            return min(total, max(first + least, given.spoken[self._segment].stop))
         if words.stop == len(given.words):
             return total  # what follows the last word is nobody else's
         if not given.word_ends:
             return None
-        return min(total, max(first + 1, given.word_ends[words.stop - 1]))
+        return min(total, max(first + least, given.word_ends[words.stop - 1]))
 
     def begun(self, events: Sequence[Event]) -> None:
         """A segment began as the row said. Raises BadFile where the trace says otherwise."""
@@ -143,15 +155,54 @@ class Arrivals:
             one = self._given.spoken[self._segment]
             begun = next(event for event in events if isinstance(event, Segment))
             if (begun.words, begun.seen) != ([*one.words], [*one.seen]):
-                raise _another(self._segment)
+                raise another(self._segment)
         self._segment += 1
 
 
-def _another(segment: int) -> BadFile:
+def another(segment: int) -> BadFile:
+    """A segment of the trace is not the one that the family's rule makes."""
     return BadFile(
         f"segment {segment} of the trace saw other words than its options and its text allow",
         "it was changed in a way that the trace does not tell",
     )
+
+
+class ForcedPass(ABC):
+    """One pass over given frames, segment by segment; the row says what is fed, as when it speaks.
+
+    Args:
+        row: of no slots, and without a limit of a segment's frames: ``given`` may hold a long pause.
+    """
+
+    def __init__(self, row: Row, given: Given) -> None:
+        self._given, self._arrivals = given, Arrivals(row, given)
+
+    def segments(self) -> Iterator[ForcedSegment]:
+        """See ``Forcible``."""
+        first, index = 0, 0
+        while first < len(self._given.frames) and (want := self._arrivals.want()) is not None:
+            one, begun = self._segment(index, first, want.inputs)
+            self._arrivals.begun(begun)
+            yield one
+            first, index = first + len(one.p_eos), index + 1
+
+    @abstractmethod
+    def _segment(self, index: int, first: int, fed: Any) -> tuple[ForcedSegment, Sequence[Event]]:
+        """The segment that begins at a frame with what the row wants to be fed, and what the row tells of it."""
+
+    def _frames(self, first: int, stop: int | None, longest: int) -> np.ndarray:
+        """The frames that a segment may take [n, ...]: up to ``stop``, or so many where the net decides."""
+        return self._given.frames[first : first + longest if stop is None else stop]
+
+    def _end(self, ended: np.ndarray, first: int) -> int:
+        """How many frames a segment takes where the net decides: bool [n], whether it is over after each."""
+        may = np.flatnonzero(ended & (np.arange(first, first + len(ended)) >= self._given.lead))
+        return int(may[0]) + 1 if len(may) else len(ended)
+
+
+def with_end(events: Sequence[Event], p: float, *, forced: bool) -> list[Event]:
+    """Events of a row that was told when to end, with what the net said of that end."""
+    return [replace(one, p=p, forced=forced) if isinstance(one, Eos) else one for one in events]
 
 
 def by_word(shares: np.ndarray, words: np.ndarray, columns: range) -> np.ndarray:

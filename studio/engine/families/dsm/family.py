@@ -1,6 +1,7 @@
 """DSM-TTS loaded: its net, its encoding, its slots, its modules."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,12 @@ from studio.engine import dmel
 from studio.engine.families.base import FamilyInfo, Module
 from studio.engine.families.bpe import Bpe
 from studio.engine.families.dsm.depth import GROUP_CHANNELS
+from studio.engine.families.dsm.forcing import ATTENDS_TO, DsmForcing, stretches
 from studio.engine.families.dsm.modules import DsmSlots, DsmStep, StepModule
 from studio.engine.families.dsm.net import Config, Dsm
 from studio.engine.families.dsm.row import Delays, DsmRow
 from studio.engine.families.dsm.rule import MOST_SPEAKERS, OPTION_SPECS
+from studio.engine.families.forcing import FAR, ForcedSegment, Given
 from studio.engine.nets.products import NumberFormat, check_format
 from studio.engine.slots import KeyValueSlots
 from studio.engine.weights import load_weights
@@ -34,6 +37,7 @@ class DsmFamily:
     """A loaded checkpoint with a number of slots; see ``studio.engine.families.base.Family``."""
 
     slots_per_row = 2  # the second is for guidance
+    attends_to = ATTENDS_TO
 
     def __init__(
         self, net: Dsm, bpe: Bpe, places: int, device: torch.device, number_format: NumberFormat = "float32"
@@ -76,9 +80,28 @@ class DsmFamily:
         self, slots: tuple[int, ...], speaker: int, options: Mapping[str, Any], temperature: float, seed: int
     ) -> DsmRow:
         """A new row. Raises BadOption."""
+        return self._row(slots, self._delays, speaker, options, temperature, seed)
+
+    def force(self, given: Given) -> Iterator[ForcedSegment]:
+        """See ``studio.engine.families.forcing.Forcible``."""
+        delays = replace(self._delays, longest_word=FAR)
+        if len(stretches(given)) == 1:  # it ends with the frames
+            delays = replace(delays, tail=FAR)
+        row = self._row((), delays, given.speaker, given.options, 1.0, 0)  # nothing is drawn
+        return DsmForcing(self.net, row, given, delays, dmel.TIME_BASE).segments()
+
+    def _row(
+        self,
+        slots: tuple[int, ...],
+        delays: Delays,
+        speaker: int,
+        options: Mapping[str, Any],
+        temperature: float,
+        seed: int,
+    ) -> DsmRow:
         return DsmRow(
             slots,
-            self._delays,
+            delays,
             dmel.TIME_BASE,
             self.net.config.symbols,
             self.bpe.encode,
@@ -108,4 +131,6 @@ def check(card: Card, net: Dsm) -> None:
 
 
 COMPARED = ({"guidance": 1.0}, {"guidance": 2.0})
-INFO = FamilyInfo("dsm", "DSM-TTS (paper 002)", OPTION_SPECS, LOOK_AHEAD_WORDS, DsmFamily.load, NOTES, COMPARED)
+INFO = FamilyInfo(
+    "dsm", "DSM-TTS (paper 002)", OPTION_SPECS, LOOK_AHEAD_WORDS, DsmFamily.load, NOTES, COMPARED, can_force=True
+)

@@ -43,6 +43,11 @@ class Delays:
     longest_word: int
     tail: int
 
+    @property
+    def all(self) -> int:
+        """Between a word in the text stream and the whole of its sound."""
+        return self.sound + self.acoustic
+
 
 @dataclass(frozen=True)
 class Step:
@@ -162,6 +167,15 @@ class DsmRow(ReadingRow[Options]):
         """Committed words that were not fed."""
         return len(self._words) - self._next_word
 
+    @property
+    def fed(self) -> int:
+        """Words that were fed, in the text stream."""
+        return self._next_word
+
+    def is_between_words(self, symbol: int) -> bool:
+        """Whether a symbol of the text stream is no word's own."""
+        return symbol in (self._symbols.pad, self._symbols.end, self._symbols.nothing)
+
     def want(self) -> Want | None:
         """The next step; None where a word is due that is not there yet, or its look-ahead."""
         if self._wanted is None:
@@ -187,7 +201,7 @@ class DsmRow(ReadingRow[Options]):
         self._act(stretch, step, outputs)
         if step >= delays.sound:
             stretch.first_groups.append(outputs.levels[: delays.first_channels])
-        frame = step - delays.sound - delays.acoustic
+        frame = step - delays.all
         if frame < 0:
             return Turn(_NO_FRAMES)
         levels = np.concatenate((stretch.first_groups.popleft(), outputs.levels[delays.first_channels :]))[None]
@@ -254,7 +268,7 @@ class DsmRow(ReadingRow[Options]):
     def _step(self, stretch: _Stretch) -> Step:
         text, ahead = stretch.streams.step()
         options, delays, step = stretch.options, self._delays, stretch.step
-        groups = "none" if step < delays.sound else "first" if step < delays.sound + delays.acoustic else "all"
+        groups = "none" if step < delays.sound else "first" if step < delays.all else "all"
         other = (options.other_speaker - 1,) if options.other_speaker else ()
         return Step(
             text=text,

@@ -1,6 +1,7 @@
 """IST-LM loaded: its net, its encoding, its prompts, its slots, its modules."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from studio.core.errors import BadVoice
 from studio.engine import dmel
 from studio.engine.families.base import FamilyInfo, Module
 from studio.engine.families.bpe import Bpe
+from studio.engine.families.forcing import FAR, ForcedSegment, Given
+from studio.engine.families.ist.forcing import ATTENDS_TO, IstForcing
 from studio.engine.families.ist.modules import DecodeModule, IstSlots, IstStep, PrefillModule
 from studio.engine.families.ist.net import Config, Ist
 from studio.engine.families.ist.row import IstRow, Limits, Prompt
@@ -34,6 +37,7 @@ class IstFamily:
     """A loaded checkpoint with a number of slots; see ``studio.engine.families.base.Family``."""
 
     slots_per_row = 1
+    attends_to = ATTENDS_TO
 
     def __init__(
         self, net: Ist, bpe: Bpe, places: int, device: torch.device, number_format: NumberFormat = "float32"
@@ -65,9 +69,28 @@ class IstFamily:
         self, slots: tuple[int, ...], speaker: int, options: Mapping[str, Any], temperature: float, seed: int
     ) -> IstRow:
         """A row in a slot that was reset. Raises BadOption."""
+        return self._row(slots, self._limits, speaker, options, temperature, seed)
+
+    def force(self, given: Given) -> Iterator[ForcedSegment]:
+        """See ``studio.engine.families.forcing.Forcible``."""
+        limits = self._limits  # an utterance begins from its prompt anew where it did; a recording may hold long pauses
+        if not given.spoken:
+            limits = replace(limits, longest_word_frames=FAR, capacity_tokens=FAR**2)
+        row = self._row((), limits, given.speaker, given.options, 1.0, 0)  # nothing is drawn
+        return IstForcing(self.net, row, given).segments()
+
+    def _row(
+        self,
+        slots: tuple[int, ...],
+        limits: Limits,
+        speaker: int,
+        options: Mapping[str, Any],
+        temperature: float,
+        seed: int,
+    ) -> IstRow:
         return IstRow(
             slots,
-            self._limits,
+            limits,
             dmel.TIME_BASE,
             self.net.config.symbols,
             self.bpe.encode,
@@ -103,4 +126,4 @@ def limits_of(config: Config) -> Limits:
 
 
 COMPARED = tuple({"ratio": ratio} for ratio in ("1:3", "3:9", "12:24", WHOLE))
-INFO = FamilyInfo("ist", "IST-LM (paper 003)", OPTION_SPECS, 0, IstFamily.load, NOTES, COMPARED)
+INFO = FamilyInfo("ist", "IST-LM (paper 003)", OPTION_SPECS, 0, IstFamily.load, NOTES, COMPARED, can_force=True)

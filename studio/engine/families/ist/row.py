@@ -5,6 +5,7 @@ stretch. A longer one ends a stretch at a full stop past ``Limits.stretch_words`
 """
 
 import math
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -79,6 +80,23 @@ class Prefill:
     seed: int
 
 
+@dataclass(frozen=True)
+class Planned:
+    """What a prefill feeds, told by words.
+
+    Attributes:
+        tokens: the word of each of its tokens, -1 where that is none's.
+        words: of the stretch, as far as they are known; ``begun`` those of which a token was fed by now.
+        frames: spoken of the stretch; ``chunk_frames`` are to follow, None where the rest of the stretch does.
+    """
+
+    tokens: Sequence[int]
+    words: range
+    begun: range
+    frames: int
+    chunk_frames: int | None
+
+
 class _Stretch:
     """A stretch that is being read and spoken."""
 
@@ -90,6 +108,11 @@ class _Stretch:
         self.ends: list[int] = []  # of each word: how many tokens it needs
         self.is_closed = False  # the symbol that closes the text is its last token
         self.word, self.word_frame = 0, 0  # the word that is being spoken, by estimate, and where it began
+
+    def word_of(self, token: int) -> int:
+        """The word of a text token; -1 of the symbol that closes the stretch."""
+        k = bisect_right(self.ends, token)
+        return self.first_word + k if k < len(self.ends) else -1
 
     @property
     def words_fed(self) -> int:
@@ -137,6 +160,7 @@ class IstRow(ReadingRow[Options]):
         self._next_word = 0  # the first word of no stretch
         self._stretch: _Stretch | None = None
         self._due: Segment | None = None  # of the prefill that is wanted
+        self._planned: Planned | None = None  # the same
         self._segments = self._frames = 0
         self._start = self._length = 0  # tokens in the slot: the oldest held, and how many were ever fed
         self._since_prompt: int | None = None  # frames spoken since the prompt was fed; None before it was
@@ -153,6 +177,12 @@ class IstRow(ReadingRow[Options]):
         """Committed words that were not fed whole."""
         stretch = self._stretch
         return len(self._words) - (self._next_word if stretch is None else stretch.first_word + stretch.words_fed)
+
+    @property
+    def planned(self) -> Planned:
+        """What the prefill feeds that is wanted, or was the last."""
+        assert self._planned is not None, "no prefill was wanted"
+        return self._planned
 
     def want(self) -> Want | None:
         """The next chunk of text where it is there, or a frame more."""
@@ -263,6 +293,14 @@ class IstRow(ReadingRow[Options]):
             frame=self._frames,
         )
         self._segments += 1
+        rule, others = stretch.rule, [-1] * (len(layout) - len(chunk))
+        self._planned = Planned(
+            tokens=[*others, *(stretch.word_of(token) for token in chunk)],
+            words=range(first, first + len(stretch.ends)),
+            begun=range(first, first + stretch.words_begun),
+            frames=rule.spoken,
+            chunk_frames=None if rule.is_closed else rule.due - rule.spoken,
+        )
         return Prefill(
             start=self._start,
             at=self._length,

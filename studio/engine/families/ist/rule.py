@@ -93,9 +93,14 @@ class InterleavingRule:
         self.is_closed = False
 
     @property
+    def due(self) -> int:
+        """Speech tokens that the text fed so far pays for; all the rest once it is closed."""
+        return self.fed // self.ratio.n * self.ratio.m
+
+    @property
     def speaks_next(self) -> bool:
         """Whether a speech token comes next, not text."""
-        return self.is_closed or self.spoken < self.fed // self.ratio.n * self.ratio.m
+        return self.is_closed or self.spoken < self.due
 
     def chunk(self, known: int, *, is_all: bool) -> range | None:
         """The text tokens to feed now, or None while they are not there yet.

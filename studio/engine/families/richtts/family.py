@@ -1,6 +1,6 @@
 """RichTTS loaded, and its two systems: trained on whole texts, and trained on pieces of n words (paper 000, IV.A)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,8 @@ import torch
 from studio.core.cards import Card
 from studio.engine import dmel
 from studio.engine.families.base import FamilyInfo, Module
+from studio.engine.families.forcing import FAR, ForcedSegment, Given
+from studio.engine.families.richtts.forcing import ATTENDS_TO, RichTtsForcing
 from studio.engine.families.richtts.modules import PrefillModule
 from studio.engine.families.richtts.net import Config, RichTts
 from studio.engine.families.richtts.row import RichTtsRow
@@ -26,6 +28,7 @@ class RichTtsFamily:
     """A loaded checkpoint with a number of slots; see ``studio.engine.families.base.Family``."""
 
     slots_per_row = 1
+    attends_to = ATTENDS_TO
 
     def __init__(
         self, net: RichTts, places: int, device: torch.device, number_format: NumberFormat = "float32"
@@ -54,11 +57,28 @@ class RichTtsFamily:
         self, slots: tuple[int, ...], speaker: int, options: Mapping[str, Any], temperature: float, seed: int
     ) -> RichTtsRow:
         """A row in a slot that was reset. Raises BadOption."""
+        longest = self.net.config.longest_word_frames
+        return self._row(slots, longest, speaker, options, temperature, seed)
+
+    def force(self, given: Given) -> Iterator[ForcedSegment]:
+        """See ``studio.engine.families.forcing.Forcible``."""
+        row = self._row((), FAR, given.speaker, given.options, 1.0, 0)  # nothing is drawn
+        return RichTtsForcing(self.net, row, given).segments()
+
+    def _row(
+        self,
+        slots: tuple[int, ...],
+        longest_word_frames: int,
+        speaker: int,
+        options: Mapping[str, Any],
+        temperature: float,
+        seed: int,
+    ) -> RichTtsRow:
         return RichTtsRow(
             slots,
             dmel.TIME_BASE,
             self.prompt(speaker),
-            self.net.config.longest_word_frames,
+            longest_word_frames,
             speaker=speaker,
             options=options,
             temperature=temperature,
@@ -76,7 +96,14 @@ NGRAM_NOTES = "It speaks pieces of n words, each by itself: a piece knows nothin
 
 def _info(name: str, paper: str, default: Options, notes: str) -> FamilyInfo:
     return FamilyInfo(
-        name, paper, specs(default), default.look_ahead_words, RichTtsFamily.load, notes, compared=COMPARED
+        name,
+        paper,
+        specs(default),
+        default.look_ahead_words,
+        RichTtsFamily.load,
+        notes,
+        compared=COMPARED,
+        can_force=True,
     )
 
 

@@ -90,6 +90,12 @@ class RichTtsRow(RequestRow[Options, _Speaking]):
         self._pieces = 0
         self._last: np.ndarray | None = None  # the frame drawn last, whose p_eos is not known yet
 
+    @property
+    def planned(self) -> range:
+        """The words of the piece that is wanted."""
+        assert self._next is not None, "no piece is wanted"
+        return self._next.words
+
     def want(self) -> Want | None:
         """A piece to be read where one is whole, or a frame more of the present one."""
         if self._wanted is None:

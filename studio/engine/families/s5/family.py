@@ -125,5 +125,11 @@ def _check_references(card: Card, net: S5) -> None:
 
 COMPARED = tuple({"k": k} for k in range(1, LARGEST_LOOK_AHEAD + 1))
 INFO = FamilyInfo(
-    "s5", "S5-TTS (paper 001)", OPTION_SPECS, Options().look_ahead_words, S5Family.load, compared=COMPARED
+    "s5",
+    "S5-TTS (paper 001)",
+    OPTION_SPECS,
+    Options().look_ahead_words,
+    S5Family.load,
+    compared=COMPARED,
+    can_force=True,
 )

@@ -1,16 +1,15 @@
 """S5-TTS over frames that are given: completion, likelihood and the words whose phonemes each frame attended to."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from studio.core.events import EOS_AT, Eos, Event
+from studio.core.events import EOS_AT, Event
 from studio.engine.families.base import Turn
 from studio.engine.families.drawn import probability
-from studio.engine.families.forcing import Arrivals, ForcedSegment, Given, by_word
+from studio.engine.families.forcing import ForcedPass, ForcedSegment, Given, by_word, with_end
 from studio.engine.families.s5.net import S5, seen_steps
 from studio.engine.families.s5.row import Drawn, S5Row, WordStep
 from studio.engine.families.s5.rule import Plan
@@ -19,37 +18,22 @@ from studio.engine.nets.opened import OpenDecoder
 ATTENDS_TO = "cross-attention to the phonemes of each word that the step saw"
 
 
-class S5Forcing:
-    """One pass over given frames; the row says what is seen and fed, and remembers as much as when it speaks.
-
-    Args:
-        row: of no slots, and without a limit of a step's frames: ``given`` may hold a long pause.
-    """
+class S5Forcing(ForcedPass):
+    """See ``ForcedPass``; the row remembers as much as when it speaks."""
 
     def __init__(self, net: S5, row: S5Row, given: Given) -> None:
-        self._net, self._row, self._given = net, row, given
+        super().__init__(row, given)
+        self._net, self._row = net, row
         self._device = next(net.parameters()).device
         self._speaker = torch.tensor([given.speaker], device=self._device)
         self._memory = OpenDecoder(net.decoder)
 
     @torch.inference_mode()
-    def segments(self) -> Iterator[ForcedSegment]:
-        """See ``studio.engine.families.forcing.Forcible``."""
-        arrivals = Arrivals(self._row, self._given)
-        first, index = 0, 0
-        while first < len(self._given.frames) and (want := arrivals.want()) is not None:
-            assert isinstance(want.inputs, WordStep), "a step begins with its text"
-            one, begun = self._segment(index, first, arrivals.stop(first, self._row.planned.speak), want.inputs)
-            arrivals.begun(begun)
-            yield one
-            first, index = first + len(one.p_eos), index + 1
-
-    def _segment(
-        self, index: int, first: int, stop: int | None, fed: WordStep
-    ) -> tuple[ForcedSegment, Sequence[Event]]:
+    def _segment(self, index: int, first: int, fed: WordStep) -> tuple[ForcedSegment, Sequence[Event]]:
+        assert isinstance(fed, WordStep), "a step begins with its text"
         plan = self._row.planned
-        longest = self._net.config.longest_word_frames * len(plan.speak) if stop is None else stop - first
-        frames = self._given.frames[first : first + longest]
+        stop = self._arrivals.stop(first, plan.speak)
+        frames = self._frames(first, stop, self._net.config.longest_word_frames * len(plan.speak))
         hidden, shares = self._run(fed, frames)
         logits, stops = self._net.heads(hidden)
         words = (
@@ -77,10 +61,7 @@ class S5Forcing:
             p_eos=p_eos[:count].astype(np.float32),
             log_likelihood=likely[:count].cpu().numpy(),
             forced=forced,
-            events=[
-                replace(one, p=float(p_eos[count - 1]), forced=forced) if isinstance(one, Eos) else one
-                for one in events
-            ],
+            events=with_end(events, float(p_eos[count - 1]), forced=forced),
         )
         return found, events
 
@@ -115,11 +96,6 @@ class S5Forcing:
 
         hidden, _ = self._memory.extend(x, between)
         return hidden[fed.tokens - 1 :], torch.stack(found)[:, fed.tokens - 1 :].float().cpu().numpy()
-
-    def _end(self, ended: np.ndarray, first: int) -> int:
-        """How many frames the step takes where the net decides."""
-        may = np.flatnonzero(ended & (np.arange(first, first + len(ended)) >= self._given.lead))
-        return int(may[0]) + 1 if len(may) else len(ended)
 
     def _told(self, frames: np.ndarray, shares: np.ndarray, plan: Plan) -> list[Event]:
         """What the row says of a step that takes these frames; ``shares`` [n + 1, T] of the net."""

@@ -93,4 +93,5 @@ INFO = FamilyInfo(
     Options().look_ahead_words,
     SpeakStreamFamily.load,
     compared=COMPARED,
+    can_force=True,
 )

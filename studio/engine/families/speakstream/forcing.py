@@ -1,17 +1,16 @@
 """SpeakStream over frames that are given: p_eos, likelihood and the text that each frame attended to."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from studio.core.events import EOS_AT, Eos, Event
+from studio.core.events import EOS_AT, Event
 from studio.engine import dmel
 from studio.engine.families.base import Turn
 from studio.engine.families.drawn import Drawn, probability
-from studio.engine.families.forcing import Arrivals, ForcedSegment, Given, by_word
+from studio.engine.families.forcing import ForcedPass, ForcedSegment, Given, by_word, with_end
 from studio.engine.families.speakstream.net import SpeakStream
 from studio.engine.families.speakstream.row import Prefill, SpeakStreamRow, Stretch
 from studio.engine.families.speakstream.rule import SPACE, W_EOS
@@ -21,48 +20,34 @@ ATTENDS_TO = "self-attention to the characters of each word that the segment saw
 _NO_WORD = -1
 
 
-class SpeakStreamForcing:
-    """One pass over given frames; the row says what is fed, and remembers as much as when it speaks.
-
-    Args:
-        row: of no slots, and without a limit of a segment's frames: ``given`` may hold a long pause.
-    """
+class SpeakStreamForcing(ForcedPass):
+    """See ``ForcedPass``; the row remembers as much as when it speaks."""
 
     def __init__(self, net: SpeakStream, row: SpeakStreamRow, given: Given) -> None:
-        self._net, self._row, self._given = net, row, given
+        super().__init__(row, given)
+        self._net, self._row = net, row
         self._device = next(net.parameters()).device
         self._speaker = torch.tensor([given.speaker], device=self._device)
         self._memory = OpenDecoder(net.decoder)
         self._token_words = np.zeros(0, np.int64)  # of the tokens held
 
     @torch.inference_mode()
-    def segments(self) -> Iterator[ForcedSegment]:
-        """See ``studio.engine.families.forcing.Forcible``."""
-        arrivals = Arrivals(self._row, self._given)
-        first, index = 0, 0
-        while first < len(self._given.frames) and (want := arrivals.want()) is not None:
-            assert isinstance(want.inputs, Prefill), "a segment begins with its text"
-            stop = arrivals.stop(first, self._row.planned.speak)
-            one, begun = self._segment(index, first, stop, want.inputs)
-            arrivals.begun(begun)
-            yield one
-            first, index = first + len(one.p_eos), index + 1
-
-    def _segment(self, index: int, first: int, stop: int | None, fed: Prefill) -> tuple[ForcedSegment, Sequence[Event]]:
+    def _segment(self, index: int, first: int, fed: Prefill) -> tuple[ForcedSegment, Sequence[Event]]:
+        assert isinstance(fed, Prefill), "a segment begins with its text"
         (stretch,) = fed.stretches  # nothing is revised here
         if fed.start > self._memory.start:
             self._token_words = self._token_words[fed.start - self._memory.start :]
             self._memory.forget(fed.start)
         plan = self._row.planned
-        longest = self._net.config.longest_word_frames * len(plan.speak) if stop is None else stop - first
-        frames = self._given.frames[first : first + longest]
+        stop = self._arrivals.stop(first, plan.speak)
+        frames = self._frames(first, stop, self._net.config.longest_word_frames * len(plan.speak))
         text, text_words = self._text(stretch, plan.feed.start)
         levels = torch.from_numpy(frames.copy()).to(self._device)
         x = torch.cat((text, self._net.embed_frames(levels, self._speaker.expand(len(levels)))))
         hidden, shares = self._memory.extend(x)
         logits, eos = self._net.heads(hidden[len(text) - 1 :])
         p_eos = np.array([probability(one) for one in eos[1:].float().cpu().numpy()], np.float32)
-        count = len(frames) if stop is not None else self._end(p_eos, first)
+        count = len(frames) if stop is not None else self._end(p_eos >= EOS_AT, first)
         likely = logits[:-1].float().log_softmax(-1).gather(-1, levels.long().unsqueeze(-1))[..., 0].sum(-1)
         self._memory.cut(self._memory.length - (len(frames) - count))
         self._token_words = np.concatenate((self._token_words, text_words, np.full(count, _NO_WORD)))
@@ -77,17 +62,9 @@ class SpeakStreamForcing:
             p_eos=p_eos[:count],
             log_likelihood=likely[:count].cpu().numpy(),
             forced=forced,
-            events=[
-                replace(one, p=float(p_eos[count - 1]), forced=forced) if isinstance(one, Eos) else one
-                for one in events
-            ],
+            events=with_end(events, float(p_eos[count - 1]), forced=forced),
         )
         return found, events
-
-    def _end(self, p_eos: np.ndarray, first: int) -> int:
-        """How many frames the segment takes where the net decides."""
-        may = np.flatnonzero((p_eos >= EOS_AT) & (np.arange(first, first + len(p_eos)) >= self._given.lead))
-        return int(may[0]) + 1 if len(may) else len(p_eos)
 
     def _told(self, frames: np.ndarray) -> list[Event]:
         """What the row says of a segment that takes these frames."""

@@ -1,6 +1,6 @@
 """Incremental Tacotron 2 loaded: its net, its slots, its modules."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,8 @@ from studio.core.cards import Card
 from studio.core.errors import BadVoice
 from studio.engine import dmel
 from studio.engine.families.base import FamilyInfo, Module
+from studio.engine.families.forcing import FAR, ForcedSegment, Given
+from studio.engine.families.tacotron.forcing import ATTENDS_TO, TacotronForcing
 from studio.engine.families.tacotron.modules import DecodeModule, EncodeModule, TacotronSlots, TacotronStep
 from studio.engine.families.tacotron.net import Config, Tacotron
 from studio.engine.families.tacotron.row import TacotronRow
@@ -27,6 +29,7 @@ class TacotronFamily:
     """A loaded checkpoint with a number of slots; see ``studio.engine.families.base.Family``."""
 
     slots_per_row = 1
+    attends_to = ATTENDS_TO
 
     def __init__(
         self, net: Tacotron, places: int, device: torch.device, number_format: NumberFormat = "float32"
@@ -55,11 +58,28 @@ class TacotronFamily:
         self, slots: tuple[int, ...], speaker: int, options: Mapping[str, Any], temperature: float, seed: int
     ) -> TacotronRow:
         """A new row. Raises BadOption."""
+        longest = self.net.config.longest_word_frames
+        return self._row(slots, longest, speaker, options, temperature, seed)
+
+    def force(self, given: Given) -> Iterator[ForcedSegment]:
+        """See ``studio.engine.families.forcing.Forcible``."""
+        row = self._row((), FAR, given.speaker, given.options, 1.0, given.seed)
+        return TacotronForcing(self.net, row, given).segments()
+
+    def _row(
+        self,
+        slots: tuple[int, ...],
+        longest_word_frames: int,
+        speaker: int,
+        options: Mapping[str, Any],
+        temperature: float,
+        seed: int,
+    ) -> TacotronRow:
         return TacotronRow(
             slots,
             dmel.TIME_BASE,
             self._silence[speaker],
-            self.net.config.longest_word_frames,
+            longest_word_frames,
             phonemes.pronounce,
             speaker=speaker,
             options=options,
@@ -86,4 +106,5 @@ INFO = FamilyInfo(
     TacotronFamily.load,
     NOTES,
     COMPARED,
+    can_force=True,
 )

@@ -172,26 +172,36 @@ class Tacotron(nn.Module):
         )
         return self.encoder(which.to(tables.dtype) @ tables, real) + self.speaker(speaker).unsqueeze(1)
 
-    def look_at(self, levels: Tensor) -> Tensor:
-        """Pre-net: frames uint8 [..., 80] -> [..., P]."""
+    def look_at(self, levels: Tensor, noise: Tensor | None = None) -> Tensor:
+        """Pre-net: frames uint8 [..., 80] -> [..., P].
+
+        Args:
+            noise: [..., 2 P] in (0, 1), which says what its two dropouts drop; torch's own noise unless given.
+        """
         x, share = frame_values(levels).to(self.prenet_in.weight.dtype), self.config.prenet_dropout
-        for layer in (self.prenet_in, self.prenet_out):
-            x = F.dropout(F.relu(layer(x)), share, training=True)  # in use, too
+        for k, layer in enumerate((self.prenet_in, self.prenet_out)):
+            x = F.relu(layer(x))
+            if noise is None:
+                x = F.dropout(x, share, training=True)  # in use, too
+            else:
+                x = x * (noise.chunk(2, dim=-1)[k] >= share) / (1.0 - share)
         return x
 
-    def decode(self, memory: Tensor, real: Tensor, fed: Tensor) -> tuple[Tensor, Tensor]:
+    def decode(self, memory: Tensor, real: Tensor, fed: Tensor, noise: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Decode whole clauses (equation 3), each frame from the true one before it.
 
         Args:
             memory: [B, T, D], from ``encode``.
             real: bool [B, T].
             fed: uint8 [B, F, 80], the frame before each.
+            noise: [B, F, 2 P], see ``look_at``.
 
         Returns:
             What the last layers see, [B, F, R + D], and the attention's shares, float32 [B, F, T].
         """
         cell, attention = self.attention_lstm, self.attention
-        seen = F.linear(self.look_at(fed), cell.weight_ih[:, : self.config.prenet_width], cell.bias_ih + cell.bias_hh)
+        looked, bias = self.look_at(fed, noise), cell.bias_ih + cell.bias_hh
+        seen = F.linear(looked, cell.weight_ih[:, : self.config.prenet_width], bias)
         again = torch.cat((cell.weight_ih[:, self.config.prenet_width :], cell.weight_hh), dim=1)
         keys, kernel = attention.key(memory), attention.location_kernel()
         hidden = state = memory.new_zeros(len(memory), self.config.decoder_width)

@@ -175,6 +175,12 @@ class TacotronRow(RequestRow[Options, _Speaking]):
         self._clauses = 0
         self._last: np.ndarray = silence[-1]
 
+    @property
+    def planned(self) -> range:
+        """The words of the clause that is wanted."""
+        assert self._next is not None, "no clause is wanted"
+        return self._next.words.words
+
     def want(self) -> Want | None:
         """A clause to be encoded where one is whole, or a chunk more of the present one."""
         if self._wanted is None:
