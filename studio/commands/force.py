@@ -39,6 +39,7 @@ def force(
     from studio.core.options import parse_options
     from studio.core.trace import save_trace
     from studio.engine.loop import open_engine
+    from studio.inspection.recordings import by_aligner
     from studio.say import check_place
     from studio.text.normalise import best
 
@@ -46,7 +47,7 @@ def force(
     check_place(place, "-o", ".trace")
     recording = _read(file, text, textgrid, MAX_FORCED_S)
     if align:
-        recording = _aligned(recording)
+        recording = by_aligner(recording)
     engine = open_engine(voices, best(), device)
     try:
         card, _ = parse_voice(voice, {card.name: card for card in engine.cards()})
@@ -62,8 +63,9 @@ def _read(file: Path, text: str, textgrid: Path | None, most_s: float) -> "Recor
     from studio.core.clips import read_wav
     from studio.core.errors import BadFile, BadOption, BadText
     from studio.core.files import read_bounded
-    from studio.core.forced import Recording, WordSpan
-    from studio.inspection.textgrid import read_words
+    from studio.core.forced import Recording
+    from studio.core.textgrid import MAX_BYTES
+    from studio.inspection.recordings import by_textgrid
 
     try:
         pcm, rate_hz = read_wav(read_bounded(file, 1 << 29))
@@ -74,32 +76,16 @@ def _read(file: Path, text: str, textgrid: Path | None, most_s: float) -> "Recor
     if textgrid is not None:
         if text:
             raise BadOption("--textgrid brings its own words", "leave out --text")
-        spans = [WordSpan(one.text, one.start_s, one.end_s) for one in read_words(textgrid)]
-        return Recording(pcm, rate_hz, spans=spans, placed_by=textgrid.name)
+        try:
+            return by_textgrid(pcm, rate_hz, read_bounded(textgrid, MAX_BYTES), textgrid.name)
+        except OSError as error:
+            raise BadFile(f"{textgrid} cannot be read: {error.strerror}", "give another file") from error
     beside = file.with_suffix(".txt")
     if not text and beside.is_file():
         text = read_bounded(beside, 1 << 20).decode("utf-8", "replace").strip()
     if not text:
         raise BadText(f"what {file.name} says is not known", "give --text, a file .txt beside it, or --textgrid")
     return Recording(pcm, rate_hz, text=text)
-
-
-def _aligned(recording: "Recording") -> "Recording":
-    """The words placed by the studio's aligner. Raises BadFile where it finds another text."""
-    from dataclasses import replace
-
-    from studio.core.errors import BadFile, BadOption
-    from studio.core.forced import WordSpan
-    from studio.measure.recognisers.pocketsphinx import PocketSphinx
-
-    if recording.spans:
-        raise BadOption("--align and --textgrid both place the words", "give one of them")
-    found = PocketSphinx().align(recording.pcm, recording.rate_hz, recording.text)
-    words = recording.text.split()
-    if found is None or len(found) != len(words):
-        raise BadFile("the aligner does not find this text in the recording", "leave out --align, or give --textgrid")
-    spans = [WordSpan(word, one.start_s, one.end_s) for word, one in zip(words, found, strict=True)]
-    return replace(recording, spans=spans, placed_by="pocketsphinx")
 
 
 def _tell(trace: "Trace", place: Path) -> None:

@@ -55,20 +55,26 @@ def read_words(path: Path) -> list[SpokenSpan]:
         BadFile: it is absent, damaged, or has no such tier.
     """
     try:
-        tiers = read_tiers(read_bounded(path, MAX_BYTES))
+        return words_of(read_bounded(path, MAX_BYTES), str(path))
     except FileNotFoundError as error:
         raise BadFile(f"there is no TextGrid {path}", "check the path") from error
     except OSError as error:
         raise BadFile(f"{path} cannot be read: {error.strerror}", "give another file") from error
+
+
+def words_of(data: bytes, name: str) -> list[SpokenSpan]:
+    """The same of a TextGrid's bytes; ``name`` is what messages call it. Raises BadFile."""
+    try:
+        tiers = read_tiers(data)
     except BadFile as error:
-        raise BadFile(f"{path} cannot be read as a TextGrid: {error.what}", error.do) from error
+        raise BadFile(f"{name} cannot be read as a TextGrid: {error.what}", error.do) from error
     found = next((tier for tier in tiers if tier.name.lower() == _WORDS), None)
     if found is None:
         names = ", ".join(tier.name for tier in tiers)
-        raise BadFile(f"{path} has no tier named words", f"its tiers are {names or 'none'}"[:200])
+        raise BadFile(f"{name} has no tier named words", f"its tiers are {names or 'none'}"[:200])
     if found.is_points:
-        raise BadFile(f"the tier words of {path} holds points", "it must hold intervals")
+        raise BadFile(f"the tier words of {name} holds points", "it must hold intervals")
     words = [one for one in found.entries if one.text.strip()]
     if wrong := next((one for one in words if not 0 <= one.start_s < one.end_s), None):
-        raise BadFile(f"{path}: “{wrong.text[:40]}” lies from {wrong.start_s:g} to {wrong.end_s:g} s", "mend the tier")
+        raise BadFile(f"{name}: “{wrong.text[:40]}” lies from {wrong.start_s:g} to {wrong.end_s:g} s", "mend the tier")
     return [SpokenSpan(one.text.strip(), one.start_s, one.end_s) for one in words]

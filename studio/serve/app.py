@@ -22,6 +22,7 @@ from studio.serve.door.headers import SafeHeaders
 from studio.serve.door.key import Keyed
 from studio.serve.door.request_headers import OwnHeaders
 from studio.serve.drain import Drain
+from studio.serve.forcing import FORCE_FILES, Sending, add_forcing
 from studio.serve.library import LIBRARY_FILES, add_library
 from studio.serve.metrics import add_metrics
 from studio.serve.mos import add_listening
@@ -80,6 +81,7 @@ def create_app(
     views = inspection.Views()
     attention = inspection.Attention(engine, views)
     inspection.add_inspection(app, shelf, views, attention)
+    add_forcing(app, Sending(engine, shelf, views))
     kept = None
     if listening is not None:
         listening.cards = engine.cards
@@ -101,7 +103,7 @@ def guarded_app(settings: ServeSettings, owner: Callable[[Request], Awaitable[bo
     app = FastAPI(
         title="Streaming-TTS Studio", version=studio.__version__, docs_url=None, redoc_url=None, openapi_url=None
     )
-    app.add_middleware(BoundedBodies, files=inspection.FILES | UPLOADS | LIBRARY_FILES, is_owner=owner)
+    app.add_middleware(BoundedBodies, files=inspection.FILES | FORCE_FILES | UPLOADS | LIBRARY_FILES, is_owner=owner)
     if settings.key:
         app.add_middleware(Keyed, key=settings.key, port=settings.port)
     app.add_middleware(Guard, settings=settings)

@@ -13,8 +13,9 @@ from typing import Any
 
 from studio.core.clips import wav_bytes
 from studio.core.errors import BadFile
-from studio.core.trace import TraceWriter, open_trace
+from studio.core.trace import Trace, TraceWriter, open_trace
 from studio.core.tracefile import read_audio
+from studio.library.annotations import NotKept
 
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{22}")
 _ORPHAN_S = 86_400.0  # a folder that a crash left is kept for a day
@@ -62,6 +63,20 @@ class TraceShelf:
         finally:
             self._writing.discard(writer.folder.name)
         self._prune()
+
+    def put(self, trace: Trace) -> str:
+        """Keep a trace that is whole, and make room for it; answers its token. Raises NotKept where that cannot be."""
+        token, writer = self.begin(trace.meta)
+        try:
+            writer.write(*trace.events)
+            writer.close(trace.layers)
+        except OSError as error:
+            writer.drop()
+            raise NotKept("the trace could not be written", "the server's owner looks at its disk") from error
+        finally:
+            self._writing.discard(token)
+        self._prune()
+        return token
 
     def drop(self, writer: TraceWriter) -> None:
         """Keep nothing of a trace."""

@@ -43,7 +43,7 @@ class Inspect:
         return self
 
     def drop(self, file: Path) -> None:
-        self.page.set_input_files(".inspect input[type=file]", file)
+        self.page.set_input_files(".inspect .open input[type=file]", file)
 
     def opened(self) -> "Inspect":
         self.page.wait_for_selector(".inspect[data-state=open] .view")

@@ -41,6 +41,8 @@ FOR_ANYONE = {
     ("POST", "/inspect/open"),  # a file of the caller's own, which is not kept
     ("POST", "/inspect/prosody"),
     ("POST", "/inspect/attention"),
+    ("GET", "/inspect/voices"),  # those of /api/voices that take recordings
+    ("POST", "/inspect/force"),  # a recording of the caller's own; its trace lies where utterances' do
     ("GET", "/mos/greet"),  # wants a signed link
     ("GET", "/arena"),  # totals alone, and only while an arena is open
     ("HEAD", "/arena"),

@@ -14,7 +14,10 @@ from studio.engine.families.tacotron.net import Tacotron
 from studio.engine.families.tacotron.row import Clause, Made, TacotronRow
 from studio.engine.sampling import uniform
 
-ATTENDS_TO = "the alignment: location-sensitive attention to the phonemes of each word of the clause, whose end is its last word's"
+ATTENDS_TO = (
+    "the alignment: location-sensitive attention to the phonemes of each word of the clause, "
+    "whose end counts as its last word's"
+)
 
 
 class TacotronForcing(ForcedPass):

@@ -20,8 +20,11 @@ export function start(element, root) {
     status.dataset.level = level;
   };
 
-  /** `request` fetches a part, view or prosody; `named` says how an address names it, as `{ trace }` or `{ kept }`. */
-  async function open(what, request, named = {}) {
+  /**
+   * `request` fetches a part, view or prosody; `named` says how an address names it, as `{ trace }` or `{ kept }`;
+   * `file` is a recording of the caller's own, if it is one or came of one.
+   */
+  async function open(what, request, named = {}, file = null) {
     const mine = ++asked;
     const fetched = async (part) => {
       const answer = await request(part);
@@ -30,11 +33,13 @@ export function start(element, root) {
     };
     tell(`Opening ${what} …`);
     try {
-      const parts = await fetched("view");
+      const [parts, sending] = await Promise.all([fetched("view"), prepared]);
       if (mine !== asked) return;
       viewer?.close();
       const mineViewer = (viewer = new Viewer(page, parts, what));
-      mineViewer.offerAttention(() => fetched("attention"));
+      mineViewer.offerAttention(() => fetched("attention"), lacks(parts.view, sending?.takers));
+      const isRecording = parts.view.facts.about.source === "recording";
+      sending?.through.offer(isRecording || named.trace ? file : null);
       offer(named);
       annotate(mineViewer, named);
       tell("");
@@ -42,6 +47,32 @@ export function start(element, root) {
     } catch (error) {
       if (mine === asked) tell(error instanceof TypeError ? "The server cannot be reached." : error.message, "error");
     }
+  }
+
+  /** The part of the page that sends recordings through voices, and which voices take them; nothing where that fails. */
+  async function prepare() {
+    try {
+      const { Through, fetchTakers } = await import("./through.js");
+      const takers = await fetchTakers(root);
+      const on = { text: () => text.value, opened: sent, why };
+      return takers && { takers, through: new Through(page, root, takers, on) };
+    } catch {
+      return null; // what is open can be looked at all the same
+    }
+  }
+  const prepared = prepare();
+
+  /** A recording went through a voice: its trace is opened, by an address that can be opened again. */
+  function sent(token, name, file) {
+    history.replaceState(null, "", `${location.pathname}?trace=${encodeURIComponent(token)}`);
+    open(name, (part) => fetch(`${root}traces/${encodeURIComponent(token)}.${part}`), { trace: token }, file);
+  }
+
+  /** Why the nets here cannot look at the frames of what is open; nothing where one can, or nobody knows. */
+  function lacks({ facts }, takers) {
+    const { family } = facts.about;
+    if (!family || !takers?.families || takers.families.includes(family)) return "";
+    return `Attention: no voice here of the family ${family} can be given its frames again.`;
   }
 
   const hasLibrary = () => Boolean(document.querySelector('.masthead a[href$="/library"]'));
@@ -73,7 +104,7 @@ export function start(element, root) {
     if (file.size > MAX_MB * 1e6) return tell(`${file.name} is larger than ${MAX_MB} MB; use studio inspect for it.`, "error");
     const headers = { "Content-Type": "application/octet-stream", "X-Studio-Text": encodeURIComponent(text.value) };
     const path = { view: "open", prosody: "prosody", attention: "attention" };
-    return open(file.name, (part) => fetch(`${root}inspect/${path[part]}`, { method: "POST", body: file, headers }));
+    return open(file.name, (part) => fetch(`${root}inspect/${path[part]}`, { method: "POST", body: file, headers }), {}, file);
   }
 
   page.querySelector("input[type=file]").addEventListener("change", (e) => {

@@ -26,6 +26,7 @@ export function about(view) {
   const heard = { player: "heard as the player reported", listener: "heard by one who never pauses", recording: "a recording: no keys, no making" };
   return [
     who.voice ? `${who.source === "forced" ? "a recording through " : ""}${who.voice}:${who.speaker}` : "",
+    who.placed_by ? `words placed by ${who.placed_by}` : "",
     ...options,
     who.seed === undefined ? "" : `seed ${who.seed}`,
     `${audioS.toFixed(2)} s of sound`,

@@ -78,11 +78,16 @@ export class Viewer {
     this.find(".lacks").textContent = parts.view.lacks;
   }
 
-  /** `request` has the net look at its frames again; it is asked for, but where the trace knows already. */
-  offerAttention(request) {
+  /**
+   * `request` has the net look at its frames again; it is asked for, but where the trace knows already. `lacks` says
+   * why no net can.
+   */
+  offerAttention(request, lacks = "") {
     this.askAttention = request;
-    this.find('[data-do="attention"]').hidden = !this.scene.pictures.frames || this.view.has_attention;
+    const { frames } = this.scene.pictures;
+    this.find('[data-do="attention"]').hidden = !frames || this.view.has_attention || Boolean(lacks);
     if (this.view.has_attention) this.attend();
+    else if (frames) this.find(".looked").textContent = lacks;
   }
 
   async attend() {

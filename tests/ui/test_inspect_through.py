@@ -1,0 +1,166 @@
+"""A recording sent through a tiny voice from the Inspect page: waited for, stopped, refused, opened, and kept."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from inspection.spoken import story
+from ui.conftest import Server
+from ui.test_axe import violations
+from ui.test_inspect_page import Inspect, inspect  # noqa: F401 - a fixture
+
+from studio.core.clips import write_wav
+from studio.core.trace import collect, save_trace
+
+RATE_HZ = 16_000
+GRID = """File type = "ooTextFile"
+Object class = "TextGrid"
+
+0
+2
+<exists>
+1
+"IntervalTier"
+"words"
+0
+2
+3
+0
+0.5
+""
+0.5
+1
+"Good"
+1
+1.5
+"morning"
+"""
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    running = Server(tmp_path_factory.mktemp("tiny"), script="ui/tiny_server.py")
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def wav(tmp_path: Path) -> Path:
+    pcm = (3000 * np.random.default_rng(2).standard_normal(2 * RATE_HZ)).astype(np.int16)
+    write_wav(tmp_path / "good.wav", pcm, RATE_HZ)
+    return tmp_path / "good.wav"
+
+
+@pytest.fixture
+def tab(inspect: Callable[..., Inspect], tiny: Server) -> Inspect:  # noqa: F811
+    return inspect(tiny.url).open()
+
+
+def said(tab: Inspect) -> str:
+    return tab.page.locator(".through .said").text_content() or ""
+
+
+def heard(tab: Inspect, wav: Path, text: str = "Good morning.") -> Any:
+    """The form, once the recording is open."""
+    tab.page.fill(".wav-text input", text)
+    tab.drop(wav)
+    tab.opened()
+    form = tab.page.locator(".through")
+    assert form.is_visible()
+    return form
+
+
+def test_a_recording_goes_through_the_voice_that_was_chosen(tab: Inspect, wav: Path) -> None:
+    form = heard(tab, wav)
+    assert form.locator(".voice option").all_text_contents() == ["tiny: one", "tiny: two"]
+    form.locator(".voice").select_option("tiny:two")
+    form.locator(".send").click()
+    tab.until("viewer.view.facts.about.source === 'forced' && viewer.scene.places.likelihood")
+    about = tab.page.locator(".about").text_content()
+    assert "a recording through tiny:two" in about and "2.00 s of sound" in about and "2 words" in about
+    assert said(tab) == "good.wav went through tiny:two."
+    assert "Attention: attention to each word" in tab.page.locator(".looked").text_content()
+    assert tab.ask("viewer.scene.pEos.length") == 80 and not form.locator(".stop").is_visible()
+    address = tab.page.url
+    assert "?trace=" in address
+    keep = tab.page.locator("a.keep")
+    assert keep.is_visible() and f"keep={address.rpartition('=')[2]}" in keep.get_attribute("href")
+    form.locator(".voice").select_option("tiny:one")
+    form.locator(".send").click()
+    tab.until("viewer.view.facts.about.speaker === 'one'")
+    tab.page.reload()
+    tab.opened()
+    assert "a recording through tiny:one" in tab.page.locator(".about").text_content()
+    assert not form.is_visible(), "the recording itself is not there any more"
+
+
+def test_a_textgrid_places_the_words(tab: Inspect, wav: Path, tmp_path: Path) -> None:
+    (tmp_path / "good.TextGrid").write_text(GRID, encoding="utf-8")
+    form = heard(tab, wav, text="")
+    form.locator(".send").click()
+    tab.until("document.querySelector('.through .said').textContent.includes('Write what')")
+    assert not form.locator(".grid").is_visible()
+    form.locator(".placing").select_option("textgrid")
+    form.locator(".send").click()
+    tab.until("document.querySelector('.through .said').textContent.includes('Choose the TextGrid')")
+    form.locator(".grid input").set_input_files(tmp_path / "good.TextGrid")
+    form.locator(".send").click()
+    tab.until("viewer.view.facts.about.source === 'forced' && viewer.scene.places.pitch")
+    words = tab.page.locator("details.words tr:not(:first-child)")
+    assert [words.nth(k).locator("th").text_content() for k in range(2)] == ["good", "morning"]
+    assert (
+        "aligner" in words.nth(0).text_content()
+        and "placed by the TextGrid" in tab.page.locator(".about").text_content()
+    )
+
+
+def test_what_is_refused_is_told_and_may_be_sent_again(tab: Inspect, wav: Path) -> None:
+    form = heard(tab, wav, text="...")
+    form.locator(".send").click()
+    tab.until("document.querySelector('.through .said').dataset.level === 'error'")
+    assert "no word of the text can be spoken" in said(tab)
+    tab.page.fill(".wav-text input", "Good morning.")
+    form.locator(".send").click()
+    tab.until("viewer.view.facts.about.source === 'forced'")
+
+
+def test_it_says_that_it_works_and_can_be_stopped(tab: Inspect, wav: Path) -> None:
+    form = heard(tab, wav)
+    tab.page.route("**/inspect/force", lambda route: None)  # it takes for ever
+    form.locator(".send").click()
+    tab.until("document.querySelector('.through .said').textContent.includes('good.wav goes through tiny:one … 1 s')")
+    assert form.locator(".send").is_disabled() and form.locator(".stop").is_visible()
+    form.locator(".stop").click()
+    tab.until("document.querySelector('.through .said').textContent === 'Stopped.'")
+    assert form.locator(".send").is_enabled() and not form.locator(".stop").is_visible()
+    tab.page.unroute("**/inspect/force")
+
+
+def test_where_no_net_can_look_again_no_button_is_offered(tab: Inspect, tmp_path: Path) -> None:
+    trace = collect({"family": "toy"}, story())
+    trace.meta["family"] = "toy"
+    save_trace(trace, tmp_path / "toy.trace")
+    tab.drop(tmp_path / "toy.trace")
+    tab.opened()
+    assert not tab.page.locator('[data-do="attention"]').is_visible()
+    assert "no voice here of the family toy" in tab.page.locator(".looked").text_content()
+    assert not tab.page.locator(".through").is_visible()
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_axe_finds_nothing(
+    inspect: Callable[..., Inspect],  # noqa: F811
+    tiny: Server,
+    wav: Path,
+    width: int,
+    dark: bool,
+) -> None:
+    tab = inspect(tiny.url, viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light").open()
+    form = heard(tab, wav)
+    form.locator(".placing").select_option("textgrid")
+    form.locator(".send").click()
+    assert violations(tab.page) == []
+    assert tab.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
