@@ -115,6 +115,21 @@ def test_a_flush_is_followed(engine) -> None:
     assert engine.attend(trace).difference(trace.p_eos) < 1e-4
 
 
+def test_what_was_broken_off_is_followed_as_far_as_it_went(engine) -> None:
+    utterance = engine.open(SpeakRequest(seed=4))
+    utterance.push_text(TEXT)
+    utterance.end()
+    made = []
+    for event in utterance.events():
+        made.append(event)
+        if isinstance(event, ev.Audio) and event.sample > 25 * 600:
+            utterance.cancel()
+    trace = collect(utterance.provenance, made)
+    assert any(isinstance(one, ev.Cancelled) for one in trace.events) and len(trace.frames) > 25
+    found = engine.attend(trace)
+    assert found.difference(trace.p_eos) < 1e-4 and len(found.word) == len(trace.frames)
+
+
 def test_options_that_change_in_mid_text_are_followed(stream) -> None:
     utterance = stream.open(SpeakRequest(seed=1, options={"m": 5}))
     utterance.push_text(TEXT + " ")

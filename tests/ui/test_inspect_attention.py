@@ -1,6 +1,7 @@
 """Attention on the Inspect page: drawn at once where the trace keeps it, asked for elsewhere, and refused in words."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from inspection.spoken import story
 from ui.test_inspect_page import Inspect, inspect  # noqa: F401 - a fixture
 
+from studio.core.events import WordEnd, WordStart
 from studio.core.forced import Attended
 from studio.core.trace import collect, save_trace
 
@@ -41,6 +43,19 @@ def test_what_a_trace_keeps_is_drawn_at_once(
     assert "attends to two 0.60, three 0.20" in told and "log-likelihood -33.3" in told
     strip = "viewer.scene.places.eos.y - viewer.scene.places.picture.y - viewer.scene.places.picture.height"
     assert tab.ask(strip) == (18 if width < 560 else 0), "names stand above their lanes where there is no room"
+
+
+def test_an_action_stream_is_called_so(
+    inspect: Callable[..., Inspect],  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    events = [replace(one, source="action") if isinstance(one, WordStart | WordEnd) else one for one in story()]
+    save_trace(collect({}, events), tmp_path / "c.trace")
+    tab = inspect().open()
+    tab.drop(tmp_path / "c.trace")
+    tab.opened()
+    tab.page.mouse.move(*tab.point(850.0, "eos"))
+    assert "action stream 0." in tab.page.locator(".readout").text_content()
 
 
 def test_it_is_asked_for_and_refused_in_words(

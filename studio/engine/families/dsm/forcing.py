@@ -5,6 +5,7 @@ Steps are run one after another, as when it speaks: what is fed at a step hangs 
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -40,6 +41,11 @@ class _Stretch:
     first: int
     stop: int
     closed: int | None
+
+    @cached_property
+    def begun(self) -> frozenset[int]:
+        """The frames with which its words begin."""
+        return frozenset(one.first for one in self.said)
 
 
 @dataclass
@@ -192,7 +198,7 @@ class DsmForcing:
         """Whether a word, or the text's end, begins at the step after whose number a frame is called."""
         given = self._given
         if stretch.said:
-            return frame == stretch.closed or any(one.first == frame for one in stretch.said)
+            return frame == stretch.closed or frame in stretch.begun
         if given.word_starts:
             at = self._row.fed
             return frame >= (given.word_starts[at] if at < len(given.words) else given.word_ends[-1])

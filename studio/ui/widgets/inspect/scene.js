@@ -26,6 +26,8 @@ export class Scene {
     this.eosAt = view.eos_at;
     this.pcm = pcm;
     this.pEos = pEos;
+    // where an action stream begins the words, it is what the frames tell, not a segment's end
+    this.pName = this.line.words.some(({ source }) => source === "action") ? "action stream" : "p_eos";
     this.peaks = new Peaks(pcm);
     this.loudest = Math.max(1, ...this.peaks.levels.at(-1).high, ...[...this.peaks.levels.at(-1).low].map((low) => -low));
     this.pictures = { heard: heardPicture(pcm, this.rateHz) };
@@ -177,7 +179,7 @@ export class Scene {
     paint.textAlign = "left";
     paint.textBaseline = "middle";
     const picture = this.shown === "frames" ? "frames of the voice" : "spectrogram";
-    const names = { ...NAMES, picture, pitch: this.prosody?.hasPitch ? "pitch, level" : "level" };
+    const names = { ...NAMES, picture, eos: this.pName, pitch: this.prosody?.hasPitch ? "pitch, level" : "level" };
     for (const [name, { y, height, lane }] of Object.entries(this.places)) {
       if (lane) names[name] = lane.title;
       if (!names[name]) continue;

@@ -110,7 +110,7 @@ export class Viewer {
     this.find('[data-do="attention"]').hidden = true;
     const { what, difference } = parts.view;
     const isSame = difference === null || difference < 1e-3;
-    this.find(".looked").textContent = `Attention: ${what}.${isSame ? "" : ` What was fed is not known exactly: p_eos comes out different by up to ${difference.toFixed(3)}.`}`;
+    this.find(".looked").textContent = `Attention: ${what}.${isSame ? "" : ` What was fed is not known exactly: ${this.scene.pName} comes out different by up to ${difference.toFixed(3)}.`}`;
   }
 
   // ------------------------------------------------------------ what it does
@@ -268,7 +268,7 @@ export class Viewer {
       if (scene.frameSamples) {
         const frame = Math.floor(sample / scene.frameSamples);
         const p = scene.pEos[frame];
-        parts.push(`frame ${frame}${p > 0 || p === 0 ? `, p_eos ${p.toFixed(3)}` : ""}`);
+        parts.push(`frame ${frame}${p > 0 || p === 0 ? `, ${scene.pName} ${p.toFixed(3)}` : ""}`);
         if (scene.attention) parts.push(...scene.attention.told(frame, (i) => scene.word(i)?.text));
       }
       const hz = scene.prosody?.hz(sample);
