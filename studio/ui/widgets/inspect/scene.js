@@ -41,6 +41,7 @@ export class Scene {
     this.selection = null; // [startMs, endMs]
     this.atMs = -Infinity;
     this.drawn = 0;
+    this.isWhole = false; // nothing of the last picture is still to come
     this.places = this.lay();
     this.recolour();
   }
@@ -150,7 +151,7 @@ export class Scene {
     drawHeard(this, places.heard);
     drawWave(this, places.wave);
     if (places.pitch) drawPitch(this, places.pitch);
-    const isWhole = !places.picture || drawPicture(this, places.picture);
+    this.isWhole = !places.picture || drawPicture(this, places.picture);
     if (places.eos) drawEos(this, places.eos);
     if (places.attention) drawAttention(this, places.attention);
     if (places.likelihood) drawLikelihood(this, places.likelihood);
@@ -158,7 +159,7 @@ export class Scene {
     drawSeams(this, places.wave.y, this.height);
     this.names();
     this.drawn++;
-    if (!isWhole) this.ask();
+    if (!this.isWhole) this.ask();
     this.after?.();
   }
 
