@@ -153,9 +153,10 @@ def page(
 def inspect(
     minutes: Annotated[float, typer.Option(min=0.1, max=60.0, help="Of sound.")] = 10.0,
     trace: Annotated[
-        Path | None, typer.Option(help="A trace that is repeated until it is so long, in place of a text that is typed.")
+        Path | None,
+        typer.Option(help="A trace that is repeated until it is so long, in place of a text that is typed."),
     ] = None,
-    opened: Annotated[int, typer.Option(min=1, help="How often it is opened, each way.")] = 5,
+    opened: Annotated[int, typer.Option(min=1, help="How often it is opened, each way.")] = 3,
     seconds: Annotated[float, typer.Option(min=0.5, max=120.0, help="Of each way to move.")] = 5.0,
     width: Annotated[int, typer.Option(min=320, max=4000, help="Of the window, pixels.")] = 1280,
     voice: VoiceName = "",

@@ -31,7 +31,7 @@ MAX_TEXT_CHARS = 16_000  # percent-encoded, in a header
 _PARTS = {"meta.json": 1 << 20, "events.jsonl": 1 << 24, "audio.wav": MAX_FILE_BYTES, "layers.npz": 1 << 25}
 LIMITS = Limits(_PARTS, layer=1 << 25)
 _AT_ONCE = 2
-MOST_PITCH_S = 600.0
+MOST_PITCH_S = 660.0  # ten minutes, and what is left of a sentence then
 _LOOK_S = 0.25  # how often it is looked whether who asked still waits
 MEDIA_TYPE = "application/octet-stream"
 

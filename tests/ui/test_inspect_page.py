@@ -90,7 +90,10 @@ def test_a_dropped_trace_is_shown_with_what_it_knows(inspect: Callable[..., Insp
         "stall: the computer",
         "forced to end",
     ]
+    assert not tab.page.locator("details.words tr").count(), "a long table would hold up the picture"
+    tab.page.locator("details.words summary").click()
     words = tab.page.locator("details.words tr:not(:first-child)")
+    words.nth(2).wait_for()
     assert words.nth(1).locator("td").all_text_contents() == ["0.500", "0.800", "0.800", "0.800", "0.875", "eos"]
     tab.page.mouse.move(*tab.point(850.0, "heard"))
     told = tab.page.locator(".readout").text_content()

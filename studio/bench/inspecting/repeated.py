@@ -1,4 +1,4 @@
-"""A long trace out of a short one: the same speech said again and again, with every event moved to where it then lies."""
+"""A long trace out of a short one: the same speech again and again, every event moved to where it then lies."""
 
 import math
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
 """A long trace on the Inspect page: how soon there is a picture, and how fluid it is to zoom and to move.
 
-The app runs as a process of its own, and headless Chromium opens a trace of ten minutes: by its address, and dropped on
-the page. Moments are taken inside the page only. Chromium draws without a GPU here, so a machine that has one is faster.
+The app runs as a process of its own, and headless Chromium opens a trace of ten minutes: by its address, and dropped
+on the page. Moments are taken inside the page only. Chromium draws without a GPU: where there is one, it is faster.
 """
 
 import tempfile
@@ -29,7 +29,7 @@ FIRST_TARGET_MS = 2000.0
 RATE_TARGET = 30.0  # frames a second
 MOVES = ("zoom", "pan near", "pan far")
 _TOKEN = "ten-minutes-of-speech-"  # of the shelf: 22 characters
-_PATIENCE_MS = 120_000
+_PATIENCE_MS = 300_000
 
 # Says in window.firstMs when the whole picture was on the screen: in the frame after the one that drew it.
 _FIRST = """(() => {
@@ -51,7 +51,8 @@ _PAINTED = """() => {
     return new Set(new Uint32Array(data.buffer)).size;
   };
   const scale = scene.scale;
-  return { wave: colours('wave'), picture: colours('picture'), heard: colours('heard'), words: scene.line.words.length };
+  const words = scene.line.words.length;
+  return { wave: colours('wave'), picture: colours('picture'), heard: colours('heard'), words };
 }"""
 # A hand that never rests: every frame of the browser turns the wheel once more, and frames are counted.
 _MOVE = """async ([move, seconds]) => {
@@ -118,7 +119,7 @@ class InspectSetting:
     wpm: float = 200.0
     trace: Path | None = None
     minutes: float = 10.0
-    opened: int = 5
+    opened: int = 3
     seconds: float = 5.0
     width: int = 1280
     command: Sequence[str] | None = None
@@ -149,8 +150,6 @@ def bench_inspect(setting: InspectSetting) -> dict[str, Any]:
                     dropped_ms.append(_dropped(page, path))
             with _inspecting(f"{url}inspect?trace={_TOKEN}", setting.width) as page:
                 _first(page)
-                page.wait_for_selector(".inspect .view")
-                page.wait_for_function("document.querySelector('.inspect').viewer.scene.prosody")
                 moved = {move: page.evaluate(_MOVE, [move, setting.seconds]) for move in MOVES}
     out["first_picture_ms"] = {"by its address": percentiles(opened_ms), "dropped": percentiles(dropped_ms)}
     out["moves"] = {move: _summed(found) for move, found in moved.items()}
@@ -192,11 +191,19 @@ def _inspecting(url: str, width: int) -> Iterator[Any]:
 
 
 def _first(page: Any) -> float:
-    """Milliseconds from the navigation to the first whole picture. Raises PageFailed where it is empty."""
+    """Milliseconds from the navigation to the first whole picture; answers once level and pitch are there, too.
+
+    The server measures those for seconds, which the next one to open something would feel.
+
+    Raises:
+        PageFailed: a lane is empty.
+    """
     page.wait_for_function("window.firstMs > 0", timeout=_PATIENCE_MS)
     painted = page.evaluate(_PAINTED)
     if not painted["words"] or min(painted["wave"], painted["picture"], painted["heard"]) < 2:
         raise PageFailed(f"a lane of the picture is empty: {painted}", "open the trace by hand")
+    measured = "document.querySelector('.inspect').viewer.scene.prosody"
+    page.wait_for_function(measured, timeout=_PATIENCE_MS)
     return page.evaluate("window.firstMs")
 
 
@@ -243,4 +250,6 @@ def show(out: Mapping[str, Any]) -> None:
         for move, found in out["moves"].items()
     ]
     columns = ("", "frames/s", "to reach", "frame p95 ms", "script p95 ms", "long tasks", "longest ms")
-    print_table(f"Zoomed and moved, {out['width']} pixels wide", columns, rows, "A long task is one of more than 50 ms.")
+    print_table(
+        f"Zoomed and moved, {out['width']} pixels wide", columns, rows, "A long task is one of more than 50 ms."
+    )

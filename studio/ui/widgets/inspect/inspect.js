@@ -89,7 +89,13 @@ export function start(element, root) {
   }
   const address = new URLSearchParams(location.search);
   const [trace, name] = [address.get("trace"), address.get("kept")];
-  if (trace) open("the trace", (part) => fetch(`${root}traces/${encodeURIComponent(trace)}.${part}`), { trace });
+  let early = window.earlyView; // the page's head asked for it (studio/ui/page_head.py)
+  const onShelf = (part) => {
+    const asked = part === "view" && early;
+    if (asked) early = null;
+    return asked || fetch(`${root}traces/${encodeURIComponent(trace)}.${part}`);
+  };
+  if (trace) open("the trace", onShelf, { trace });
   else if (name) open("the utterance", (part) => kept(name, part), { kept: name });
   page.dataset.ready = "";
 }

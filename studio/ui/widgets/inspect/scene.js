@@ -104,6 +104,10 @@ export class Scene {
   recolour() {
     const style = getComputedStyle(this.canvas);
     this.colours = Object.fromEntries(COLOURS.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
+    for (const [name, share] of [["good-even", 16], ["good-odd", 26]]) { // as rgb(): a mix would be parsed for every word
+      this.paint.fillStyle = `color-mix(in srgb, ${this.colours.good} ${share}%, ${this.colours.panel})`;
+      this.colours[name] = this.paint.fillStyle;
+    }
     for (const picture of Object.values(this.pictures)) picture.recolour(isDark());
     this.ask();
   }
