@@ -198,7 +198,10 @@ def _first(page: Any) -> float:
     Raises:
         PageFailed: a lane is empty.
     """
-    page.wait_for_function("window.firstMs > 0", timeout=_PATIENCE_MS)
+    refused = ".inspect .status[data-level='error']"
+    page.wait_for_function(f'window.firstMs > 0 || document.querySelector("{refused}")', timeout=_PATIENCE_MS)
+    if page.locator(refused).count():
+        raise PageFailed(f"the page shows no trace: {page.locator(refused).text_content()}", "open it by hand")
     painted = page.evaluate(_PAINTED)
     if not painted["words"] or min(painted["wave"], painted["picture"], painted["heard"]) < 2:
         raise PageFailed(f"a lane of the picture is empty: {painted}", "open the trace by hand")
