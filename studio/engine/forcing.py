@@ -41,7 +41,7 @@ class Forcing:
     def place(self) -> Generator[None]:
         """Room for one. Raises Busy."""
         if not self._place.acquire(blocking=False):
-            raise Busy("the attention of another utterance is being computed", "try again in a moment")
+            raise Busy("another utterance is being computed anew", "try again in a moment")
         try:
             yield
         finally:

@@ -29,6 +29,7 @@ from studio.serve.mos_door import is_owner
 from studio.serve.mos_drafts import UPLOADS, add_drafts
 from studio.serve.mos_live import add_live
 from studio.serve.mos_rated import add_rated
+from studio.serve.overlapped import add_overlapped
 from studio.serve.refusals import add_refusals
 from studio.serve.run import DRAIN
 from studio.serve.socket import Session, admit
@@ -81,6 +82,7 @@ def create_app(
     views = inspection.Views()
     attention = inspection.Attention(engine, views)
     inspection.add_inspection(app, shelf, views, attention)
+    add_overlapped(app, shelf, views, engine)
     kept = None
     if listening is not None:
         listening.cards = engine.cards

@@ -36,6 +36,28 @@ _LOOK_S = 0.25  # how often it is looked whether who asked still waits
 MEDIA_TYPE = "application/octet-stream"
 
 
+async def while_asked(request: Request, work: Callable[[Callable[[], bool]], Response]) -> Response:
+    """Do something beside the loop that ``wanted`` may end once who asked has left; then there is nothing to answer.
+
+    Args:
+        work: raises ``Left`` where ``wanted``, which it is given, says that nobody waits.
+    """
+    gone = threading.Event()
+
+    async def watch() -> None:
+        while not await request.is_disconnected():
+            await asyncio.sleep(_LOOK_S)
+        gone.set()
+
+    watching = asyncio.create_task(watch())
+    try:
+        return await run_in_threadpool(work, lambda: not gone.is_set())
+    except Left:
+        return Response(status_code=204, headers=PRIVATE)
+    finally:
+        watching.cancel()
+
+
 class Attention:
     """Has the engine tell where a net attended; one at a time, and only while somebody waits for it."""
 
@@ -48,20 +70,7 @@ class Attention:
         Raises:
             Busy: another one is being computed; and what ``opened`` and ``studio.core.forced.Attends`` raise.
         """
-        gone = threading.Event()
-
-        async def watch() -> None:
-            while not await request.is_disconnected():
-                await asyncio.sleep(_LOOK_S)
-            gone.set()
-
-        watching = asyncio.create_task(watch())
-        try:
-            return await run_in_threadpool(self._answer, opened, lambda: not gone.is_set())
-        except Left:
-            return Response(status_code=204, headers=PRIVATE)
-        finally:
-            watching.cancel()
+        return await while_asked(request, lambda wanted: self._answer(opened, wanted))
 
     def _answer(self, opened: Callable[[], Trace], wanted: Callable[[], bool]) -> Response:
         with self._views.place():

@@ -35,6 +35,7 @@ FOR_ANYONE = {
     ("GET", "/traces/{token}.view"),
     ("GET", "/traces/{token}.prosody"),
     ("GET", "/traces/{token}.attention"),
+    ("POST", "/traces/{token}/overlapped"),
     ("GET", "/compare/view"),  # of traces by their tokens; of the library with the owner's
     ("GET", "/compare/words"),
     ("GET", "/compare/difference"),
