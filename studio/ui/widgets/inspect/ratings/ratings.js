@@ -14,7 +14,7 @@ export function showRatings(place, found) {
   const gain = `${level.gain_db < 0 ? "−" : "+"}${Math.abs(level.gain_db).toFixed(1)} dB`;
   const sound = found.has_trace ? "Shown and heard here is what the voice made" : "Shown and heard here is the clip that raters heard";
   const left = found.left_out ? ` ${found.left_out} ${found.left_out === 1 ? "rater is" : "raters are"} left out by the gates.` : "";
-  const about = `${sound}; it was played at ${level.lufs.toFixed(1)} LUFS (${gain}).${left}`;
+  const about = `${sound}; it was played at ${round(level.lufs, 1)} LUFS (${gain}).${left}`;
   place.replaceChildren(
     h("header", {}, h("h2", { text: found.title }), h("p", { class: "muted", text: `${found.kind} · ${script.name} by ${system.name}${system.role === "test" ? "" : ` (${system.role})`}${role}` })),
     h("section", { class: "people", "aria-label": "What raters said" }, h("h3", { text: "What raters said" }), h("div", { class: "asked" }, ...people(found)), h("p", { class: "muted", text: about })),
