@@ -5,9 +5,11 @@
 
 import argparse
 import importlib.util
+import os
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 if __name__ == "__main__":
@@ -18,8 +20,11 @@ from tones import FRAME_MS, FRAME_SAMPLES, Script, tone_card
 
 from studio.core.cards import Card
 from studio.core.errors import Busy, Closing
+from studio.core.events import Audio
+from studio.core.forced import Left, always
 from studio.core.load import EngineLoad, ModuleLoad
 from studio.core.ports import SpeakRequest
+from studio.core.trace import Trace
 
 
 class FakeEngine:
@@ -107,6 +112,17 @@ class FakeEngine:
         with self._lock:
             return self.places - len(self.speaking) - len(self.waiting)
 
+    def overlap(self, trace: Trace, wanted: Callable[[], bool] = always) -> Trace:
+        """The same with its sound upside down, which nobody hears and every test sees."""
+        if not wanted():
+            raise Left("nobody waits for the answer")
+        pcm = -trace.pcm
+        events = [
+            replace(one, pcm=pcm[one.sample : one.sample + len(one.pcm)]) if isinstance(one, Audio) else one
+            for one in trace.events
+        ]
+        return replace(trace, meta={**trace.meta, "vocoder": "tone, overlapped"}, events=events, pcm=pcm)
+
     def load(self) -> EngineLoad:
         """As if its tones came from a module."""
         frames = sum(one.samples for one in self.opened) // FRAME_SAMPLES
@@ -148,7 +164,8 @@ def main() -> None:
     from studio.settings import ServeSettings
 
     script = Script(args.speed, args.fail_at_word, args.stall_at_word, args.stall_ms, args.cold_ms)
-    settings = ServeSettings(host=args.host, port=args.port, idle_socket_ms=args.idle_socket_ms)
+    folder = Path(os.environ.get("STUDIO_SERVE_TRACES_FOLDER", ServeSettings().traces_folder))
+    settings = ServeSettings(host=args.host, port=args.port, idle_socket_ms=args.idle_socket_ms, traces_folder=folder)
     engine = FakeEngine(script, queue=args.queue, queue_timeout_s=args.queue_timeout_s)
     app = create_app(engine, settings)
     if importlib.util.find_spec("studio.ui.app"):

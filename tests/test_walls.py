@@ -71,6 +71,7 @@ def test_scripts_see_only_what_is_below_them():
         "compare": {"compare", "owner", "rate", "sound", "timeline", "wire"},
         "edit": {"edit", "owner", "rate"},  # its preview is drawn by the raters' own scripts
         "inspect": {"inspect", "owner", "sound", "timeline"},
+        "inspect/ratings": {"inspect/ratings", "rate"},
         "inspect/annotate": {"inspect", "inspect/annotate", "owner", "rate", "timeline"},
         "library": {"library", "owner", "rate"},
         "live/worker": {"live/worker", "sound", "wire"},
@@ -85,7 +86,7 @@ def test_scripts_see_only_what_is_below_them():
         for path in widgets.rglob("*.js")
         for other in re.findall(r'^import .* from "(.+)";$', path.read_text(encoding="utf-8"), re.M)
     }
-    assert len({folder for folder, _ in found} & below.keys()) == 13  # live/options, live/talk, owner and wire: none
+    assert len({folder for folder, _ in found} & below.keys()) == 14  # live/options, live/talk, owner and wire: none
     for folder, other in found:
         assert other.is_file() and other.parent.relative_to(widgets).as_posix() in below[folder], (folder, other)
 

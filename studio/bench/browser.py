@@ -11,6 +11,7 @@ import time
 import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ import numpy as np
 from studio.core.errors import NeedsPackage, StudioError
 
 START_S = 120.0
+LIVE = ".live .options input"
 FLAGS = (
     "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync --autoplay-policy=no-user-gesture-required"
@@ -49,21 +51,28 @@ def own_command() -> list[str]:
 
 
 @contextmanager
-def running_app(command: Sequence[str] | None) -> Iterator[str]:
-    """The app as a process; gives its address. Raises PageFailed when it does not answer."""
-    with app_process(command) as (process, url):
+def running_app(command: Sequence[str] | None, traces: Path | None = None) -> Iterator[str]:
+    """The app as a process; gives its address. Raises PageFailed when it does not answer.
+
+    Args:
+        traces: the folder of its traces; one of its own, which is removed, where None.
+    """
+    with app_process(command, traces) as (process, url):
         wait_for(process, url + "health")
         yield url
 
 
 @contextmanager
-def app_process(command: Sequence[str] | None) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+def app_process(
+    command: Sequence[str] | None, traces: Path | None = None
+) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
     """The app as a process that has only just begun, and the address at which it will answer."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     with tempfile.TemporaryDirectory() as kept:
-        environ = {**os.environ, "STUDIO_SERVE_TRACES_FOLDER": f"{kept}/traces", "STUDIO_DATA_FOLDER": f"{kept}/data"}
+        folders = {"STUDIO_SERVE_TRACES_FOLDER": str(traces or f"{kept}/traces"), "STUDIO_DATA_FOLDER": f"{kept}/data"}
+        environ = {**os.environ, **folders}
         process = subprocess.Popen([*(command or own_command()), "--port", str(port)], env=environ)
         try:
             yield process, f"http://127.0.0.1:{port}/"
@@ -89,8 +98,11 @@ def wait_for(process: subprocess.Popen[bytes], page: str) -> None:
 
 
 @contextmanager
-def open_page(url: str, script: str = "", **context: Any) -> Iterator[Any]:
+def open_page(url: str, script: str = "", ready: str = LIVE, **context: Any) -> Iterator[Any]:
     """The Live page in a fresh headless Chromium, a Playwright page; ``script`` runs before its own.
+
+    Args:
+        ready: what is there once the page can be used; that of the Live page unless it is another one.
 
     Raises:
         NeedsPackage: playwright or chromium is missing.
@@ -112,7 +124,7 @@ def open_page(url: str, script: str = "", **context: Any) -> Iterator[Any]:
         if script:
             page.add_init_script(script)
         page.goto(url)
-        page.wait_for_selector(".live .options input", state="attached")
+        page.wait_for_selector(ready, state="attached")
         yield page
         browser.close()
 

@@ -34,6 +34,7 @@ from studio.engine import dmel
 from studio.engine.families.base import family_info
 from studio.engine.loop import LocalEngine, open_engine
 from studio.engine.vocoders.base import Vocoder
+from studio.engine.vocoders.by_segments import streamed
 from studio.engine.voices import load_vocoder, pick_device
 from studio.measure.recognisers.choose import DEFAULT, open_recogniser, transcribe_all
 from studio.measure.recognisers.port import Recogniser, Sound
@@ -243,16 +244,9 @@ def desk(setting: Setting) -> Iterator[Desk]:
             at.close()
 
 
-@torch.inference_mode()
 def vocode(vocoder: Vocoder[Any], log_mels: torch.Tensor, seed: int = 0) -> np.ndarray:
     """int16 samples of frames [F, C] given one at a time, as a stream gives them."""
-    device = next(vocoder.parameters()).device
-    state = vocoder.init_state(1, device, seed)
-    pieces = []
-    for frame in log_mels.to(device).unsqueeze(0).split(1, dim=1):
-        pcm, state = vocoder.step(frame, state)
-        pieces.append(pcm[0].float().cpu().numpy())
-    return to_int16(np.concatenate(pieces))
+    return to_int16(streamed(vocoder, log_mels, seed))
 
 
 def written(options: Mapping[str, Any]) -> str:

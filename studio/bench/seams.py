@@ -14,12 +14,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from studio.bench.material import Desk, Setting, desk, read_texts, vocode, written
-from studio.core.clips import to_float, to_int16
+from studio.bench.material import Desk, Setting, desk, read_texts, written
 from studio.core.errors import BadVoice
 from studio.core.trace import Trace
 from studio.engine import dmel
-from studio.engine.vocoders.overlapped import equal_power
+from studio.engine.vocoders.by_segments import OVERLAP_FRAMES, by_segments, spans_of
 from studio.measure.recognisers.pocketsphinx import WordTime, align_all
 from studio.measure.recognisers.port import Sound
 from studio.measure.report import print_table
@@ -27,7 +26,6 @@ from studio.measure.seam_detection import VALID_FROM, Boundary, area_interval, b
 
 TARGET_AREA = 0.60
 ENOUGH = 2000  # boundaries, for a figure that says something
-OVERLAP_FRAMES = 4
 _SAMPLES = dmel.TIME_BASE.frame_samples
 
 
@@ -141,27 +139,11 @@ def _ends(trace: Trace) -> frozenset[int]:
     return frozenset(one.words[-1] for one in trace.segments() if one.words)
 
 
-@torch.inference_mode()
 def _by_segments(at: Desk, trace: Trace) -> np.ndarray:
-    """The trace's frames, each segment vocoded from silence with four frames of the one before, cross-faded.
-
-    Equal power over those four frames (paper 004, equation 4): int16 [T].
-    """
-    vocoder = at.vocoder(str(trace.meta["vocoder"]))
+    """The trace's frames, each segment vocoded from silence and cross-faded with the one before it: int16 [T]."""
     mels = dmel.dequantise(torch.from_numpy(np.array(trace.frames)))
-    out = np.zeros(0, np.float32)
-    for one in trace.segments():
-        first, end = (min(sample // _SAMPLES, len(mels)) for sample in (one.start, one.end))
-        if end <= first:
-            continue
-        before = min(OVERLAP_FRAMES, first)
-        made = to_float(vocode(vocoder, mels[first - before : end], at.setting.seed))
-        faded = before * _SAMPLES
-        if faded:
-            rise, fall = (side.numpy() for side in equal_power(faded))
-            out[-faded:] = out[-faded:] * fall + made[:faded] * rise
-        out = np.concatenate([out, made[faded:]])
-    return to_int16(out)
+    spans = spans_of(trace, _SAMPLES)
+    return by_segments(at.vocoder(str(trace.meta["vocoder"])), mels, spans, at.setting.seed)
 
 
 def show(out: Mapping[str, Any]) -> None:

@@ -24,6 +24,7 @@ from studio.bench import (
     vocoder,
     wer,
 )
+from studio.bench.inspecting import run as inspecting
 from studio.bench.mos import coverage, kill, load, looks, plan
 from studio.bench.robustness import fuzz, replaying, soak
 from studio.bench.speed import load as speaking
@@ -59,6 +60,7 @@ SHOWN: dict[str, tuple[str, Callable[[Mapping[str, Any]], None]]] = {
     "heard": ("Typed live, heard in the browser", heard.show),
     "page": ("First audio of the page", page.show),
     "highlight": ("Words light as they are heard", highlight.show),
+    "inspect": ("A long trace on the Inspect page", inspecting.show),
     "start": ("Start and memory", start.show),
     "mos-load": ("Listening tests under load", load.show),
     "mos-kill": ("Listening tests and kill -9", kill.show),

@@ -150,6 +150,30 @@ def page(
 
 
 @bench.command()
+def inspect(
+    minutes: Annotated[float, typer.Option(min=0.1, max=60.0, help="Of sound.")] = 10.0,
+    trace: Annotated[
+        Path | None,
+        typer.Option(help="A trace that is repeated until it is so long, in place of a text that is typed."),
+    ] = None,
+    opened: Annotated[int, typer.Option(min=1, help="How often it is opened, each way.")] = 3,
+    seconds: Annotated[float, typer.Option(min=0.5, max=120.0, help="Of each way to move.")] = 5.0,
+    width: Annotated[int, typer.Option(min=320, max=4000, help="Of the window, pixels.")] = 1280,
+    voice: VoiceName = "",
+    voices: Voices = VOICES,
+    device: Device = "auto",
+    as_json: Json = False,
+    save: Save = False,
+) -> None:
+    """A trace of ten minutes on the Inspect page, in headless Chromium: first picture, frames a second."""
+    from studio.bench.inspecting.run import InspectSetting, bench_inspect
+
+    of: dict[str, Any] = {"voices": voices, "voice": voice, "device": device, "trace": trace}
+    setting = InspectSetting(**of, minutes=minutes, opened=opened, seconds=seconds, width=width, quiet=as_json)
+    show("inspect", bench_inspect(setting), as_json, save)
+
+
+@bench.command()
 def highlight(as_json: Json = False, save: Save = False) -> None:
     """Whether words light when the ear hears them, also where the sound device says that it is 300 ms late."""
     from studio.bench.highlight import HighlightSetting, bench_highlight

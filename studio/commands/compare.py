@@ -2,15 +2,21 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from studio.commands.common import Json
+from studio.commands.common import Device, Json, Voices
+from studio.core.shipped import VOICES
+
+if TYPE_CHECKING:
+    from studio.core.trace import Trace
 
 Files = Annotated[
     list[Path],
-    typer.Argument(help="Two to eight: .trace files, or WAVs with FILE.txt and FILE.TextGrid beside them."),
+    typer.Argument(
+        help="Two to eight: .trace files, or WAVs with FILE.txt and FILE.TextGrid beside them. One with --overlapped."
+    ),
 ]
 Picture = Annotated[
     Path | None, typer.Option(help="Also draw words on one axis, durations, and the difference of the first two.")
@@ -27,6 +33,15 @@ def compare(
         Path | None, typer.Option(help="Also write one page with the sounds and the interactive picture.")
     ] = None,
     no_pitch: Annotated[bool, typer.Option("--no-pitch", help="Leave out pitch, which takes the longest.")] = False,
+    overlapped: Annotated[
+        bool,
+        typer.Option(
+            "--overlapped",
+            help="After each trace also its frames vocoded a segment at a time and cross-faded, by its own voice.",
+        ),
+    ] = False,
+    voices: Voices = VOICES,
+    device: Device = "auto",
     as_json: Json = False,
 ) -> None:
     """Lay utterances of one text beside each other, word by word: times, durations, pitch, level, latency."""
@@ -39,15 +54,22 @@ def compare(
     from studio.measure.report import console, plain
     from studio.say import check_place
 
-    if not 2 <= len(files) <= MOST:
-        raise BadOption(f"{len(files)} to compare", f"give from 2 to {MOST} files")
+    count = len(files) * (2 if overlapped else 1)
+    if not 2 <= count <= MOST:
+        raise BadOption(
+            f"{count} to compare", f"give from {1 if overlapped else 2} to {MOST // (1 + overlapped)} files"
+        )
     pictures = {"--svg": svg, "--png": png, "--pdf": pdf}
     for option, place in (pictures | {"--html": html}).items():
         check_place(place, option, f".{option[2:]}")
     traces = [open_source(file, text) for file in files]
+    sources = [file.name for file in files]
+    if overlapped:
+        traces = _with_overlapped(traces, voices, device)
+        sources = [name for file in sources for name in (file, f"{file}, overlapped")]
     names = labels(traces)
     if len(set(names)) < len(names):
-        names = [file.name for file in files]
+        names = sources
     found = compared([take_of(name, trace) for name, trace in zip(names, traces, strict=True)])
     figures = figures_of(found, with_pitch=not no_pitch)
     if as_json:
@@ -66,3 +88,15 @@ def compare(
 
         write_comparison(found, html)
         typer.echo(f"{html}: the comparison with its sounds", err=True)
+
+
+def _with_overlapped(traces: "list[Trace]", voices: Path, device: str) -> "list[Trace]":
+    """Each trace, and after it the same frames vocoded a segment at a time by the voice that spoke it."""
+    from studio.engine.loop import open_engine
+    from studio.text.normalise import best
+
+    engine = open_engine(voices, best(), device)
+    try:
+        return [one for trace in traces for one in (trace, engine.overlap(trace))]
+    finally:
+        engine.close()

@@ -7,6 +7,7 @@ card's rate), so waits are never samples. ``to_dict`` and ``from_dict`` are the 
 
 import math
 from dataclasses import dataclass, field, fields
+from functools import cache
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -293,9 +294,15 @@ def from_dict(data: dict[str, Any]) -> Event:
     kind = _KINDS.get(data.get("type", ""))
     if kind is None:
         raise ValueError(f"no event is of type {data.get('type')!r}; known: {', '.join(sorted(_KINDS))}")
-    values = {f.name: data[f.name] for f in fields(kind) if f.name in data}
+    values = {name: data[name] for name in _names(kind) if name in data}
     if kind is Audio:
         values["pcm"] = np.zeros(int(data.get("samples", 0)), np.int16)
     if kind is Frames and isinstance(values.get("p_eos"), list):
         values["p_eos"] = [math.nan if p is None else p for p in values["p_eos"]]
     return kind(**values)
+
+
+@cache
+def _names(kind: type[Event]) -> tuple[str, ...]:
+    """The fields of an event."""
+    return tuple(one.name for one in fields(kind))

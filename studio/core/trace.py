@@ -88,6 +88,8 @@ class Trace:
         """
         if self.meta.get("source") == "forced":
             raise BadFile("this is a recording that was sent through a model", "nothing of it was spoken by a voice")
+        if self.meta.get("source") == "overlapped":
+            raise BadFile("its frames were vocoded anew, a segment at a time", "replay the trace that it was made from")
         try:
             voice, options = f"{self.meta['voice']}:{self.meta['speaker']}", dict(self.meta["options"])
             return SpeakRequest(voice, self.meta["seed"], self.meta["temperature"], options)

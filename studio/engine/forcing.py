@@ -42,7 +42,7 @@ class Forcing:
     def place(self) -> Generator[None]:
         """Room for one. Raises Busy."""
         if not self._place.acquire(blocking=False):
-            raise Busy("a net looks at the frames of another recording or utterance", "try again in a moment")
+            raise Busy("another recording or utterance is being computed anew", "try again in a moment")
         try:
             yield
         finally:

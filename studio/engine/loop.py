@@ -24,6 +24,7 @@ from studio.engine.families.base import family_info
 from studio.engine.forcing import Forcing, attend, force
 from studio.engine.limits import Limits
 from studio.engine.meter import Meter
+from studio.engine.overlapping import overlapped_trace
 from studio.engine.places import Places, closing
 from studio.engine.pool import Pool
 from studio.engine.utterances.callers import check_temperature
@@ -138,6 +139,11 @@ class LocalEngine:
         about = provenance(card, device=self._device.type, threads=self._threads, temperature=1.0)
         with self._forcing.place():
             return force(self.voice(card.name), speaker, recording, self._normalise, about, wanted)
+
+    def overlap(self, trace: Trace, wanted: Callable[[], bool] = always) -> Trace:
+        """A trace's frames, a segment at a time. Raises as ``studio.core.overlapped.Overlaps`` says."""
+        with self._forcing.place():
+            return overlapped_trace(self.voice(self._named(str(trace.meta.get("voice", "")))), trace, wanted)
 
     def _named(self, name: str) -> str:
         if name not in self._cards:

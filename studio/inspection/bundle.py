@@ -82,34 +82,30 @@ def packed(facts: Mapping[str, Any], arrays: Mapping[str, tuple[str, np.ndarray]
     """A header with some facts and where each array begins after it, each by its kind (``i16``, ``u8``, ``f32``)."""
     header = {**facts, "arrays": []}
     at = 0  # from the end of the header on
-    body = bytearray()
+    body: list[bytes] = []
     for name, (kind, values) in arrays.items():
         header["arrays"].append({"name": name, "kind": kind, "at": at, "count": int(values.size)})
-        body += values.tobytes()
-        body += bytes(-len(body) % _ALIGN)
-        at = len(body)
+        body += [values.tobytes(), bytes(-values.nbytes % _ALIGN)]
+        at += values.nbytes + len(body[-1])
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
     text += b" " * (-(4 + len(text)) % _ALIGN)
-    return struct.pack("<I", len(text)) + text + bytes(body)
+    return b"".join([struct.pack("<I", len(text)), text, *body])
 
 
 def _header(trace: Trace, line: Timeline) -> dict[str, Any]:
     found = facts(trace, line)
-    shown = {name: _plainly(value) for name, value in vars(line).items()}
     highest = int(trace.frames.max(initial=0))
-    return plain(
-        {
-            "facts": {name: value for name, value in found.items() if name not in _TOLD_BY_TIMELINE},
-            "timeline": shown,
-            "frame_samples": trace.meta.get("frame_samples", 0),
-            "channels": trace.frames.shape[1] if trace.frames.ndim == 2 else 0,
-            "levels": max(_LEVELS, highest + 1),
-            "eos_at": EOS_AT,
-            "has_attention": "attention" in trace.layers,
-        }
-    )
+    return {
+        "facts": plain({name: value for name, value in found.items() if name not in _TOLD_BY_TIMELINE}),
+        "timeline": {name: _plainly(value) for name, value in vars(line).items()},
+        "frame_samples": plain(trace.meta.get("frame_samples", 0)),
+        "channels": trace.frames.shape[1] if trace.frames.ndim == 2 else 0,
+        "levels": max(_LEVELS, highest + 1),
+        "eos_at": EOS_AT,
+        "has_attention": "attention" in trace.layers,
+    }
 
 
 def _plainly(value: Any) -> Any:
-    """A lane's entries as their fields; ``dataclasses.asdict`` takes seconds for ten minutes of them."""
+    """A lane's entries as their fields, which hold finite numbers; ``asdict`` takes seconds for ten minutes of them."""
     return [vars(one) for one in value] if isinstance(value, tuple) else value

@@ -6,6 +6,7 @@ BLOCK_MS = 5.0
 AUDIBLE_DB = 30.0  # DESIGN's t5: within this of the voice's active speech level
 _MARGIN_DB = 15.9  # what is further below the active level is a pause (ITU-T P.56)
 _SILENT_DB = -70.0
+_AT_ONCE = 256  # blocks
 
 
 def block_levels_db(pcm: np.ndarray, rate_hz: int) -> np.ndarray:
@@ -13,7 +14,11 @@ def block_levels_db(pcm: np.ndarray, rate_hz: int) -> np.ndarray:
     block = round(rate_hz * BLOCK_MS / 1000.0)
     whole = len(pcm) // block * block
     scale = 32768.0 if pcm.dtype == np.int16 else 1.0
-    power = np.square(pcm[:whole].astype(np.float64).reshape(-1, block) / scale).mean(axis=1)
+    power = np.empty(whole // block)
+    for first in range(0, len(power), _AT_ONCE):  # so little that a core's cache holds it
+        part = pcm[first * block : min(whole, (first + _AT_ONCE) * block)].astype(np.float64).reshape(-1, block)
+        part /= scale
+        power[first : first + _AT_ONCE] = np.square(part, out=part).mean(axis=1)
     return 10.0 * np.log10(np.maximum(power, 1e-12))
 
 

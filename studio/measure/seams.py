@@ -65,8 +65,8 @@ def seam_jumps(pcm: np.ndarray, rate_hz: int, seams: Sequence[int]) -> list[Seam
     level_db = np.maximum(10.0 * np.log10(np.maximum(np.square(sides).mean(axis=2), 1e-24)), _FLOOR_DB)
     bands_db = _bands_db(sides, rate_hz)
     spectrum_db = np.abs(np.diff(bands_db - bands_db.mean(axis=2, keepdims=True), axis=1)).mean(axis=(1, 2))
-    rows = zip(there, level_db[:, 1] - level_db[:, 0], spectrum_db, strict=True)
-    return [SeamJump(seam, _roughness_at(pcm, seam), float(step), float(change)) for seam, step, change in rows]
+    rows = zip(there, _roughness_at(pcm, at), level_db[:, 1] - level_db[:, 0], spectrum_db, strict=True)
+    return [SeamJump(seam, float(rough), float(step), float(change)) for seam, rough, step, change in rows]
 
 
 def seam_report(pcm: np.ndarray, seams: Sequence[int]) -> SeamReport:
@@ -99,11 +99,23 @@ def _roughness(pcm: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.divide(second, around, out=np.zeros_like(second), where=loud), loud
 
 
-def _roughness_at(pcm: np.ndarray, seam: int) -> float:
-    """The greater one of the two samples in which a join may show, without looking at the whole sound."""
-    first = max(0, seam - 2 - _AROUND)
-    rough, _ = _roughness(pcm[first : seam + 1 + _AROUND])
-    return float(rough[seam - 2 - first : seam - first].max())
+def _roughness_at(pcm: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """The greater one of the two samples in which each join may show, as ``_roughness`` has it: float64 [S].
+
+    Args:
+        at: joins [S].
+    """
+    places = at[:, None] + np.arange(-2 - _AROUND, _AROUND + 1)
+    near = pcm[np.clip(places, 0, len(pcm) - 1)].astype(np.float64)
+    second = np.abs(np.diff(near, 2, axis=1))  # [S, 2 * _AROUND + 1]: the join's own is in the middle
+    is_there = (places[:, :-2] >= 0) & (places[:, 2:] < len(pcm))  # what reaches beyond the sound counts for nothing
+    power = np.where(is_there, np.square(second), 0.0)
+    rough = np.zeros(len(at))
+    for own, window in ((_AROUND, slice(None, -1)), (_AROUND + 1, slice(1, None))):
+        around = np.sqrt(power[:, window].sum(axis=1) / np.maximum(is_there[:, window].sum(axis=1), 1))
+        loud = around > 1.0
+        rough = np.maximum(rough, np.divide(second[:, own], around, out=np.zeros_like(around), where=loud))
+    return rough
 
 
 def _bands_db(sides: np.ndarray, rate_hz: int) -> np.ndarray:

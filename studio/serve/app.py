@@ -29,6 +29,8 @@ from studio.serve.mos import add_listening
 from studio.serve.mos_door import is_owner
 from studio.serve.mos_drafts import UPLOADS, add_drafts
 from studio.serve.mos_live import add_live
+from studio.serve.mos_rated import add_rated
+from studio.serve.overlapped import add_overlapped
 from studio.serve.refusals import add_refusals
 from studio.serve.run import DRAIN
 from studio.serve.socket import Session, admit
@@ -82,6 +84,7 @@ def create_app(
     attention = inspection.Attention(engine, views)
     inspection.add_inspection(app, shelf, views, attention)
     add_forcing(app, Sending(engine, shelf, views))
+    add_overlapped(app, shelf, views, engine)
     kept = None
     if listening is not None:
         listening.cards = engine.cards
@@ -89,6 +92,7 @@ def create_app(
         add_drafts(app, listening, door, engine)
         add_live(app, listening, door, engine, settings, drain)
         add_arena(app, listening)
+        add_rated(app, listening, door, views, attention)
         kept = add_library(app, listening.clips.root.parent / "library", door, shelf, views, attention)
     add_comparison(app, shelf, views, kept)
     return app

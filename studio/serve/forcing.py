@@ -20,7 +20,7 @@ from studio.core.textgrid import MAX_BYTES
 from studio.inspection.recordings import ALIGNER, by_aligner, by_textgrid
 from studio.serve import protocol as wire
 from studio.serve.door.bodies import FileRoute
-from studio.serve.inspection import MAX_FILE_BYTES, MAX_TEXT_CHARS, MEDIA_TYPE, Views, sent, while_waited_for
+from studio.serve.inspection import MAX_FILE_BYTES, MAX_TEXT_CHARS, MEDIA_TYPE, Views, sent, while_asked
 from studio.serve.refusals import private_json
 from studio.serve.traces import TraceShelf
 
@@ -84,7 +84,7 @@ def add_forcing(app: FastAPI, sending: Sending) -> None:
         def read() -> Recording:
             return read_recording(body, unquote(x_studio_text), x_studio_textgrid_bytes, x_studio_placed_by)
 
-        return await while_waited_for(request, lambda wanted: sending.sent(read, unquote(x_studio_voice), wanted))
+        return await while_asked(request, lambda wanted: sending.sent(read, unquote(x_studio_voice), wanted))
 
 
 def read_recording(body: bytes, text: str, textgrid_bytes: int, placed_by: str) -> Recording:

@@ -31,13 +31,17 @@ MAX_TEXT_CHARS = 16_000  # percent-encoded, in a header
 _PARTS = {"meta.json": 1 << 20, "events.jsonl": 1 << 24, "audio.wav": MAX_FILE_BYTES, "layers.npz": 1 << 25}
 LIMITS = Limits(_PARTS, layer=1 << 25)
 _AT_ONCE = 2
-MOST_PITCH_S = 600.0
+MOST_PITCH_S = 660.0  # ten minutes, and what is left of a sentence then
 _LOOK_S = 0.25  # how often it is looked whether who asked still waits
 MEDIA_TYPE = "application/octet-stream"
 
 
-async def while_waited_for(request: Request, work: Callable[[Callable[[], bool]], Response]) -> Response:
-    """Work on a thread, which is told when whoever asked has left; nothing is answered then. Raises what it raises."""
+async def while_asked(request: Request, work: Callable[[Callable[[], bool]], Response]) -> Response:
+    """Do something beside the loop that ``wanted`` may end once who asked has left; then there is nothing to answer.
+
+    Args:
+        work: raises ``Left`` where ``wanted``, which it is given, says that nobody waits.
+    """
     gone = threading.Event()
 
     async def watch() -> None:
@@ -66,7 +70,7 @@ class Attention:
         Raises:
             Busy: another one is being computed; and what ``opened`` and ``studio.core.forced.Attends`` raise.
         """
-        return await while_waited_for(request, lambda wanted: self._answer(opened, wanted))
+        return await while_asked(request, lambda wanted: self._answer(opened, wanted))
 
     def _answer(self, opened: Callable[[], Trace], wanted: Callable[[], bool]) -> Response:
         with self._views.place():

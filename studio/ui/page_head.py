@@ -1,4 +1,5 @@
-"""What a shared link shows of a page: title, description and picture, ours alone; Gradio's own go."""
+"""What stands in a page's head: its title, description and picture, ours alone, Gradio's own go; and what the Inspect
+page needs first."""
 
 import re
 from html import escape
@@ -12,6 +13,11 @@ CLAIM = "It speaks while you are still typing."
 PICTURE = "live/race/card.png"  # a race of the voice wren, saved from the page
 _THEIRS = re.compile(rb'<meta\s+(?:property|name)="(?:og:|twitter:|description")[^>]*>\s*', re.IGNORECASE)
 _CHARSET = re.compile(rb'<meta charset="[^"]*"\s*/?>')
+# What the Inspect page's address names is asked for before the page's own scripts have come, which take half a second.
+_EARLY = """<script>{
+const trace = new URLSearchParams(location.search).get('trace');
+if (trace) (window.earlyView = fetch(`ROOT/traces/${encodeURIComponent(trace)}.view`)).catch(() => {});
+}</script>"""
 _BY_LINK = ("/rate", "/annotate")
 
 
@@ -22,7 +28,7 @@ def described(html: bytes, scope: Scope, title: str) -> bytes:
     """
     html = _THEIRS.sub(b"", html)
     is_by_link = scope["path"].rstrip("/").endswith(_BY_LINK)
-    ours = b'<meta name="robots" content="noindex">' if is_by_link else _tags(scope, title).encode()
+    ours = b'<meta name="robots" content="noindex">' if is_by_link else (_tags(scope, title) + _early(scope)).encode()
     return _CHARSET.sub(lambda found: found.group(0) + ours, html, count=1)
 
 
@@ -34,6 +40,13 @@ def _tags(scope: Scope, title: str) -> str:
         named |= {"twitter:image": address}
     tags = [f'<meta property="{name}" content="{escape(value)}">' for name, value in said.items()]
     return "".join(tags + [f'<meta name="{name}" content="{escape(value)}">' for name, value in named.items()])
+
+
+def _early(scope: Scope) -> str:
+    """The script that asks for the trace of the page's address; ``inspect.js`` takes the answer."""
+    if not scope["path"].rstrip("/").endswith("/inspect"):
+        return ""
+    return _EARLY.replace("ROOT", escape(scope.get("root_path", "").rstrip("/")))
 
 
 def _address(scope: Scope) -> str:

@@ -6,17 +6,21 @@ from xml.etree import ElementTree
 
 import pytest
 from inspection.spoken import RATE_HZ, pcm, story
+from tinyvoice import write_tiny_voice
 from typer.testing import CliRunner
 
 from studio.cli import cli
 from studio.core import events as ev
 from studio.core.clips import write_wav
 from studio.core.errors import BadFile, BadOption, StudioError
-from studio.core.trace import Trace, TraceWriter
+from studio.core.ports import SpeakRequest
+from studio.core.trace import Trace, TraceWriter, collect
+from studio.engine.loop import open_engine
 from studio.inspection.comparison.compare import compare, take_of
 from studio.inspection.comparison.naming import labels
 from studio.inspection.comparison.picture import draw
 from studio.inspection.comparison.sources import open_source
+from studio.text.normalise import best
 
 
 def traced(path: Path, **ready: object) -> Path:
@@ -113,3 +117,21 @@ def test_utterances_are_named_by_what_differs() -> None:
     assert labels([of("v", vocoder="p"), of("v", vocoder="q")]) == ["p", "q"]
     assert labels([of("v"), Trace({"source": "recording", "rate_hz": 1}, [], pcm())]) == ["v:a", "recording"]
     assert len(labels([of("v" * 500), of("w")])[0]) <= 60
+
+
+def test_a_trace_is_compared_with_itself_vocoded_a_segment_at_a_time(tmp_path: Path) -> None:
+    write_tiny_voice(tmp_path / "voices")
+    engine = open_engine(tmp_path / "voices", best(), "cpu")
+    utterance = engine.open(SpeakRequest(voice="tiny:one", seed=3))
+    utterance.push_text("several words of one sentence")
+    utterance.end()
+    made = collect(utterance.provenance, utterance.events())
+    engine.close()
+    writer = TraceWriter(tmp_path / "a", made.meta)
+    writer.write(*made.events)
+    given = [writer.close(), "--overlapped", "--voices", tmp_path / "voices", "--no-pitch"]
+    found = json.loads(told(*given, "--json"))
+    names = [one["name"] for one in found["utterances"]]
+    assert names == [made.meta["vocoder"], f"{made.meta['vocoder']}, overlapped"]
+    assert found["utterances"][0]["audio_s"] == found["utterances"][1]["audio_s"]
+    assert found["pairs"][0]["spectral_db"] > 0.0

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
+from urllib.request import urlopen
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from ui.owner_site import Site
 from ui.test_axe import violations
 
 from studio.core import events as ev
+from studio.core.clips import read_wav
 from studio.core.trace import TraceWriter, open_trace
 from studio.inspection.comparison.compare import compare as compare_traces
 from studio.inspection.comparison.compare import take_of
@@ -246,6 +249,7 @@ def test_one_text_is_made_in_every_way_that_a_card_offers(compare: Callable[...,
         "n = 1..6",
         "All voices (2)",
         "seed = 0..3",
+        "Causal, overlapped vocoder",
         "As it is",
     ]
     ways.nth(1).click()
@@ -258,6 +262,28 @@ def test_one_text_is_made_in_every_way_that_a_card_offers(compare: Callable[...,
     tab.opened(8)
     ways.nth(3).click()
     tab.told("8 are compared already")
+
+
+def test_what_is_spoken_is_vocoded_a_second_time(compare: Callable[..., Compare], server: Server) -> None:
+    """Causal, and a segment at a time: the fake engine turns the sound upside down, so that the two are told apart."""
+    tab = compare(server.url).open(more="text=one+two+three")
+    way = tab.page.locator(".ways button", has_text="overlapped")
+    way.click()
+    tab.told("segment at a time")
+    tab.opened(2)
+    tokens = parse_qs(urlsplit(tab.page.url).query)["trace"]
+    sounds = [read_wav(urlopen(f"{server.url}traces/{token}.wav", timeout=30).read())[0] for token in tokens]
+    assert len(set(tokens)) == 2 and len(sounds[0]) and (sounds[1] == -sounds[0]).all()
+    starts = tab.ask("viewer.scene.takes.map((take) => take.words.map((word) => word.startMs))")
+    assert len(starts[0]) == 3 and starts[0] == starts[1], "words lie where they lay"
+    for _ in range(3):
+        way.click()
+        eventually(way.is_enabled, "it has spoken again")
+    tab.opened(8)
+    tab.page.locator(".open-list button").first.click()
+    tab.opened(7)
+    way.click()
+    tab.told("take one away first")
 
 
 def test_what_a_voice_refuses_is_left_out_and_told(compare: Callable[..., Compare], server: Server) -> None:

@@ -35,6 +35,7 @@ FOR_ANYONE = {
     ("GET", "/traces/{token}.view"),
     ("GET", "/traces/{token}.prosody"),
     ("GET", "/traces/{token}.attention"),
+    ("POST", "/traces/{token}/overlapped"),
     ("GET", "/compare/view"),  # of traces by their tokens; of the library with the owner's
     ("GET", "/compare/words"),
     ("GET", "/compare/difference"),
@@ -71,6 +72,10 @@ WITH_TOKEN = {
     ("POST", "/mos/owner/campaigns/{name}/utterances"),
     ("POST", "/mos/owner/campaigns/{name}/remove"),
     ("GET", "/mos/owner/campaigns/{name}"),
+    ("GET", "/mos/owner/campaigns/{name}/sound/view"),
+    ("GET", "/mos/owner/campaigns/{name}/sound/prosody"),
+    ("GET", "/mos/owner/campaigns/{name}/sound/attention"),
+    ("GET", "/mos/owner/campaigns/{name}/sound/ratings"),
     ("GET", "/mos/owner/settings"),
     ("GET", "/mos/owner/drafts"),
     ("POST", "/mos/owner/drafts"),

@@ -6,6 +6,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from inspection.spoken import story
+
+from studio.core.trace import TraceWriter
+
 ROOT = Path(__file__).resolve().parents[2]
 APP = [sys.executable, str(ROOT / "tests" / "fakes.py")]
 
@@ -13,7 +17,7 @@ APP = [sys.executable, str(ROOT / "tests" / "fakes.py")]
 def figures(code: str) -> dict[str, Any]:
     """What code prints as JSON in a process of its own: two drivers of browsers do not share one."""
     command = [sys.executable, "-c", f"import json\nfrom pathlib import Path\n{code}"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120.0)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300.0)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -66,6 +70,24 @@ def test_highlight_says_how_late_each_word_lit(chromium: Any) -> None:
     )
     assert [out["shifts"][shift]["words"] for shift in ("0", "300")] == [4, 4]
     assert out["shifts"]["300"]["min_ms"] > 200.0 > out["shifts"]["0"]["min_ms"]
+
+
+def test_a_trace_is_opened_zoomed_and_moved(chromium: Any, tmp_path: Path) -> None:
+    writer = TraceWriter(tmp_path / "spoken", {})
+    writer.write(*story())
+    out = figures(
+        "from studio.bench.inspecting.run import InspectSetting, bench_inspect\n"
+        f"setting = InspectSetting(voices=Path(), trace=Path({str(writer.close())!r}), minutes=0.1, opened=1,"
+        f" seconds=0.5, command={APP!r}, quiet=True)\n"
+        "print(json.dumps(bench_inspect(setting)))"
+    )
+    assert (out["audio_s"], out["words"], out["segments"]) == (6.0, 72, 48)
+    assert {how: found["n"] for how, found in out["first_picture_ms"].items()} == {"by its address": 1, "dropped": 1}
+    assert all(0.0 < found["p50"] < 60_000.0 for found in out["first_picture_ms"].values())
+    assert set(out["moves"]) == {"zoom", "pan near", "pan far"}
+    for found in out["moves"].values():
+        assert 0.0 < found["frames_per_s"] <= 70.0
+        assert 0.0 < found["draw_ms"]["p95"] <= found["draw_ms"]["max"]
 
 
 def test_start_is_timed_and_memory_counted() -> None:

@@ -15,6 +15,7 @@ from studio.mos.analysis.interim_looks import interim_looks
 from studio.mos.analysis.judgements import judgements
 from studio.mos.analysis.predicted import predicted
 from studio.mos.analysis.quality import Judgement, gates, judge, left_out
+from studio.mos.analysis.rated_sound import sounds_of
 from studio.mos.analysis.second_opinion import second_opinions
 from studio.mos.campaign.config import CampaignConfig, from_json
 from studio.mos.kinds.base import Judged
@@ -133,6 +134,7 @@ def results(session: Session, campaign: Campaign, *, everyone: bool = False) -> 
         "rule": {"level": 0.95, **asdict(run.config.stop)},
         "looks": [_look(look) for look in interim_looks(session, campaign)],
         "systems": [{"name": s.name, "role": s.role, "voice": json.loads(s.voice)} for s in systems],
+        "sounds": sounds_of(session, campaign),
         "questions": [{"id": q.id, "prompt": q.prompt, "low": q.low, "high": q.high} for q in run.config.questions],
         "prompt": run.config.prompt,
         "funnel": funnel(session, campaign),

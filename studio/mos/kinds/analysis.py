@@ -113,13 +113,10 @@ def choice_tables(answers: Sequence[Judged], seed: int) -> dict[str, Any]:
 def screened_tables(answers: Sequence[Judged], question: str, low: int, high: int) -> dict[str, Any]:
     """The tables of a MUSHRA question after its post-screening; beside them who went, and everybody's means."""
     ratings = ratings_of(answers, question, Scale(low, high))
-    hidden = {a.reference for a in answers if a.reference is not None}
-    if not len(ratings) or not hidden:
+    found = screening(answers, ratings)
+    if found is None:
         return {"questions": {question: score_tables(answers, question, low, high)}}
-    [reference] = hidden
-    known = {a.mid_anchor for a in answers} & set(ratings.systems)
-    anchor = known.pop() if known else None
-    screen = mushra.post_screen(ratings, reference, anchor)
+    screen, reference, anchor = found
     kept = [a for a in answers if a.rater not in screen.dropped]
     return {
         "questions": {question: score_tables(kept, question, low, high)},
@@ -136,6 +133,17 @@ def screened_tables(answers: Sequence[Judged], question: str, low: int, high: in
             "everybody": {name: asdict(i) for name, i in means.by_system(ratings).items()},
         },
     }
+
+
+def screening(answers: Sequence[Judged], ratings: Ratings) -> tuple[mushra.PostScreen, str, str | None] | None:
+    """The post-screening of a MUSHRA question, its hidden reference and mid anchor; None without a reference."""
+    hidden = {a.reference for a in answers if a.reference is not None}
+    if not len(ratings) or not hidden:
+        return None
+    [reference] = hidden
+    known = {a.mid_anchor for a in answers} & set(ratings.systems)
+    anchor = known.pop() if known else None
+    return mushra.post_screen(ratings, reference, anchor), reference, anchor
 
 
 def comparison_tables(

@@ -103,6 +103,10 @@ class Kind(ABC):
     def validate(self, config: CampaignConfig, slots: int, answer: AnswerCreate) -> list[Mark]:
         """The marks of an answer to a screen with ``slots`` judged slots. Raises BadAnswer."""
 
+    def heeded(self, config: CampaignConfig, answers: Sequence[Judged]) -> Sequence[Judged]:
+        """The answers that the means are made of, once the gates have spoken: all of them, unless the kind screens."""
+        return answers
+
     @abstractmethod
     def analyse(self, config: CampaignConfig, answers: Sequence[Judged], *, seed: int = 0) -> dict[str, Any]:
         """Tables with intervals, JSON-safe."""

@@ -6,9 +6,10 @@ from typing import Any
 from studio.core.errors import BadOption
 from studio.mos.campaign.config import CampaignConfig
 from studio.mos.campaign.design import Unit
-from studio.mos.kinds.analysis import screened_tables
+from studio.mos.kinds.analysis import ratings_of, screened_tables, screening
 from studio.mos.kinds.base import Judged, Kind, Mark, Stock, scored
 from studio.mos.kinds.units import pages_with_reference
+from studio.mos.stats.columns import Scale
 from studio.mos.store.tables.answers import AnswerCreate
 
 
@@ -37,6 +38,12 @@ class Mushra(Kind):
     def validate(self, config: CampaignConfig, slots: int, answer: AnswerCreate) -> list[Mark]:
         """Every sound once, the open reference not. Raises BadAnswer."""
         return scored(config, range(slots), answer)
+
+    def heeded(self, config: CampaignConfig, answers: Sequence[Judged]) -> Sequence[Judged]:
+        """Those of raters whom the post-screening keeps."""
+        question = config.questions[0]
+        screen = screening(answers, ratings_of(answers, question.id, Scale(question.low, question.high)))
+        return answers if screen is None else [a for a in answers if a.rater not in screen[0].dropped]
 
     def analyse(self, config: CampaignConfig, answers: Sequence[Judged], *, seed: int = 0) -> dict[str, Any]:
         """The tables of the question after the post-screening; who was left out, and the same with everybody."""

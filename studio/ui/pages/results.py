@@ -5,6 +5,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import gradio as gr
 
@@ -194,7 +195,31 @@ def _tables(results: dict[str, Any]) -> str:
     ]
     foreseen = "".join(_table(t) for t in predicted_tables(results))
     apart = f'<section class="owner-card" id="owner-predicted">{foreseen}</section>' if foreseen else ""
-    return f'<section class="owner-card">{"".join(parts)}</section>{beside}{apart}'
+    return f'<section class="owner-card">{"".join(parts)}</section>{beside}{apart}{_sounds(results)}'
+
+
+def _sounds(results: dict[str, Any]) -> str:
+    """Every sound, a script a row and a system a column, each a link to the Inspect page; nothing of a live test."""
+    by_script = results["sounds"]
+    systems = [one["name"] for one in results["systems"] if any(one["name"] in said for said in by_script.values())]
+    if not by_script:
+        return ""
+    head = "".join(f'<th scope="col">{plain(name)}</th>' for name in ("Script", *systems))
+    rows = ""
+    for script, said in by_script.items():
+        cells = "".join(_look(results["name"], script, system, said) for system in systems)
+        rows += f'<tr><th scope="row">{plain(script)}</th>{cells}</tr>'
+    told = '<p class="muted">Each opens on the Inspect page, with what raters said of it and what was predicted.</p>'
+    table = f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+    folded = f"<details><summary>Sounds: look into each</summary>{told}{table}</details>"
+    return f'<section class="owner-card" id="owner-sounds">{folded}</section>'
+
+
+def _look(campaign: str, script: str, system: str, said: list[str]) -> str:
+    if system not in said:
+        return "<td></td>"
+    address = plain(f"./inspect?{urlencode({'test': campaign, 'script': script, 'system': system})}")
+    return f'<td><a href="{address}" aria-label="{plain(f"Look into {script} by {system}")}">Look into it</a></td>'
 
 
 def _table(table: Table) -> str:

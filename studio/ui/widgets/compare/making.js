@@ -90,13 +90,14 @@ export class Making {
     this.stopping.hidden = !isBusy;
   }
 
-  begin({ jobs }) {
+  begin({ jobs, isOverlapped = false }) {
     const text = this.says.value.trim();
     const room = this.on.room();
     if (!text) {
       this.says.focus();
       return this.on.told("Give a text first: they all say the same.", "error");
     }
+    if (isOverlapped && room === 1) return this.on.told("These are two: take one away first.", "error");
     if (!room) return this.on.told(`${MOST} are compared already: take one away first.`, "error");
     const taken = jobs.slice(0, room);
     const made = [];
@@ -106,7 +107,8 @@ export class Making {
       progress: (number, waits) => this.on.told(`Speaking ${number + 1} of ${taken.length}: ${taken[number].label}${waits ? ` (${waits})` : ""} …`),
       spoken: (token) => made.push(token),
       refused: (message, job) => refused.push(`${job.label}: ${message}`),
-      done: (message) => {
+      done: async (message) => {
+        if (isOverlapped && made.length) await this.overlap(made, refused);
         this.speaker = null;
         this.show();
         const left = jobs.length > taken.length ? [`Only ${taken.length} of ${jobs.length} had room beside what is open.`] : [];
@@ -116,5 +118,18 @@ export class Making {
       },
     });
     return this.show();
+  }
+
+  /** What was spoken once more, its frames vocoded a segment at a time; its name joins `made`. */
+  async overlap(made, refused) {
+    this.on.told("Vocoding it a segment at a time …");
+    try {
+      const answer = await fetch(`${this.server}traces/${encodeURIComponent(made[0])}/overlapped`, { method: "POST" });
+      const said = await answer.json();
+      if (answer.ok) made.push(said.trace);
+      else refused.push(`overlapped: ${said.message}`);
+    } catch {
+      refused.push("overlapped: the server cannot be reached");
+    }
   }
 }

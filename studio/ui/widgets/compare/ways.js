@@ -18,7 +18,8 @@ function valuesOf(option) {
 }
 
 /**
- * Each way as {name, title, jobs}: every value of each option of a voice, every voice, a few seeds.
+ * Each way as {name, title, jobs}: every value of each option of a voice, every voice, a few seeds; of one that
+ * `isOverlapped` what is spoken is vocoded a second time.
  * `base` is {voice, speaker, seed, temperature, options}: what stays the same.
  */
 export function waysOf(voices, base) {
@@ -45,6 +46,7 @@ export function waysOf(voices, base) {
   ways.push({ name: `All voices (${everyone.length})`, title: families > 1 ? `of ${families} families` : "as each is by itself", jobs: everyone });
   const seeds = Array.from({ length: SEEDS }, (_, k) => job(`seed = ${base.seed + k}`, { seed: base.seed + k }));
   ways.push({ name: `seed = ${base.seed}..${base.seed + SEEDS - 1}`, title: "the same again, with other chances", jobs: seeds });
+  ways.push({ name: "Causal, overlapped vocoder", title: "the same frames: as they are spoken, and each segment vocoded by itself and cross-faded", jobs: [job("as it is")], isOverlapped: true });
   ways.push({ name: "As it is", title: "once, with these settings", jobs: [job("as it is")] });
-  return ways.filter(({ jobs, name }) => jobs.length > 1 || name === "As it is");
+  return ways.filter(({ jobs, name, isOverlapped }) => jobs.length > 1 || isOverlapped || name === "As it is");
 }

@@ -5,6 +5,7 @@ import { fromBase64, parse } from "../timeline/bundle.js";
 import { Viewer } from "./viewer.js";
 
 const MAX_MB = 64;
+const TO_RESULTS = "This sound is of a listening test, which wants the owner's token: open it from the Results page.";
 const TO_LIBRARY = "This utterance is in the library, which wants the owner's token: open it from the Library page.";
 
 /** Start the page; `root` is the server's address with a slash at its end. */
@@ -42,6 +43,7 @@ export function start(element, root) {
       sending?.through.offer(isRecording || named.trace ? file : null);
       offer(named);
       annotate(mineViewer, named);
+      rated(mineViewer, named);
       tell("");
       fetched("prosody").then((measured) => mineViewer.take(measured), () => {}); // the picture stands without it
     } catch (error) {
@@ -92,6 +94,30 @@ export function start(element, root) {
     keep.href = `./library?keep=${encodeURIComponent(trace)}`;
   }
 
+  /** What raters said of a sound of a listening test; its scripts come only here, as those of annotation do. */
+  async function rated(mineViewer, { rated: request }) {
+    const place = page.querySelector(".ratings");
+    place.hidden = true;
+    if (!request) return;
+    try {
+      const [{ showRatings }, answer] = await Promise.all([import("./ratings/ratings.js"), request("ratings")]);
+      if (!answer.ok) throw new Error(await why(answer));
+      const found = await answer.json();
+      if (mineViewer === viewer) showRatings(place, found);
+    } catch (error) {
+      if (mineViewer === viewer) tell(error instanceof TypeError ? "The server cannot be reached." : error.message, "error");
+    }
+  }
+
+  /** A part of a listening test's sound, for its owner. */
+  async function ofTest({ test, script, system }, part) {
+    if (!token()) throw new Error(TO_RESULTS);
+    const asked = `mos/owner/campaigns/${encodeURIComponent(test)}/sound/${part}?${new URLSearchParams({ script, system })}`;
+    const answer = await fetch(`${root}${asked}`, { headers: { Authorization: `Bearer ${token()}` } });
+    if (answer.status === 403) throw new Error(TO_RESULTS);
+    return answer;
+  }
+
   /** What the library has, for whoever gave the owner's token in this tab. */
   async function kept(name, part) {
     if (!token()) throw new Error(TO_LIBRARY);
@@ -120,8 +146,19 @@ export function start(element, root) {
   }
   const address = new URLSearchParams(location.search);
   const [trace, name] = [address.get("trace"), address.get("kept")];
-  if (trace) open("the trace", (part) => fetch(`${root}traces/${encodeURIComponent(trace)}.${part}`), { trace });
+  let early = window.earlyView; // the page's head asked for it (studio/ui/page_head.py)
+  const onShelf = (part) => {
+    const asked = part === "view" && early;
+    if (asked) early = null;
+    return asked || fetch(`${root}traces/${encodeURIComponent(trace)}.${part}`);
+  };
+  if (trace) open("the trace", onShelf, { trace });
   else if (name) open("the utterance", (part) => kept(name, part), { kept: name });
+  const sound = Object.fromEntries(["test", "script", "system"].map((one) => [one, address.get(one)]));
+  if (!trace && !name && sound.test) {
+    const request = (part) => ofTest(sound, part);
+    open("the sound", request, { rated: request });
+  }
   page.dataset.ready = "";
 }
 

@@ -6,6 +6,7 @@ import { FONT } from "../timeline/ruler.js";
 const BOX = 22;
 const LEAST_WORD_PX = 12; // on average, where words are written
 const LEAST_TICK_PX = 1.5; // between two keys that are both drawn
+const LEAST_BOX_PX = 0.5; // that a box adds to those before it
 
 export const PAUSES = {
   text: "waits for text",
@@ -43,7 +44,7 @@ export function drawTyped(scene, { y, height }) {
     before = word.written;
     const x = axis.x(word.typed_ms);
     const text = line.text.slice(word.char_start, word.char_end);
-    const width = paint.measureText(text).width;
+    const width = widthOf(paint, text);
     if (x < free || x > axis.width) continue;
     free = x + width + 6;
     paint.fillStyle = scene.isChosen(word) ? colours.accent : colours.ink;
@@ -54,15 +55,19 @@ export function drawTyped(scene, { y, height }) {
 export function drawMade(scene, { y, height }) {
   const { paint, axis, colours, line } = scene;
   const top = y + (height - BOX) / 2;
+  let drawn = -Infinity;
   for (const one of seen(line.segments, axis, "made_ms", "made_whole_ms", 10000)) {
     const x = axis.x(one.made_ms);
     const width = Math.max(2, axis.x(one.made_whole_ms) - x);
+    if (!one.forced && x + width < drawn + LEAST_BOX_PX) continue;
+    drawn = x + width;
     paint.fillStyle = colours["accent-soft"];
     paint.fillRect(x, top, width, BOX);
     if (width > 3) {
       paint.strokeStyle = one.forced ? colours.stall : colours.accent;
       paint.strokeRect(Math.round(x) + 0.5, top + 0.5, Math.max(1, Math.round(width) - 1), BOX - 1);
     }
+    if (width < LEAST_WORD_PX) continue;
     const words = one.words.map((i) => scene.word(i)?.text).join(" ");
     const saw = one.seen.filter((i) => !one.words.includes(i)).map((i) => scene.word(i)?.text);
     inside(scene, saw.length ? `${words} | ${saw.join(" ")}` : words, x, width, top, colours.ink) ||
@@ -73,11 +78,15 @@ export function drawMade(scene, { y, height }) {
 export function drawHeard(scene, { y, height }) {
   const { paint, axis, colours, line } = scene;
   const top = y + (height - BOX) / 2;
-  for (const word of seen(line.words, axis, "heard_ms", "heard_whole_ms", 10000)) {
+  const words = seen(line.words, axis, "heard_ms", "heard_whole_ms", 0);
+  let drawn = -Infinity;
+  for (const word of words) {
     const x = axis.x(word.heard_ms);
     const width = Math.max(1, axis.x(word.heard_whole_ms) - x);
     const isNow = word.heard_ms <= scene.atMs && scene.atMs < word.heard_whole_ms;
-    paint.fillStyle = isNow ? colours.good : `color-mix(in srgb, ${colours.good} ${word.i % 2 ? 26 : 16}%, ${colours.panel})`;
+    if (!isNow && !scene.isChosen(word) && x + width < drawn + LEAST_BOX_PX) continue;
+    drawn = x + width;
+    paint.fillStyle = isNow ? colours.good : colours[word.i % 2 ? "good-odd" : "good-even"];
     paint.fillRect(x, top, Math.max(1, width - (width > 4 ? 1 : 0)), BOX);
     if (scene.isChosen(word)) {
       paint.strokeStyle = colours.accent;
@@ -90,22 +99,24 @@ export function drawHeard(scene, { y, height }) {
     paint.fillStyle = colours["accent-soft"];
     for (const run of line.runs) paint.fillRect(axis.x(run.t_ms), top, ((run.end - run.start) / scene.rateHz) * 1000 * axis.pxPerMs, BOX);
   }
+  drawn = -Infinity;
   for (const pause of seen(line.pauses, axis, "start_ms", "end_ms", 0)) {
     const x = axis.x(pause.start_ms);
     const width = Math.max(1, axis.x(pause.end_ms) - x);
+    if (x + width < drawn + LEAST_BOX_PX) continue;
+    drawn = x + width;
     paint.fillStyle = pauseColour(pause.reason, colours);
     paint.fillRect(x, top - 3, width, BOX + 6);
     inside(scene, pause.reason, x, width, top, colours.panel);
   }
   let free = -Infinity; // below the boxes, where words stand that are wider than theirs
-  const words = seen(line.words, axis, "heard_ms", "heard_whole_ms", 0);
   if (words.length * LEAST_WORD_PX > axis.width) return;
   for (const word of words) {
     const isNow = word.heard_ms <= scene.atMs && scene.atMs < word.heard_whole_ms;
     const [left, right] = clear(word, line.pauses).map((ms) => axis.x(ms));
     if (inside(scene, word.text, left, right - left, top, isNow ? colours.panel : colours.ink)) continue;
     paint.font = `11px ${FONT}`;
-    const width = paint.measureText(word.text).width;
+    const width = widthOf(paint, word.text);
     const x = Math.max(free, Math.min((axis.x(word.heard_ms) + axis.x(word.heard_whole_ms) - width) / 2, axis.width - width));
     if (x - (left + right) / 2 > width / 2 || x < 0 || x + width > axis.width) continue;
     free = x + width + 5;
@@ -129,8 +140,7 @@ function clear(word, pauses) {
 /** One line of a word: from where it was known to where it was made to where it was heard. */
 export function drawJoins(scene, typed, made, heard) {
   const { paint, axis, colours, line } = scene;
-  const among = line.words.filter((word) => word.known_ms !== null && word.heard_ms !== null);
-  const shown = among.filter((word) => word.heard_ms >= axis.leftMs && word.known_ms <= axis.rightMs);
+  const shown = seen(line.words, axis, "known_ms", "heard_ms", 0);
   const isDense = shown.length * 3 > axis.width;
   for (const word of shown) {
     const isChosen = scene.isChosen(word);
@@ -152,8 +162,21 @@ export function drawJoins(scene, typed, made, heard) {
 
 /** Entries that reach into what is shown; `slackMs` is longer than any of them lasts where ends are not in order. */
 function seen(list, axis, start, end, slackMs) {
-  const there = list.filter((one) => one[start] !== null && one[end] !== null);
-  return there.filter((one) => one[end] >= axis.leftMs - slackMs && one[start] <= axis.rightMs);
+  const [fromMs, toMs] = [axis.leftMs - slackMs, axis.rightMs];
+  return list.filter((one) => one[start] !== null && one[end] !== null && one[end] >= fromMs && one[start] <= toMs);
+}
+
+const widths = new Map(); // by font and text: a text is measured once, not with every picture
+const MOST_WIDTHS = 20_000;
+
+function widthOf(paint, text) {
+  const name = `${paint.font}/${text}`;
+  let width = widths.get(name);
+  if (width === undefined) {
+    if (widths.size >= MOST_WIDTHS) widths.clear();
+    widths.set(name, (width = paint.measureText(text).width));
+  }
+  return width;
 }
 
 /** Write a text where it fits whole, and say whether it did: nothing is cut to a few letters. */
@@ -163,7 +186,7 @@ function inside(scene, text, x, width, top, colour) {
   const room = Math.min(x + width, axis.width) - left - 6;
   if (room < 8) return false;
   paint.font = `12px ${FONT}`;
-  if (paint.measureText(text).width > room) return false;
+  if (widthOf(paint, text) > room) return false;
   paint.fillStyle = colour;
   paint.textBaseline = "middle";
   paint.textAlign = "center";

@@ -4,18 +4,31 @@ import { budget } from "../timeline/tiles.js";
 import { FONT } from "../timeline/ruler.js";
 import { pauseColour } from "./lanes.js";
 
-/** Each run that reaches into what is shown: its samples [start, end) that are seen, and where they lie. */
+/**
+ * Each run that reaches into what is shown: its samples [start, end) that are seen, and where they lie. Runs that share a
+ * pixel are one: however long the speech and however often it paused, there are no more of them than pixels.
+ */
 export function* stretches(scene) {
   const { axis, line, rateHz } = scene;
   const perMs = rateHz / 1000;
+  let part = null;
   for (const run of line.runs) {
     const endMs = run.t_ms + (run.end - run.start) / perMs;
     if (endMs < axis.leftMs || run.t_ms > axis.rightMs) continue;
     const start = run.start + Math.max(0, axis.leftMs - run.t_ms) * perMs;
     const end = run.end - Math.max(0, endMs - axis.rightMs) * perMs;
+    if (end <= start) continue;
     const x = axis.x(run.t_ms + (start - run.start) / perMs);
-    if (end > start) yield { start, end, x, width: axis.x(run.t_ms + (end - run.start) / perMs) - x };
+    const right = axis.x(run.t_ms + (end - run.start) / perMs);
+    if (part && right - part.x <= 1) {
+      part.end = end;
+      part.width = right - part.x;
+      continue;
+    }
+    if (part) yield part;
+    part = { start, end, x, width: right - x };
   }
+  if (part) yield part;
 }
 
 export function drawWave(scene, { y, height }) {
@@ -34,6 +47,7 @@ export function drawWave(scene, { y, height }) {
 }
 
 const LEVEL_DB = 50; // below the speech's own level, what is still drawn
+const TOPS = 16; // steps of level whose loudest is known
 const MARGIN_ST = 2; // above and below what is spoken
 
 /** Level and pitch of a sound in steps of a few milliseconds. */
@@ -48,6 +62,14 @@ export class Prosody {
     this.hasPitch = voiced.length > 0;
     this.lowHz = this.hasPitch ? at(0.02) * 2 ** (-MARGIN_ST / 12) : 0;
     this.highHz = this.hasPitch ? at(0.98) * 2 ** (MARGIN_ST / 12) : 0;
+    // Of the first k steps: how many have a voice, and the sum of their pitch; so that any stretch is told at once.
+    this.voiced = new Int32Array(pitch.length + 1);
+    this.octaves = new Float64Array(pitch.length + 1);
+    for (let k = 0; k < pitch.length; k++) {
+      this.voiced[k + 1] = this.voiced[k] + (pitch[k] > 0);
+      this.octaves[k + 1] = this.octaves[k] + (pitch[k] > 0 ? Math.log2(pitch[k]) : 0);
+    }
+    this.tops = Float32Array.from({ length: Math.ceil(level.length / TOPS) }, (_, k) => Math.max(...level.subarray(k * TOPS, (k + 1) * TOPS)));
   }
 
   /** The pitch at a sample, Hz; 0 without a voice. */
@@ -57,13 +79,16 @@ export class Prosody {
 
   /** The loudest level and the middle pitch among samples [from, to). */
   among(from, to) {
-    const last = Math.max(Math.floor(from / this.step) + 1, Math.ceil(to / this.step));
-    let [db, sum, count] = [-Infinity, 0, 0];
-    for (let k = Math.floor(from / this.step); k < Math.min(last, this.level.length); k++) {
-      if (this.level[k] > db) db = this.level[k];
-      if (this.pitch[k] > 0) [sum, count] = [sum + Math.log2(this.pitch[k]), count + 1];
+    const first = Math.min(this.level.length, Math.floor(from / this.step));
+    const last = Math.min(this.level.length, Math.max(first + 1, Math.ceil(to / this.step)));
+    let db = -Infinity;
+    for (let k = first; k < last; ) {
+      const isWhole = k % TOPS === 0 && k + TOPS <= last;
+      db = Math.max(db, isWhole ? this.tops[k / TOPS] : this.level[k]);
+      k += isWhole ? TOPS : 1;
     }
-    return { db, hz: count ? 2 ** (sum / count) : 0 };
+    const count = this.voiced[last] - this.voiced[first];
+    return { db, hz: count ? 2 ** ((this.octaves[last] - this.octaves[first]) / count) : 0 };
   }
 }
 
@@ -169,11 +194,15 @@ export function drawSeams(scene, top, bottom) {
   }
   paint.setLineDash([]);
   paint.globalAlpha = 1;
+  let drawn = -Infinity;
+  paint.globalAlpha = 0.14;
   for (const pause of line.pauses) {
     if (pause.end_ms < axis.leftMs || pause.start_ms > axis.rightMs) continue;
+    const [x, right] = [axis.x(pause.start_ms), axis.x(pause.end_ms)];
+    if (Math.max(x + 1, right) < drawn + 1) continue; // where a pixel is shaded already, one more would only darken it
+    drawn = Math.max(x + 1, right);
     paint.fillStyle = pauseColour(pause.reason, colours);
-    paint.globalAlpha = 0.14;
-    paint.fillRect(axis.x(pause.start_ms), top, Math.max(1, axis.x(pause.end_ms) - axis.x(pause.start_ms)), bottom - top);
-    paint.globalAlpha = 1;
+    paint.fillRect(x, top, drawn - x, bottom - top);
   }
+  paint.globalAlpha = 1;
 }

@@ -43,6 +43,7 @@ export class Scene {
     this.selection = null; // [startMs, endMs]
     this.atMs = -Infinity;
     this.drawn = 0;
+    this.isWhole = false; // nothing of the last picture is still to come
     this.places = this.lay();
     this.recolour();
   }
@@ -105,6 +106,10 @@ export class Scene {
   recolour() {
     const style = getComputedStyle(this.canvas);
     this.colours = Object.fromEntries(COLOURS.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
+    for (const [name, share] of [["good-even", 16], ["good-odd", 26]]) { // as rgb(): a mix would be parsed for every word
+      this.paint.fillStyle = `color-mix(in srgb, ${this.colours.good} ${share}%, ${this.colours.panel})`;
+      this.colours[name] = this.paint.fillStyle;
+    }
     for (const picture of Object.values(this.pictures)) picture.recolour(isDark());
     this.ask();
   }
@@ -152,7 +157,7 @@ export class Scene {
     drawHeard(this, places.heard);
     drawWave(this, places.wave);
     if (places.pitch) drawPitch(this, places.pitch);
-    const isWhole = !places.picture || drawPicture(this, places.picture);
+    this.isWhole = !places.picture || drawPicture(this, places.picture);
     if (places.eos) drawEos(this, places.eos);
     if (places.attention) drawAttention(this, places.attention);
     if (places.likelihood) drawLikelihood(this, places.likelihood);
@@ -160,7 +165,7 @@ export class Scene {
     drawSeams(this, places.wave.y, this.height);
     this.names();
     this.drawn++;
-    if (!isWhole) this.ask();
+    if (!this.isWhole) this.ask();
     this.after?.();
   }
 

@@ -98,7 +98,18 @@ export function fillSeams(details, view, go) {
     });
     table.replaceChildren(head, ...rows);
   };
-  fill("level_db");
+  whenOpened(details, () => fill("level_db"));
+}
+
+/** Fill a table once somebody opens it: thousands of rows would hold up the picture. */
+function whenOpened(details, fill) {
+  details.querySelector("table").replaceChildren();
+  details.ontoggle = () => {
+    if (!details.open) return;
+    details.ontoggle = null;
+    fill();
+  };
+  if (details.open) details.ontoggle();
 }
 
 export function fillWords(details, view, go) {
@@ -106,16 +117,18 @@ export function fillWords(details, view, go) {
   details.hidden = !words.length;
   details.querySelector("summary").textContent = `Words (${words.length})`;
   const times = ["typed_ms", "known_ms", "made_ms", "heard_ms", "heard_whole_ms"];
-  const head = make("tr");
-  for (const title of ["word", "first key", "known", "made", "heard", "heard whole", "by"]) head.append(make("th", title, { scope: "col" }));
-  const rows = words.map((word) => {
-    const row = make("tr");
-    const cell = make("th", "", { scope: "row" });
-    const button = make("button", word.text, { type: "button" });
-    button.addEventListener("click", () => go(word));
-    cell.append(button);
-    row.append(cell, ...times.map((name) => make("td", word[name] === null ? "–" : clock(word[name]))), make("td", word.source));
-    return row;
+  whenOpened(details, () => {
+    const head = make("tr");
+    for (const title of ["word", "first key", "known", "made", "heard", "heard whole", "by"]) head.append(make("th", title, { scope: "col" }));
+    const rows = words.map((word) => {
+      const row = make("tr");
+      const cell = make("th", "", { scope: "row" });
+      const button = make("button", word.text, { type: "button" });
+      button.addEventListener("click", () => go(word));
+      cell.append(button);
+      row.append(cell, ...times.map((name) => make("td", word[name] === null ? "–" : clock(word[name]))), make("td", word.source));
+      return row;
+    });
+    details.querySelector("table").replaceChildren(head, ...rows);
   });
-  details.querySelector("table").replaceChildren(head, ...rows);
 }

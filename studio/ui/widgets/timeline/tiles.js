@@ -35,13 +35,15 @@ class Tiled {
     paint.clip();
     paint.imageSmoothingEnabled = perSample * step < 4;
     for (let number = Math.floor(first / COLUMNS); number * COLUMNS < last; number++) {
+      const left = x + (number * COLUMNS * step + this.offset - start) * perSample;
       const tile = this.tile(level, number, until);
-      if (!tile) {
-        isWhole = false;
+      if (tile) {
+        paint.drawImage(tile, left, y, COLUMNS * step * perSample, height);
         continue;
       }
-      const left = x + (number * COLUMNS * step + this.offset - start) * perSample;
-      paint.drawImage(tile, left, y, COLUMNS * step * perSample, height);
+      isWhole = false;
+      const { coarse, from, count } = this.coarser(level, number) ?? {};
+      if (coarse) paint.drawImage(coarse, from, 0, count, this.rows, left, y, COLUMNS * step * perSample, height);
     }
     paint.restore();
     return isWhole;
@@ -60,6 +62,15 @@ class Tiled {
     this.tiles.set(name, made);
     if (this.tiles.size > KEPT) this.tiles.delete(this.tiles.keys().next().value);
     return made;
+  }
+
+  /** The finest tile there is that holds what a missing one would: its columns [from, from + count) do. */
+  coarser(level, number) {
+    for (let times = 2; times <= COLUMNS; times *= 2) {
+      const coarse = this.tiles.get(`${level * times}/${Math.floor(number / times)}`);
+      if (coarse) return { coarse, from: ((number % times) * COLUMNS) / times, count: COLUMNS / times };
+    }
+    return null;
   }
 
   make(level, number) {

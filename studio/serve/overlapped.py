@@ -1,0 +1,37 @@
+"""The route that vocodes the frames of a trace of the shelf anew, a segment at a time, to compare the two."""
+
+from collections.abc import Callable
+
+from fastapi import FastAPI, Request
+from fastapi.responses import Response
+
+from studio.core.forced import Unable
+from studio.core.overlapped import Overlaps
+from studio.core.ports import Engine
+from studio.core.trace import open_trace
+from studio.serve.inspection import Views, while_asked
+from studio.serve.refusals import private_json
+from studio.serve.traces import TraceShelf
+
+
+def add_overlapped(app: FastAPI, shelf: TraceShelf, views: Views, engine: Engine) -> None:
+    """Add the route; the new trace lies on the shelf beside the one that it was made from, under a name of its own."""
+
+    @app.post("/traces/{token}/overlapped")
+    async def overlapped(request: Request, token: str) -> Response:
+        def work(wanted: Callable[[], bool]) -> Response:
+            with views.place():
+                trace = open_trace(shelf.path(token))
+            if not isinstance(engine, Overlaps):
+                raise Unable("this server's engine has no frames to vocode", "`studio compare --overlapped` may")
+            made = engine.overlap(trace, wanted)
+            name, writer = shelf.begin(made.meta)
+            try:
+                writer.write(*made.events)
+            except BaseException:
+                shelf.drop(writer)
+                raise
+            shelf.finish(writer)
+            return private_json({"trace": name})
+
+        return await while_asked(request, work)

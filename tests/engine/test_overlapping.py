@@ -1,0 +1,98 @@
+"""Frames vocoded a segment at a time: one function for the bench and the comparison, and the trace that it makes."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tinyvoice import write_tiny_voice
+
+from studio.core import events as ev
+from studio.core.errors import BadFile, BadVoice
+from studio.core.forced import Left
+from studio.core.overlapped import Overlaps
+from studio.core.ports import SpeakRequest
+from studio.core.trace import Trace, TraceWriter, collect, open_trace
+from studio.engine import dmel
+from studio.engine.loop import LocalEngine, open_engine
+from studio.engine.vocoders.by_segments import OVERLAP_FRAMES, by_segments, spans_of, streamed
+from studio.engine.vocoders.overlapped import equal_power
+from studio.text.normalise import best
+
+FADED = OVERLAP_FRAMES * dmel.TIME_BASE.frame_samples
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalEngine]:
+    folder = tmp_path_factory.mktemp("voices")
+    write_tiny_voice(folder)
+    found = open_engine(folder, best(), "cpu")
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="module")
+def spoken(engine: LocalEngine, tmp_path_factory: pytest.TempPathFactory) -> Trace:
+    """As a file holds it."""
+    utterance = engine.open(SpeakRequest(voice="tiny:one", seed=3, options={"m": 2, "n": 1}))
+    utterance.push_text("several words of one sentence")
+    utterance.end()
+    made = collect(utterance.provenance, utterance.events())
+    writer = TraceWriter(tmp_path_factory.mktemp("spoken") / "a", made.meta)
+    writer.write(*made.events)
+    return open_trace(writer.close())
+
+
+def test_segments_are_vocoded_from_silence_and_faded_over_four_frames(engine: LocalEngine, spoken: Trace) -> None:
+    vocoder = engine.voice("tiny").vocoder
+    mels = dmel.dequantise(torch.from_numpy(np.array(spoken.frames[:20])))
+    whole = by_segments(vocoder, mels, [(0, 20)], 3)
+    assert np.abs(whole / 32768.0 - streamed(vocoder, mels, 3)).max() < 1e-4
+    cut = 12
+    two = by_segments(vocoder, mels, [(0, cut), (cut, cut), (cut, 20)], 3)  # one of them has no frames
+    at = cut * dmel.TIME_BASE.frame_samples
+    assert len(two) == len(whole)
+    assert (two[: at - FADED] == whole[: at - FADED]).all()
+    first, second = streamed(vocoder, mels[:cut], 3), streamed(vocoder, mels[cut - OVERLAP_FRAMES :], 3)
+    rise, fall = (side.numpy() for side in equal_power(FADED))
+    between = first[-FADED:] * fall + second[:FADED] * rise
+    assert np.abs(two[at - FADED : at] / 32768.0 - between).max() < 1e-4
+    assert np.abs(two[at:] / 32768.0 - second[FADED:]).max() < 1e-4
+    assert (two != whole).any()
+
+
+def test_the_trace_is_the_same_utterance_with_another_sound(engine: LocalEngine, spoken: Trace, tmp_path: Path) -> None:
+    assert isinstance(engine, Overlaps)
+    made = engine.overlap(spoken)
+    mels = dmel.dequantise(torch.from_numpy(np.array(spoken.frames)))
+    wanted = by_segments(engine.voice("tiny").vocoder, mels, spans_of(spoken, dmel.TIME_BASE.frame_samples), 3)
+    assert len(made.pcm) == len(spoken.pcm) and (made.pcm[: len(wanted)] == wanted[: len(made.pcm)]).all()
+    assert (made.pcm != spoken.pcm).any()
+    writer = TraceWriter(tmp_path / "a", made.meta)
+    writer.write(*made.events)
+    again = open_trace(writer.close())
+    assert (again.pcm == made.pcm).all() and (again.frames == spoken.frames).all()
+    assert again.words() == spoken.words() and again.segments() == spoken.segments()
+    assert [one.t_ms for one in again.events] == [one.t_ms for one in spoken.events]
+    assert again.meta["vocoder"] == f"{spoken.meta['vocoder']}, overlapped"
+    with pytest.raises(BadFile, match="vocoded anew"):
+        _ = again.request
+    with pytest.raises(BadFile, match="a voice has spoken"):
+        engine.overlap(again)
+
+
+def test_what_cannot_be_vocoded_again_is_told(engine: LocalEngine, spoken: Trace) -> None:
+    with pytest.raises(Left):
+        engine.overlap(spoken, lambda: False)
+    with pytest.raises(BadFile, match="no frames"):
+        engine.overlap(replace(spoken, frames=np.zeros((0, 80), np.uint8)))
+    with pytest.raises(BadFile, match="no frames"):
+        engine.overlap(replace(spoken, events=[one for one in spoken.events if not isinstance(one, ev.Segment)]))
+    with pytest.raises(BadVoice, match="other weights"):
+        engine.overlap(replace(spoken, meta={**spoken.meta, "checkpoint_sha256": {"a": "b"}}))
+    with pytest.raises(BadVoice, match="not here"):
+        engine.overlap(replace(spoken, meta={**spoken.meta, "voice": "gone"}))
+    with pytest.raises(BadFile, match="another alphabet"):
+        engine.overlap(replace(spoken, frames=spoken.frames[:, :7]))
