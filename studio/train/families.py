@@ -5,16 +5,28 @@ from collections.abc import Callable
 from studio.train.dsm.fit import DsmFitting
 from studio.train.fitting import Fitting
 from studio.train.ist.fit import IstFitting
-from studio.train.recipe import DsmFit, IstFit, NgramRichTtsFit, Recipe, RichTtsFit, S5Fit, SpeakStreamFit, TacotronFit
+from studio.train.recipe import (
+    DsmFit,
+    IstFit,
+    NgramRichTtsFit,
+    Recipe,
+    RichTtsFit,
+    S5Fit,
+    SpeakStreamFit,
+    T5Fit,
+    TacotronFit,
+)
 from studio.train.richtts.fit import RichTtsFitting
 from studio.train.s5.fit import S5Fitting
 from studio.train.speakstream.fit import SpeakStreamFitting
+from studio.train.t5.fit import T5Fitting
 from studio.train.tacotron.fit import TacotronFitting
 
 _FITTINGS: dict[str, Callable[[Recipe], Fitting]] = {
     SpeakStreamFit.family: SpeakStreamFitting,
     RichTtsFit.family: RichTtsFitting,
     NgramRichTtsFit.family: RichTtsFitting,
+    T5Fit.family: T5Fitting,
     S5Fit.family: S5Fitting,
     IstFit.family: IstFitting,
     DsmFit.family: DsmFitting,

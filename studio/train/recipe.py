@@ -108,35 +108,49 @@ class NgramRichTtsFit(RichTtsFit):
 
 
 @dataclass(frozen=True, kw_only=True)
-class S5Fit(FitRecipe):
-    """S5-TTS's training (paper 001, "Training objective").
+class T5Fit(FitRecipe):
+    """T5-TTS's training (paper 001): every sequence is seen whole.
 
     Attributes:
-        look_ahead: the k of a sequence is one of these.
-        cross_weight, aux_weight: of the CTC losses of the cross-attention and of the auxiliary attention.
+        cross_weight: of the CTC loss of the cross-attention.
         stop_weight: of the stop token, which is no codec token here.
-        alignment: whose words the decoder mask goes by: "mas" as in the paper, "corpus" for the corpus' word ends.
         reference_frames: the fewest and the most of a speaker's reference, which the voice goes on from; where there is
             one, [fit.config] says the same most, and no embedding tells the speaker.
     """
 
-    family: ClassVar[str] = "s5"
-    look_ahead: list[int]
+    family: ClassVar[str] = "t5"
     cross_weight: float
-    aux_weight: float
     stop_weight: float
-    alignment: str = "mas"
     reference_frames: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
-        if self.alignment not in ("mas", "corpus"):
-            raise BadOption(f"[fit] alignment cannot be {self.alignment!r}", "it is mas or corpus")
         most = 0 if self.reference_frames is None else self.reference_frames[1]
         if most != self.config.get("reference_frames", 0):
             raise BadOption(
                 f"[fit] wants references of at most {most} frames and [fit.config] says otherwise",
                 "write reference_frames = [fewest, most] into [fit], and reference_frames = most into [fit.config]",
             )
+
+
+@dataclass(frozen=True, kw_only=True)
+class S5Fit(T5Fit):
+    """S5-TTS's training (paper 001, "Training objective").
+
+    Attributes:
+        look_ahead: the k of a sequence is one of these.
+        aux_weight: of the CTC loss of the auxiliary attention.
+        alignment: whose words the decoder mask goes by: "mas" as in the paper, "corpus" for the corpus' word ends.
+    """
+
+    family: ClassVar[str] = "s5"
+    look_ahead: list[int]
+    aux_weight: float
+    alignment: str = "mas"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.alignment not in ("mas", "corpus"):
+            raise BadOption(f"[fit] alignment cannot be {self.alignment!r}", "it is mas or corpus")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,7 +231,7 @@ class TacotronFit(FitRecipe):
 
 
 FITS: dict[str, type[FitRecipe]] = {
-    one.family: one for one in (SpeakStreamFit, RichTtsFit, NgramRichTtsFit, S5Fit, IstFit, DsmFit, TacotronFit)
+    one.family: one for one in (SpeakStreamFit, RichTtsFit, NgramRichTtsFit, T5Fit, S5Fit, IstFit, DsmFit, TacotronFit)
 }
 
 

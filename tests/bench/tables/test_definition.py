@@ -21,6 +21,7 @@ PRINTED = [  # paper, part, row, figure: as printed
     ("000", 0, "SpeakStream S2, m=6, n=4", "wer", 0.0614),
     ("000", 1, "SpeakStream S1, m=5, n=1", "first_ms", 45.0),
     ("001", 0, "S5-TTS, k=3", "wer", 0.0727),
+    ("001", 0, "T5-TTS, full context", "wer", 0.0320),
     ("001", 1, "without the encoder's mask", "wer", 0.4015),
     ("002", 0, "batch of 64", "x_real_time", 137.3),
     ("002", 1, "no look-ahead stream", "wer", 0.0351),
