@@ -1,9 +1,12 @@
 """Which families can be trained: a recipe's [fit] names one."""
 
 from collections.abc import Callable
+from pathlib import Path
 
+from studio.core.errors import BadOption
 from studio.train.dsm.fit import DsmFitting
 from studio.train.fitting import Fitting
+from studio.train.imsd.fit import DistilledFitting
 from studio.train.ist.fit import IstFitting
 from studio.train.recipe import (
     DsmFit,
@@ -34,7 +37,22 @@ _FITTINGS: dict[str, Callable[[Recipe], Fitting]] = {
 }
 
 
-def fitting_of(recipe: Recipe) -> Fitting:
-    """The training that a recipe describes, from chance."""
+def fitting_of(recipe: Recipe, teacher: Path | None = None, taught: Path | None = None) -> Fitting:
+    """The training that a recipe describes, from chance.
+
+    Args:
+        teacher, taught: of a recipe with [fit.distill]: the teacher's weights, and the folder of what it spoke.
+
+    Raises:
+        BadOption: they are missing, or the recipe has no use for them.
+    """
     assert recipe.fit is not None, "the recipe has a [fit]"
+    distils = isinstance(recipe.fit, S5Fit) and recipe.fit.distill is not None
+    if distils != (teacher is not None) or distils != (taught is not None):
+        raise BadOption(
+            f"the recipe {recipe.name!r} {'distils' if distils else 'does not distil'}",
+            "give --teacher, --taught and --start" if distils else "leave out --teacher and --taught",
+        )
+    if teacher is not None and taught is not None:
+        return DistilledFitting(recipe, teacher, taught)
     return _FITTINGS[recipe.fit.family](recipe)

@@ -133,6 +133,26 @@ class T5Fit(FitRecipe):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Distillation:
+    """How T5-TTS teaches S5-TTS (paper 001, "Interleaved multi-source distillation").
+
+    Attributes:
+        hidden_weight, logit_weight: lambda_h and lambda_z.
+        mini_batches: of a step, of the corpus and of what the teacher spoke in turn; their gradients are added up.
+    """
+
+    hidden_weight: float = 10.0
+    logit_weight: float = 1.0
+    mini_batches: int = 4
+
+    def __post_init__(self) -> None:
+        if self.mini_batches < 2 or self.mini_batches % 2:
+            raise BadOption(
+                f"[fit.distill] mini_batches cannot be {self.mini_batches!r}", "it is an even number, 2 or more"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
 class S5Fit(T5Fit):
     """S5-TTS's training (paper 001, "Training objective").
 
@@ -140,12 +160,14 @@ class S5Fit(T5Fit):
         look_ahead: the k of a sequence is one of these.
         aux_weight: of the CTC loss of the auxiliary attention.
         alignment: whose words the decoder mask goes by: "mas" as in the paper, "corpus" for the corpus' word ends.
+        distill: where a T5-TTS teaches a net that was trained before.
     """
 
     family: ClassVar[str] = "s5"
     look_ahead: list[int]
     aux_weight: float
     alignment: str = "mas"
+    distill: Distillation | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -263,6 +285,8 @@ def read_recipe(path: Path) -> Recipe:
             raise BadOption(f"[fit] family {family!r} cannot be trained", f"it is one of {', '.join(FITS)}")
         if "windows" in fit:
             fit["windows"] = strict(WindowDraw, fit["windows"], "fit.windows")
+        if isinstance(fit.get("distill"), dict):
+            fit["distill"] = strict(Distillation, fit["distill"], "fit.distill")
         fit = strict(FITS[family], fit, "fit")
     return strict(Recipe, {**data, "corpus": corpus, "fit": fit}, "recipe")
 

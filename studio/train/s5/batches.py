@@ -96,7 +96,7 @@ def training_batches(
     order = rng.permutation(len(plans))
     for start in range(0, len(order), BUCKET):
         made = [_make(plans[i], text, recipe, look_ahead, rng) for i in order[start : start + BUCKET]]
-        made = sorted((one for one in made if _can_align(one)), key=len)
+        made = sorted((one for one in made if can_align(one)), key=len)
         groups = list(cut(made, recipe.batch_tokens))
         for i in rng.permutation(len(groups)):
             yield collate(groups[i], text.speakers, recipe.noise_share, rng)
@@ -106,7 +106,7 @@ def validation_batches(text: SpokenText, k: int, batch_tokens: int, each: int = 
     """The first unseen sentences of every speaker, with a fixed look-ahead and no noise."""
     rng = np.random.default_rng(0)
     made = [sequence(s, text.silence[speaker], k) for speaker in text.speakers for s in text.validation[speaker][:each]]
-    for group in cut(sorted((one for one in made if _can_align(one)), key=len), batch_tokens):
+    for group in cut(sorted((one for one in made if can_align(one)), key=len), batch_tokens):
         yield collate(group, text.speakers, 0.0, rng, places=False)
 
 
@@ -154,7 +154,7 @@ def _make(
     return sequence(joined, silence, k, skip)
 
 
-def _can_align(one: Sequence5) -> bool:
+def can_align(one: Sequence5) -> bool:
     """Whether every phoneme can have a frame."""
     return len(one.spoken) >= len(one.symbols)
 

@@ -76,7 +76,7 @@ class AttendingFitter(Fitter):
     def own_frames(self, batch: Batch, share: float, temperature: float) -> Batch:
         """The batch with a share of the frames fed back drawn by the net itself, each of the true past."""
         hidden, _ = self.run(batch, self.words_of(batch))
-        drawn = drawn_levels(self.net.heads(_at(hidden, batch.step_of))[0], temperature)
+        drawn = drawn_levels(self.net.heads(at_steps(hidden, batch.step_of))[0], temperature)
         chosen = batch.predicts & (torch.rand(batch.predicts.shape, device=drawn.device) < share)
         row, frame = chosen.nonzero(as_tuple=True)
         fed = batch.fed.clone()
@@ -102,11 +102,11 @@ class AttendingFitter(Fitter):
     def heard(self, batch: Batch, hidden: Tensor, shares: Tensor) -> dict[str, Tensor]:
         """Of what ``run`` answers: losses ``frame``, ``stop``, ``cross``, and the share ``attended``."""
         rows = torch.arange(len(hidden), device=hidden.device)
-        levels = self.net.levels_out(_at(hidden, batch.step_of)[batch.predicts]).float().view(-1, dmel.LEVELS)
+        levels = self.net.levels_out(at_steps(hidden, batch.step_of)[batch.predicts]).float().view(-1, dmel.LEVELS)
         stops = self.net.stop_out(hidden).squeeze(-1).float()
         stop = torch.zeros_like(stops).index_put_((rows, batch.last), torch.ones((), device=stops.device))
         there = torch.arange(stops.shape[1], device=stops.device) <= batch.last[:, None]
-        attending = _at(shares, batch.step_of)
+        attending = at_steps(shares, batch.step_of)
         count = batch.real.sum(1)
         log_cross = attending.clamp_min(_LEAST).log().masked_fill(~batch.real.unsqueeze(1), -1e4)
         attended = batch.words.gather(1, attending.argmax(-1))
@@ -124,20 +124,25 @@ class S5Fitter(AttendingFitter):
     def __init__(self, config: Config, settings: S5Fit) -> None:
         weights = {"stop": settings.stop_weight, "cross": settings.cross_weight, "aux": settings.aux_weight}
         super().__init__(S5(config), weights)
+        self.settings = settings
         self._by_corpus = settings.alignment == "corpus"
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """Losses ``frame`` (nats per channel), ``stop``, ``cross``, ``aux``; and two shares of frames: ``aligned``,
         for which the monotonic path names the corpus' word, and ``attended``, for which the cross-attention does.
         """
+        return self.losses(batch)[0]
+
+    def losses(self, batch: Batch) -> tuple[dict[str, Tensor], Tensor]:
+        """What ``forward`` answers, and the hidden states [B, S, D] that it is of."""
         log_aux = self._auxiliary(batch)
         by_path = self._by_path(batch, log_aux)
         hidden, shares = self.run(batch, batch.spoken if self._by_corpus else by_path)
-        return {
-            **self.heard(batch, hidden, shares),
+        more = {
             "aux": path_loss(log_aux, batch.frame_count, batch.real.sum(1)),
             "aligned": (by_path == batch.spoken)[batch.predicts].float().mean(),
         }
+        return {**self.heard(batch, hidden, shares), **more}, hidden
 
     def words_of(self, batch: Batch) -> Tensor:
         """The word of each frame by the monotonic path, or by the corpus, int64 [B, F]."""
@@ -158,7 +163,7 @@ class S5Fitter(AttendingFitter):
         return batch.words.gather(1, torch.from_numpy(found).to(log_aux.device))
 
 
-def _at(values: Tensor, steps: Tensor) -> Tensor:
+def at_steps(values: Tensor, steps: Tensor) -> Tensor:
     """Values [B, S, C] at steps [B, F] -> [B, F, C]."""
     return values.gather(1, steps.unsqueeze(2).expand(-1, -1, values.shape[2]))
 
