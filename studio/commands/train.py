@@ -238,6 +238,10 @@ def table(
         "work/tables"
     ),
     bpe: Annotated[Path | None, typer.Option(help="The byte-pair encoding, where a family needs one.")] = None,
+    taught: Annotated[
+        Path | None,
+        typer.Option(help="Texts for the teacher of a distillation, one a line; without them it is left out."),
+    ] = None,
     steps: Annotated[int, typer.Option(min=0, help="Of every net; the recipes' own unless given.")] = 0,
     seeds: Annotated[int, typer.Option(min=1, max=20, help="Trainings of every net.")] = 1,
     texts: Texts = TEXTS / "eval.txt",
@@ -263,7 +267,14 @@ def table(
             typer.echo(f"{one}  {read_table(one).title}")
         return
     shop = Workshop(
-        work=work, features=features, vocoders=vocoders, bpe=bpe, steps=steps, device=device, threads=threads
+        work=work,
+        features=features,
+        vocoders=vocoders,
+        bpe=bpe,
+        taught=taught,
+        steps=steps,
+        device=device,
+        threads=threads,
     )
     setting = TableSetting(
         name=name,

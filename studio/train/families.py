@@ -1,6 +1,7 @@
 """Which families can be trained: a recipe's [fit] names one."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from studio.core.errors import BadOption
@@ -37,6 +38,13 @@ _FITTINGS: dict[str, Callable[[Recipe], Fitting]] = {
 }
 
 
+def untaught(recipe: Recipe) -> Recipe:
+    """The recipe of the same net without a teacher: all that is asked of it but its training."""
+    if isinstance(recipe.fit, S5Fit) and recipe.fit.distill is not None:
+        return replace(recipe, fit=replace(recipe.fit, distill=None))
+    return recipe
+
+
 def fitting_of(recipe: Recipe, teacher: Path | None = None, taught: Path | None = None) -> Fitting:
     """The training that a recipe describes, from chance.
 
@@ -47,11 +55,11 @@ def fitting_of(recipe: Recipe, teacher: Path | None = None, taught: Path | None 
         BadOption: they are missing, or the recipe has no use for them.
     """
     assert recipe.fit is not None, "the recipe has a [fit]"
-    distils = isinstance(recipe.fit, S5Fit) and recipe.fit.distill is not None
-    if distils != (teacher is not None) or distils != (taught is not None):
+    taught_by = untaught(recipe) is not recipe
+    if taught_by != (teacher is not None) or taught_by != (taught is not None):
         raise BadOption(
-            f"the recipe {recipe.name!r} {'distils' if distils else 'does not distil'}",
-            "give --teacher, --taught and --start" if distils else "leave out --teacher and --taught",
+            f"the recipe {recipe.name!r} {'distils' if taught_by else 'does not distil'}",
+            "give --teacher, --taught and --start" if taught_by else "leave out --teacher and --taught",
         )
     if teacher is not None and taught is not None:
         return DistilledFitting(recipe, teacher, taught)
