@@ -238,7 +238,7 @@ def table(
         "work/tables"
     ),
     bpe: Annotated[Path | None, typer.Option(help="The byte-pair encoding, where a family needs one.")] = None,
-    taught: Annotated[
+    teacher_texts: Annotated[
         Path | None,
         typer.Option(help="Texts for the teacher of a distillation, one a line; without them it is left out."),
     ] = None,
@@ -271,7 +271,7 @@ def table(
         features=features,
         vocoders=vocoders,
         bpe=bpe,
-        taught=taught,
+        teacher_texts=teacher_texts,
         steps=steps,
         device=device,
         threads=threads,

@@ -34,7 +34,7 @@ class Workshop:
         work: folder of everything that is made on the way; a stopped run goes on there.
         features: folder of encoded shards; vocoders: folder of <name>.safetensors and <name>.json.
         bpe: a byte-pair encoding for families that need one.
-        taught: texts that the teacher of a distillation speaks, one a line; without them there is none.
+        teacher_texts: texts that the teacher of a distillation speaks, one a line; without them there is none.
         steps: of every net; 0 takes the recipes' own.
         threads: of arithmetic on a CPU.
     """
@@ -43,7 +43,7 @@ class Workshop:
     features: Path
     vocoders: Path
     bpe: Path | None = None
-    taught: Path | None = None
+    teacher_texts: Path | None = None
     steps: int = 0
     device: str = "auto"
     threads: int | None = None
@@ -68,8 +68,8 @@ def prepare(shop: Workshop, table: TableDefinition, seeds: int) -> dict[str, Rec
         BadFile: a vocoder is missing, or the texts of a distillation.
     """
     found: dict[str, Recipe] = {}
-    if shop.taught is not None:
-        read_texts(shop.taught)
+    if shop.teacher_texts is not None:
+        read_texts(shop.teacher_texts)
     for net in table.nets:
         for seed in range(seeds):
             path = shop.work / "recipes" / f"{voice_name(net, seed)}.toml"
@@ -139,7 +139,7 @@ def _distillation(
     shop: Workshop, table: TableDefinition, net: Net, seed: int, recipes: Mapping[str, Recipe], hear: Ear
 ) -> tuple[Path, Fitting]:
     """The weights that a distillation begins from, and the training, once the teacher has spoken."""
-    assert shop.taught is not None, "rows without it are left out"
+    assert shop.teacher_texts is not None, "rows without it are left out"
     student, teacher = (_state(shop, table, table.net(one), seed, recipes) for one in (net.after, net.teacher))
     taught = shop.work / "taught" / f"{teacher.name}-{_texts_digest(shop)}"
     recipe = recipes[voice_name(net, seed)]
@@ -147,7 +147,7 @@ def _distillation(
         voice = voice_name(table.net(net.teacher), seed)
         engine = open_engine(shop.voices, best(), shop.device, voice_names=[voice])
         try:
-            speak_taught(engine, recipe.corpus.named(), read_texts(shop.taught), hear, taught, recipe.seed)
+            speak_taught(engine, recipe.corpus.named(), read_texts(shop.teacher_texts), hear, taught, recipe.seed)
         finally:
             engine.close()
         (taught / "done").touch()
@@ -155,8 +155,8 @@ def _distillation(
 
 
 def _texts_digest(shop: Workshop) -> str:
-    assert shop.taught is not None, "rows without it are left out"
-    return hashlib.sha256(shop.taught.read_bytes()).hexdigest()[:8]
+    assert shop.teacher_texts is not None, "rows without it are left out"
+    return hashlib.sha256(shop.teacher_texts.read_bytes()).hexdigest()[:8]
 
 
 def _reads_bpe(recipe: Recipe) -> bool:

@@ -108,7 +108,7 @@ def _work(table: TableDefinition, setting: TableSetting) -> Iterator[tuple[str, 
         for row in part.rows:
             asked = row.is_ours and setting.only in row.name and (setting.is_taught or not row.reference)
             distilled = bool(row.net and table.net(row.net).teacher)
-            if asked and not (distilled and setting.shop.taught is None):
+            if asked and not (distilled and setting.shop.teacher_texts is None):
                 yield row.net or table.nets[0].name, (part, row)
 
 

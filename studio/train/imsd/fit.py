@@ -8,7 +8,7 @@ turns, and every step adds up the gradients of a whole cycle of them.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +23,7 @@ from studio.engine.families.t5.net import Config as T5Config
 from studio.train.recipe import Distillation, Recipe, S5Fit
 from studio.train.s5.batches import WHOLE, Batch, Sequence5, can_align, collate, sequence
 from studio.train.s5.fit import S5Fitter, S5Fitting, at_steps
-from studio.train.spoken import SpokenText, cut, grouped, join
+from studio.train.spoken import BUCKET, SpokenText, cut, grouped, join
 from studio.train.t5.fit import T5Fitter
 
 
@@ -150,40 +150,47 @@ class DistilledFitting(S5Fitting):
 def cycles(
     text: SpokenText, taught: SpokenText, recipe: S5Fit, seed: int, number: int, mini_batches: int
 ) -> Iterator[Cycle]:
-    """Mini-batches of both sources in turn, so many to a cycle, as long as there are new ones of the corpus."""
+    """Mini-batches of both sources in turn, so many to a cycle, as long as there are new ones of the corpus.
+
+    Raises:
+        BadFile: one of the sources has too few.
+    """
     corpus, own = _mini_batches(text, recipe, [seed, number, 0]), _endless(taught, recipe, [seed, number, 1])
-    while True:
-        parts: list[Taught] = []
-        for _ in range(mini_batches // 2):
-            if (one := next(corpus, None)) is None:
-                return
-            parts += [one, next(own)]
-        yield Cycle(parts)
+    each, is_first = mini_batches // 2, True
+    while len(mine := [*islice(corpus, each)]) == each:
+        yield Cycle([part for one in mine for part in (one, next(own))])
+        is_first = False
+    if is_first:
+        raise BadFile(f"the corpus makes {len(mine)} mini-batches, and a step needs {each}", "lower batch_tokens")
 
 
 def _endless(text: SpokenText, recipe: S5Fit, seed: list[int]) -> Iterator[Taught]:
     for turn in count():
-        found = [*_mini_batches(text, recipe, [*seed, turn])]
-        if not found:
+        found = _mini_batches(text, recipe, [*seed, turn])
+        if (first := next(found, None)) is None:
             raise BadFile("what the teacher spoke has no sentence that fits", "make more with `studio train taught`")
+        yield first
         yield from found
 
 
 def _mini_batches(text: SpokenText, recipe: S5Fit, seed: list[int]) -> Iterator[Taught]:
     """One pass over every sentence of a source in random order and company; none is cut, for the teacher knows none."""
     rng = np.random.default_rng(seed)
-    made: list[_Sized] = []
-    for group in grouped(text, recipe, rng):
-        silence = text.silence[group[0].speaker]
-        joined, k = join(group, silence, rng), int(rng.choice(recipe.look_ahead))
-        pair = sequence(joined, silence, k), sequence(joined, silence, WHOLE)
-        if all(map(can_align, pair)):
-            made.append(_Sized(pair))
-    groups = list(cut(sorted(made, key=len), recipe.batch_tokens))
-    for i in rng.permutation(len(groups)):
-        mine, theirs = zip(*(one.pair for one in groups[i]), strict=True)
-        student = collate(mine, text.speakers, recipe.noise_share, rng)
-        yield Taught(student, collate(theirs, text.speakers, 0.0, rng))
+    plans = grouped(text, recipe, rng)
+    order = rng.permutation(len(plans))
+    for start in range(0, len(order), BUCKET):
+        made: list[_Sized] = []
+        for i in order[start : start + BUCKET]:
+            silence = text.silence[plans[i][0].speaker]
+            joined, k = join(plans[i], silence, rng), int(rng.choice(recipe.look_ahead))
+            pair = sequence(joined, silence, k), sequence(joined, silence, WHOLE)
+            if all(map(can_align, pair)):
+                made.append(_Sized(pair))
+        groups = list(cut(sorted(made, key=len), recipe.batch_tokens))
+        for i in rng.permutation(len(groups)):
+            mine, theirs = zip(*(one.pair for one in groups[i]), strict=True)
+            student = collate(mine, text.speakers, recipe.noise_share, rng)
+            yield Taught(student, collate(theirs, text.speakers, 0.0, rng))
 
 
 @dataclass(frozen=True)

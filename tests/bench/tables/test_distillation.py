@@ -93,7 +93,7 @@ def shop(tmp_path) -> Workshop:
         work=tmp_path / "work",
         features=tmp_path / "features",
         vocoders=tmp_path / "vocoders",
-        taught=tmp_path / "taught.txt",
+        teacher_texts=tmp_path / "taught.txt",
         device="cpu",
         threads=1,
         recipes=tmp_path / "recipes",
@@ -140,7 +140,7 @@ def test_rows_of_a_distillation_need_texts_for_the_teacher(shop, tmp_path):
     whole = plan(setting)
     assert [*whole["nets"]] == ["teacher", "before", "after"] and len(whole["rows"]) == 2
     assert [*plan(replace(setting, only="after"))["nets"]] == ["teacher", "before", "after"], "and what it is made from"
-    without = plan(replace(setting, shop=replace(shop, taught=None)))
+    without = plan(replace(setting, shop=replace(shop, teacher_texts=None)))
     assert [*without["nets"]] == ["before"] and [row[1] for row in without["rows"]] == ["before"]
     with pytest.raises(BadFile, match="cannot be read"):
-        plan(replace(setting, shop=replace(shop, taught=tmp_path / "none.txt")))
+        plan(replace(setting, shop=replace(shop, teacher_texts=tmp_path / "none.txt")))

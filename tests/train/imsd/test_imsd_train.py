@@ -12,7 +12,9 @@ import torch
 from safetensors.torch import load_file, save_file
 from tinyfeatures import tiny_sentence, write_tiny_features
 from tinyvoice import write_tiny_voice
+from typer.testing import CliRunner
 
+from studio.cli import cli
 from studio.core.errors import BadFile, BadOption
 from studio.engine import dmel
 from studio.engine.families.spelling import END, spell
@@ -184,6 +186,14 @@ def test_what_does_not_fit_is_told(made, tmp_path):
     text, empty = SpokenText(made["features"], ["one", "two"], 1), SpokenText(tmp_path / "empty", ["one", "two"], 0)
     with pytest.raises(BadFile, match="no sentence that fits"):
         next(cycles(text, empty, a_recipe().fit, 1, 0, 2))
+    with pytest.raises(BadFile, match="the corpus makes 2 mini-batches, and a step needs 3"):
+        next(cycles(text, text, a_recipe().fit, 1, 0, 6))
+
+
+def test_the_command_wants_a_net_to_begin_from(made, tmp_path):
+    asked = ["train", "fit", "--features", str(made["features"]), "--state", str(tmp_path), "--teacher", "x"]
+    told = CliRunner().invoke(cli, [*asked, "--recipe", str(ROOT / "assets/recipes/s5-tiny-imsd.toml")])
+    assert isinstance(told.exception, BadOption) and "give its weights with --start" in str(told.exception)
 
 
 @pytest.mark.parametrize(
