@@ -22,6 +22,8 @@ from studio.engine.families.s5.net import S5
 from studio.engine.families.s5.net import Config as S5Config
 from studio.engine.families.speakstream.net import Config as SpeakStreamConfig
 from studio.engine.families.speakstream.net import SpeakStream
+from studio.engine.families.t5.net import T5
+from studio.engine.families.t5.net import Config as T5Config
 from studio.engine.families.tacotron.net import Config as TacotronConfig
 from studio.engine.families.tacotron.net import Tacotron
 from studio.engine.vocoders.registry import build_vocoder
@@ -73,6 +75,15 @@ def _s5(eos_bias: float) -> S5:
     return net
 
 
+def _t5(eos_bias: float) -> T5:
+    net = T5(T5Config(2, 2, 64, 2, 128, 2, longest_word_frames=12))
+    _draw([net.levels_out], [net.encoder, net.decoder, net.cross], net.stop_out, eos_bias)
+    with torch.no_grad():  # what sees all the text says much the same everywhere: let the bias decide
+        net.stop_out.weight.mul_(0.175)
+    net.silence.fill_(3)
+    return net
+
+
 def _ist(eos_bias: float) -> Ist:
     sizes = {"context_frames": 60, "longest_word_frames": 12, "stretch_words": 6}
     net = Ist(IstConfig(2, 64, 2, 128, BPE_SIZE, 2, prompt_frames=12, prompt_tokens=8, **sizes))
@@ -112,6 +123,7 @@ NETS = {
     "richtts": _richtts,
     "ngram-richtts": _richtts,
     "s5": _s5,
+    "t5": _t5,
     "ist": _ist,
     "dsm": _dsm,
     "tacotron": _tacotron,

@@ -139,15 +139,20 @@ def fit(
     start: Annotated[Path | None, typer.Option(help="Weights to begin from, such as a shipped voice's.")] = None,
     workers: Annotated[int, typer.Option(min=0, max=64, help="Processes that make batches ahead, for a GPU.")] = 0,
     minutes: Annotated[float | None, typer.Option(min=0.1, help="End after so long, the rate fallen.")] = None,
+    teacher: Annotated[Path | None, typer.Option(help="Of a distillation: weights of the T5-TTS that teaches.")] = None,
+    taught: Annotated[Path | None, typer.Option(help="Of a distillation: what `taught` wrote.")] = None,
 ) -> None:
     """Fit the net of a voice, of the family that its recipe names."""
+    from studio.core.errors import BadOption
     from studio.engine.voices import pick_device
     from studio.train.ahead import Ahead
     from studio.train.families import fitting_of
     from studio.train.fitting import run
     from studio.train.recipe import read_recipe
 
-    fitting = fitting_of(read_recipe(recipe))
+    if teacher is not None and start is None:
+        raise BadOption("a distillation begins from a net that was trained", "give its weights with --start")
+    fitting = fitting_of(read_recipe(recipe), teacher, taught)
     ahead = Ahead(fitting, features, workers) if workers else None
     passes = None if ahead is None else ahead.batches
     try:
@@ -156,6 +161,38 @@ def fit(
     finally:
         if ahead is not None:
             ahead.close()
+
+
+@train.command()
+def taught(
+    voices: Annotated[Path, typer.Option(help="Folder that holds the teacher's voice, a T5-TTS.")],
+    voice: Annotated[str, typer.Option(help="The teacher's name.")],
+    texts: Texts,
+    out: Annotated[Path, typer.Option(help="Folder for the features; a stopped run goes on.")],
+    recipe: Recipe = RECIPE,
+    recogniser: Annotated[str, typer.Option(help="whisper, whisper:FOLDER or pocketsphinx.")] = "whisper",
+    workers: Annotated[int, typer.Option(min=1, help="Processes that recognise.")] = 2,
+    device: Device = "auto",
+) -> None:
+    """Let the teacher of a distillation speak texts, and keep what a recogniser hears without an error."""
+    from studio.core.errors import BadFile
+    from studio.engine.loop import open_engine
+    from studio.measure.recognisers.choose import transcribe_all
+    from studio.text.normalise import best
+    from studio.train.imsd.taught import speak_taught
+    from studio.train.recipe import read_recipe
+
+    if not texts.is_file():
+        raise BadFile(f"{texts} is no file", "name one with a text on each line")
+    lines = [line.strip() for line in texts.read_text(encoding="utf-8").splitlines() if line.strip()]
+    read = read_recipe(recipe)
+    hear = partial(transcribe_all, recogniser=recogniser, workers=workers)
+    engine = open_engine(voices, best(), device, voice_names=[voice])
+    try:
+        found = speak_taught(engine, read.corpus.named(), lines, hear, out, read.seed)
+    finally:
+        engine.close()
+    typer.echo(f"{found.kept} of {found.spoken} texts kept in {out}")
 
 
 @train.command()
@@ -201,6 +238,10 @@ def table(
         "work/tables"
     ),
     bpe: Annotated[Path | None, typer.Option(help="The byte-pair encoding, where a family needs one.")] = None,
+    teacher_texts: Annotated[
+        Path | None,
+        typer.Option(help="Texts for the teacher of a distillation, one a line; without them it is left out."),
+    ] = None,
     steps: Annotated[int, typer.Option(min=0, help="Of every net; the recipes' own unless given.")] = 0,
     seeds: Annotated[int, typer.Option(min=1, max=20, help="Trainings of every net.")] = 1,
     texts: Texts = TEXTS / "eval.txt",
@@ -226,7 +267,14 @@ def table(
             typer.echo(f"{one}  {read_table(one).title}")
         return
     shop = Workshop(
-        work=work, features=features, vocoders=vocoders, bpe=bpe, steps=steps, device=device, threads=threads
+        work=work,
+        features=features,
+        vocoders=vocoders,
+        bpe=bpe,
+        teacher_texts=teacher_texts,
+        steps=steps,
+        device=device,
+        threads=threads,
     )
     setting = TableSetting(
         name=name,

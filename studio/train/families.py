@@ -1,20 +1,36 @@
 """Which families can be trained: a recipe's [fit] names one."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
+from studio.core.errors import BadOption
 from studio.train.dsm.fit import DsmFitting
 from studio.train.fitting import Fitting
+from studio.train.imsd.fit import DistilledFitting
 from studio.train.ist.fit import IstFitting
-from studio.train.recipe import DsmFit, IstFit, NgramRichTtsFit, Recipe, RichTtsFit, S5Fit, SpeakStreamFit, TacotronFit
+from studio.train.recipe import (
+    DsmFit,
+    IstFit,
+    NgramRichTtsFit,
+    Recipe,
+    RichTtsFit,
+    S5Fit,
+    SpeakStreamFit,
+    T5Fit,
+    TacotronFit,
+)
 from studio.train.richtts.fit import RichTtsFitting
 from studio.train.s5.fit import S5Fitting
 from studio.train.speakstream.fit import SpeakStreamFitting
+from studio.train.t5.fit import T5Fitting
 from studio.train.tacotron.fit import TacotronFitting
 
 _FITTINGS: dict[str, Callable[[Recipe], Fitting]] = {
     SpeakStreamFit.family: SpeakStreamFitting,
     RichTtsFit.family: RichTtsFitting,
     NgramRichTtsFit.family: RichTtsFitting,
+    T5Fit.family: T5Fitting,
     S5Fit.family: S5Fitting,
     IstFit.family: IstFitting,
     DsmFit.family: DsmFitting,
@@ -22,7 +38,29 @@ _FITTINGS: dict[str, Callable[[Recipe], Fitting]] = {
 }
 
 
-def fitting_of(recipe: Recipe) -> Fitting:
-    """The training that a recipe describes, from chance."""
+def untaught(recipe: Recipe) -> Recipe:
+    """The recipe of the same net without a teacher: all that is asked of it but its training."""
+    if isinstance(recipe.fit, S5Fit) and recipe.fit.distill is not None:
+        return replace(recipe, fit=replace(recipe.fit, distill=None))
+    return recipe
+
+
+def fitting_of(recipe: Recipe, teacher: Path | None = None, taught: Path | None = None) -> Fitting:
+    """The training that a recipe describes, from chance.
+
+    Args:
+        teacher, taught: of a recipe with [fit.distill]: the teacher's weights, and the folder of what it spoke.
+
+    Raises:
+        BadOption: they are missing, or the recipe has no use for them.
+    """
     assert recipe.fit is not None, "the recipe has a [fit]"
+    taught_by = untaught(recipe) is not recipe
+    if taught_by != (teacher is not None) or taught_by != (taught is not None):
+        raise BadOption(
+            f"the recipe {recipe.name!r} {'distils' if taught_by else 'does not distil'}",
+            "give --teacher, --taught and --start" if taught_by else "leave out --teacher and --taught",
+        )
+    if teacher is not None and taught is not None:
+        return DistilledFitting(recipe, teacher, taught)
     return _FITTINGS[recipe.fit.family](recipe)

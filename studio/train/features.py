@@ -94,17 +94,23 @@ def _encode_shard(shard: Path, out: Path) -> None:
     pairs = [encode_label(shard, label) for label in shards.labels(shard)]
     sentences = [s for s, _ in pairs if s.word_ends[0] > 0 and (np.diff(s.word_ends) > 0).all()]
     silences = np.concatenate([q for _, q in pairs if len(q)] or [np.zeros((1, dmel.CHANNELS), np.uint8)])
+    save_features(sentences[0].speaker, sentences, silences[-4000:], out / f"{shard.name}.safetensors")
+
+
+def save_features(speaker: str, sentences: Sequence[Sentence], silence: np.ndarray, path: Path) -> None:
+    """Write a shard of one speaker's sentences, which may be none, and silent frames uint8 [S, 80]; whole or not."""
+    none = np.zeros((0, dmel.CHANNELS), np.uint8)
     tensors = {
-        "levels": torch.from_numpy(np.concatenate([s.levels for s in sentences])),
-        "phones": torch.from_numpy(np.concatenate([s.phones for s in sentences])),
+        "levels": torch.from_numpy(np.concatenate([none, *(s.levels for s in sentences)])),
+        "phones": torch.from_numpy(np.concatenate([none[:, 0], *(s.phones for s in sentences)])),
         "frames": torch.tensor([len(s.levels) for s in sentences], dtype=torch.int32),
         "word_ends": torch.tensor([e for s in sentences for e in s.word_ends], dtype=torch.int32),
-        "silence": torch.from_numpy(np.ascontiguousarray(silences[-4000:])),
+        "silence": torch.from_numpy(np.ascontiguousarray(silence)),
     }
-    meta = {"words": json.dumps([s.words for s in sentences]), "speaker": sentences[0].speaker}
-    part = out / f".{shard.name}.part"
+    meta = {"words": json.dumps([s.words for s in sentences]), "speaker": speaker}
+    part = path.parent / f".{path.stem}.part"
     save_file(tensors, part, meta)
-    part.rename(out / f"{shard.name}.safetensors")
+    part.rename(path)
 
 
 def read_features(path: Path) -> tuple[list[Sentence], np.ndarray]:

@@ -13,7 +13,7 @@ from studio.core.errors import BadFile
 from studio.engine import dmel
 from studio.engine.families.base import FamilyInfo, family_info
 from studio.engine.vocoders.registry import build_vocoder
-from studio.train.families import fitting_of
+from studio.train.families import fitting_of, untaught
 from studio.train.recipe import Recipe
 from studio.train.teachers.choose import open_teacher
 
@@ -33,7 +33,7 @@ def pack_voice(recipe: Recipe, state: Path, vocoders: Path, out: Path) -> Path:
     weights = state / f"{info.name}.safetensors"
     if not weights.is_file():
         raise BadFile(f"there is no {weights}", "run `studio train fit` first")
-    fitting = fitting_of(recipe)
+    fitting = fitting_of(untaught(recipe))
     net = fitting.fitter.net
     net.load_state_dict(load_file(weights))
     files = {weights.name: net.state_dict()}

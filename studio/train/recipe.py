@@ -108,35 +108,71 @@ class NgramRichTtsFit(RichTtsFit):
 
 
 @dataclass(frozen=True, kw_only=True)
-class S5Fit(FitRecipe):
-    """S5-TTS's training (paper 001, "Training objective").
+class T5Fit(FitRecipe):
+    """T5-TTS's training (paper 001): every sequence is seen whole.
 
     Attributes:
-        look_ahead: the k of a sequence is one of these.
-        cross_weight, aux_weight: of the CTC losses of the cross-attention and of the auxiliary attention.
+        cross_weight: of the CTC loss of the cross-attention.
         stop_weight: of the stop token, which is no codec token here.
-        alignment: whose words the decoder mask goes by: "mas" as in the paper, "corpus" for the corpus' word ends.
         reference_frames: the fewest and the most of a speaker's reference, which the voice goes on from; where there is
             one, [fit.config] says the same most, and no embedding tells the speaker.
     """
 
-    family: ClassVar[str] = "s5"
-    look_ahead: list[int]
+    family: ClassVar[str] = "t5"
     cross_weight: float
-    aux_weight: float
     stop_weight: float
-    alignment: str = "mas"
     reference_frames: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
-        if self.alignment not in ("mas", "corpus"):
-            raise BadOption(f"[fit] alignment cannot be {self.alignment!r}", "it is mas or corpus")
         most = 0 if self.reference_frames is None else self.reference_frames[1]
         if most != self.config.get("reference_frames", 0):
             raise BadOption(
                 f"[fit] wants references of at most {most} frames and [fit.config] says otherwise",
                 "write reference_frames = [fewest, most] into [fit], and reference_frames = most into [fit.config]",
             )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Distillation:
+    """How T5-TTS teaches S5-TTS (paper 001, "Interleaved multi-source distillation").
+
+    Attributes:
+        hidden_weight, logit_weight: lambda_h and lambda_z.
+        mini_batches: of a step, of the corpus and of what the teacher spoke in turn; their gradients are added up.
+    """
+
+    hidden_weight: float = 10.0
+    logit_weight: float = 1.0
+    mini_batches: int = 4
+
+    def __post_init__(self) -> None:
+        if self.mini_batches < 2 or self.mini_batches % 2:
+            raise BadOption(
+                f"[fit.distill] mini_batches cannot be {self.mini_batches!r}", "it is an even number, 2 or more"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class S5Fit(T5Fit):
+    """S5-TTS's training (paper 001, "Training objective").
+
+    Attributes:
+        look_ahead: the k of a sequence is one of these.
+        aux_weight: of the CTC loss of the auxiliary attention.
+        alignment: whose words the decoder mask goes by: "mas" as in the paper, "corpus" for the corpus' word ends.
+        distill: where a T5-TTS teaches a net that was trained before.
+    """
+
+    family: ClassVar[str] = "s5"
+    look_ahead: list[int]
+    aux_weight: float
+    alignment: str = "mas"
+    distill: Distillation | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.alignment not in ("mas", "corpus"):
+            raise BadOption(f"[fit] alignment cannot be {self.alignment!r}", "it is mas or corpus")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,7 +253,7 @@ class TacotronFit(FitRecipe):
 
 
 FITS: dict[str, type[FitRecipe]] = {
-    one.family: one for one in (SpeakStreamFit, RichTtsFit, NgramRichTtsFit, S5Fit, IstFit, DsmFit, TacotronFit)
+    one.family: one for one in (SpeakStreamFit, RichTtsFit, NgramRichTtsFit, T5Fit, S5Fit, IstFit, DsmFit, TacotronFit)
 }
 
 
@@ -249,6 +285,8 @@ def read_recipe(path: Path) -> Recipe:
             raise BadOption(f"[fit] family {family!r} cannot be trained", f"it is one of {', '.join(FITS)}")
         if "windows" in fit:
             fit["windows"] = strict(WindowDraw, fit["windows"], "fit.windows")
+        if isinstance(fit.get("distill"), dict):
+            fit["distill"] = strict(Distillation, fit["distill"], "fit.distill")
         fit = strict(FITS[family], fit, "fit")
     return strict(Recipe, {**data, "corpus": corpus, "fit": fit}, "recipe")
 

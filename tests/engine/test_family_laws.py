@@ -36,6 +36,7 @@ BY_CLAUSES: dict[str, tuple[dict[str, Any], int]] = {  # a clause needs all its 
     "tacotron": ({"clause_words": 2}, 1),
     "richtts": ({"mode": "ngram", "n": 2}, 1),
     "ngram-richtts": ({"n": 2}, 1),
+    "t5": ({"sentence_words": 2}, 1),
 }
 COMPARED_AT = (1, 9, 16)  # turns: the first ones, and two in mid-stream, when rows stand at different places
 

@@ -19,6 +19,8 @@ from studio.engine.families.s5.net import S5
 from studio.engine.families.s5.net import Config as S5Config
 from studio.engine.families.speakstream.net import Config as SpeakStreamConfig
 from studio.engine.families.speakstream.net import SpeakStream
+from studio.engine.families.t5.net import T5
+from studio.engine.families.t5.net import Config as T5Config
 from studio.engine.families.tacotron.net import Config as TacotronConfig
 from studio.engine.families.tacotron.net import LocationSensitiveAttention, Tacotron
 from studio.engine.nets.cross import CrossAttention
@@ -43,6 +45,7 @@ NETS = {
     "speakstream": lambda: SpeakStream(named(SpeakStreamConfig)),
     "richtts": lambda: RichTts(named(RichTtsConfig)),
     "s5": lambda: S5(named(S5Config)),
+    "t5": lambda: T5(named(T5Config)),
     "dsm": lambda: Dsm(named(DsmConfig)),
     "ist": lambda: Ist(named(IstConfig)),
     "tacotron": lambda: Tacotron(named(TacotronConfig)),
@@ -51,6 +54,7 @@ WANTED = {
     "speakstream": {"self-attention": 36},  # one decoder over text and frames
     "richtts": {"self-attention": 36},  # the same decoder
     "s5": {"self-attention": 4 + 8, "cross-attention": 8, "auxiliary attention": 1, "convolution": 4},
+    "t5": {"self-attention": 4 + 8, "cross-attention": 8},  # the same, and nothing that a mask needs
     # A backbone that attends to who speaks, four layers of depth for each of eight groups; convolutions hear a speaker.
     "dsm": {"self-attention": 16 + 8 * 4, "cross-attention": 16, "depth": 1, "convolution": 2},
     "ist": {"self-attention": 12},
@@ -74,12 +78,13 @@ def test_each_net_has_its_papers_modules(name):
 
 
 def test_no_family_is_another_with_another_rule():
-    """But paper 000's baseline: its decoder, told nothing of windows; and its n-gram twin is the same net."""
+    """But the baselines of papers 000 and 001: their nets, told nothing of windows; the n-gram twin is the same net."""
     assert {*NETS, "ngram-richtts"} == {*family_names()}, "a new family says here what it is made of"
     parts = {name: made_of(name)[1] for name in NETS}
     # The two that are one decoder each are told how to interleave, each by tables of its own.
     assert parts["speakstream"] - parts["richtts"] == {"scheme", "spoken", "look_ahead"} and not (
         parts["richtts"] - parts["speakstream"]
     )
+    assert parts["s5"] - parts["t5"] == {"look_ahead", "aligner"} and not (parts["t5"] - parts["s5"])
     assert "ratio" in parts["ist"] - parts["speakstream"] and parts["speakstream"] - parts["ist"]
     assert len({frozenset(one) for one in parts.values()}) == len(NETS)

@@ -17,7 +17,9 @@ TEXT = "the morning light came in, slowly, over the old stone wall."
 
 def family_of(voice: str) -> str:
     """The family that a voice's name says."""
-    return next((family for family in ("richtts", "s5", "ist", "dsm", "tacotron") if family in voice), "speakstream")
+    return next(
+        (family for family in ("richtts", "s5", "t5", "ist", "dsm", "tacotron") if family in voice), "speakstream"
+    )
 
 
 SETTINGS: dict[str, list[dict]] = {
@@ -33,10 +35,21 @@ SETTINGS: dict[str, list[dict]] = {
         {"clause_words": 20, "chunk_frames": 32},
         {"mode": "whole"},
     ],
+    "t5": [{"sentence_words": 2, "chunk_frames": 1}, {"sentence_words": 4, "chunk_frames": 60}],
     "richtts": [{"mode": "ngram", "n": 1}, {"mode": "ngram", "n": 4}, {"mode": "whole"}],
     "ist": [{"ratio": ratio} for ratio in ("1:3", "3:9", "whole")],
 }
-VOICES = ["tiny", "tiny-vocstream", "tiny-s5", "tiny-ist", "tiny-dsm", "tiny-tacotron", "tiny-richtts", "shipped"]
+VOICES = [
+    "tiny",
+    "tiny-vocstream",
+    "tiny-s5",
+    "tiny-ist",
+    "tiny-dsm",
+    "tiny-tacotron",
+    "tiny-richtts",
+    "tiny-t5",
+    "shipped",
+]
 EACH_SETTING = [(v, o) for v in VOICES for o in SETTINGS[family_of(v)]]
 BY_WORDS = [voice for voice in VOICES if family_of(voice) not in ("ist", "dsm")]  # rules of tokens, of delays
 
@@ -66,6 +79,8 @@ def first_window(options: dict) -> tuple[int, int]:
         return options["k"] + 1, 1
     if "clause_words" in options:  # all words of a clause, where no mark ends it before
         return (min(options["clause_words"], 5),) * 2
+    if "sentence_words" in options:
+        return (options["sentence_words"],) * 2
     return options["m"], options["n"]
 
 
@@ -82,6 +97,8 @@ def window_of(family: str, words: int) -> dict:
         return {"ratio": {1: "1:2", 2: "1:4", 3: "3:9", 4: "12:24", 5: "6:12"}[words]}
     if family == "richtts":
         return {"mode": "ngram", "n": words}
+    if family == "t5":
+        return {"sentence_words": words, "chunk_frames": 4}
     if family == "tacotron":
         return {"clause_words": words, "chunk_frames": 4}
     return {"k": min(max(words - 1, 1), 3)} if family == "s5" else {"m": words, "n": 1}
@@ -259,6 +276,8 @@ def test_others_change_nothing(engine):
         "tiny-tacotron-int8",
         "tiny-richtts",
         "tiny-richtts-int8",
+        "tiny-t5",
+        "tiny-t5-int8",
     ],
 )
 def test_law_3_whoever_shares_the_batch(tmp_path, kind):

@@ -31,10 +31,14 @@ class Net:
         recipe: a file of ``assets/recipes``; ``change`` what is otherwise in it, nested as it is there.
         vocoder: which of the vocoders at hand its voice has; all where empty. ``vocoder_config`` is otherwise in its
             configuration.
+        after, teacher: of a distillation (paper 001), nets that stand before it: the one that goes on, and the T5-TTS
+            that teaches it.
     """
 
     name: str
     recipe: str
+    after: str = ""
+    teacher: str = ""
     change: dict[str, Any] = field(default_factory=dict)
     vocoder: str = ""
     vocoder_config: dict[str, Any] = field(default_factory=dict)
@@ -105,6 +109,11 @@ class TableDefinition:
     nets: list[Net]
     parts: list[Part]
 
+    def with_needs(self, wanted: set[str]) -> list[Net]:
+        """The nets of these names, and those that they are made from, in order."""
+        wanted = wanted | {need for net in self.nets if net.name in wanted for need in (net.after, net.teacher)}
+        return [net for net in self.nets if net.name in wanted]
+
     def net(self, name: str) -> Net:
         """The net of a name, which is there."""
         return next(one for one in self.nets if one.name == name)
@@ -152,6 +161,9 @@ def _check(table: TableDefinition, recipes: Path) -> None:
     for net in table.nets:
         if not (recipes / net.recipe).is_file():
             raise BadOption(f"net {net.name!r} has no recipe {net.recipe!r}", f"it is a file of {recipes}")
+        earlier = [one.name for one in table.nets[: table.nets.index(net)]]
+        if bool(net.after) != bool(net.teacher) or not {net.after, net.teacher} - {""} <= {*earlier}:
+            raise BadOption(f"net {net.name!r} is taught by no nets before it", "name one as after, one as teacher")
     for part in table.parts:
         names = _once([one.name for one in part.rows], part.place)
         figures = FIGURES[part.measure]

@@ -6,18 +6,22 @@ What is fitted already is not fitted again: a state belongs to a recipe and to a
 import hashlib
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from studio.bench.material import read_texts
 from studio.bench.tables.definition import Net, TableDefinition
 from studio.core.errors import BadFile, BadOption, NeedsPackage
 from studio.core.shipped import RECIPES
 from studio.engine.families.bpe import FILE as BPE_FILE
+from studio.engine.loop import open_engine
 from studio.engine.voices import pick_device
-from studio.train.families import fitting_of
-from studio.train.fitting import run
+from studio.text.normalise import best
+from studio.train.families import fitting_of, untaught
+from studio.train.fitting import Fitting, run
+from studio.train.imsd.taught import Ear, speak_taught
 from studio.train.pack import pack_voice
 from studio.train.recipe import Recipe, read_recipe
 
@@ -30,6 +34,7 @@ class Workshop:
         work: folder of everything that is made on the way; a stopped run goes on there.
         features: folder of encoded shards; vocoders: folder of <name>.safetensors and <name>.json.
         bpe: a byte-pair encoding for families that need one.
+        teacher_texts: texts that the teacher of a distillation speaks, one a line; without them there is none.
         steps: of every net; 0 takes the recipes' own.
         threads: of arithmetic on a CPU.
     """
@@ -38,6 +43,7 @@ class Workshop:
     features: Path
     vocoders: Path
     bpe: Path | None = None
+    teacher_texts: Path | None = None
     steps: int = 0
     device: str = "auto"
     threads: int | None = None
@@ -59,9 +65,11 @@ def prepare(shop: Workshop, table: TableDefinition, seeds: int) -> dict[str, Rec
 
     Raises:
         BadOption: the nets are not of the same corpus, steps and seed, or an encoding is missing.
-        BadFile: a vocoder is missing.
+        BadFile: a vocoder is missing, or the texts of a distillation.
     """
     found: dict[str, Recipe] = {}
+    if shop.teacher_texts is not None:
+        read_texts(shop.teacher_texts)
     for net in table.nets:
         for seed in range(seeds):
             path = shop.work / "recipes" / f"{voice_name(net, seed)}.toml"
@@ -69,36 +77,91 @@ def prepare(shop: Workshop, table: TableDefinition, seeds: int) -> dict[str, Rec
             path.write_text(_changed(shop, net, seed), encoding="utf-8")
             found[voice_name(net, seed)] = read_recipe(path)
         _check_vocoder(shop, net)
-    alike = {json.dumps([one.corpus.speakers, one.corpus.validation_shards, _steps(one)]) for one in found.values()}
+    # A net that goes on from another has steps of its own, as the paper's has.
+    own = {voice_name(net, seed) for net in table.nets if net.after for seed in range(seeds)}
+    alike = {
+        json.dumps([one.corpus.speakers, one.corpus.validation_shards, _steps(one)])
+        for name, one in found.items()
+        if name not in own
+    }
     if len(alike) > 1:
         raise BadOption(
             f"the nets of table {table.paper} are not of the same speakers, unseen shards and steps",
             "give --steps, or change their recipes: a table compares what was trained alike",
         )
     for name, recipe in found.items():
-        if BPE_FILE in fitting_of(recipe).beside and (shop.bpe is None or not shop.bpe.is_file()):
+        if _reads_bpe(recipe) and (shop.bpe is None or not shop.bpe.is_file()):
             raise BadOption(
                 f"{name} needs a byte-pair encoding", "make one with `studio train bpe`, and give --bpe FILE"
             )
     return found
 
 
-def make(shop: Workshop, net: Net, name: str, recipe: Recipe) -> Path:
-    """Fit a net where it is not fitted, and pack it; answers its voice's folder."""
-    assert recipe.fit is not None, "prepare has read it"
-    state = shop.work / "fits" / f"{recipe.fit.family}-{_digest(shop, recipe)}"
+def make(shop: Workshop, table: TableDefinition, net: Net, seed: int, recipes: Mapping[str, Recipe], hear: Ear) -> Path:
+    """Fit a net where it is not fitted, and pack it; answers its voice's folder.
+
+    Args:
+        recipes: of every voice, from ``prepare``; those that a net is made from were made before it.
+        hear: tells which of the teacher's sounds are kept, where there is a distillation.
+    """
+    name = voice_name(net, seed)
+    recipe = recipes[name]
+    state = _state(shop, table, net, seed, recipes)
     done = state / "done"
     if not done.is_file():
-        fitting = fitting_of(recipe)
+        start: Path | None = None
+        if net.teacher:
+            start, fitting = _distillation(shop, table, net, seed, recipes, hear)
+        else:
+            fitting = fitting_of(recipe)
         state.mkdir(parents=True, exist_ok=True)
         if BPE_FILE in fitting.beside:
             assert shop.bpe is not None, "prepare has looked"
             shutil.copyfile(shop.bpe, state / BPE_FILE)
-        run(fitting, shop.features, state, pick_device(shop.device), shop.threads)
+        run(fitting, shop.features, state, pick_device(shop.device), shop.threads, start)
         done.touch()
     folder = pack_voice(recipe, state, _vocoders(shop, net), shop.voices)
     shutil.copyfile(shop.work / "recipes" / f"{name}.toml", folder / "recipe.toml")
     return folder
+
+
+def _state(shop: Workshop, table: TableDefinition, net: Net, seed: int, recipes: Mapping[str, Recipe]) -> Path:
+    """Where a net is fitted: by all that decides it."""
+    recipe = recipes[voice_name(net, seed)]
+    assert recipe.fit is not None, "prepare has read it"
+    needs = [_state(shop, table, table.net(one), seed, recipes).name for one in (net.after, net.teacher) if one]
+    if net.teacher:
+        needs.append(_texts_digest(shop))
+    return shop.work / "fits" / f"{recipe.fit.family}-{_digest(shop, recipe, needs)}"
+
+
+def _distillation(
+    shop: Workshop, table: TableDefinition, net: Net, seed: int, recipes: Mapping[str, Recipe], hear: Ear
+) -> tuple[Path, Fitting]:
+    """The weights that a distillation begins from, and the training, once the teacher has spoken."""
+    assert shop.teacher_texts is not None, "rows without it are left out"
+    student, teacher = (_state(shop, table, table.net(one), seed, recipes) for one in (net.after, net.teacher))
+    taught = shop.work / "taught" / f"{teacher.name}-{_texts_digest(shop)}"
+    recipe = recipes[voice_name(net, seed)]
+    if not (taught / "done").is_file():
+        voice = voice_name(table.net(net.teacher), seed)
+        engine = open_engine(shop.voices, best(), shop.device, voice_names=[voice])
+        try:
+            speak_taught(engine, recipe.corpus.named(), read_texts(shop.teacher_texts), hear, taught, recipe.seed)
+        finally:
+            engine.close()
+        (taught / "done").touch()
+    return student / "s5.safetensors", fitting_of(recipe, teacher / "t5.safetensors", taught)
+
+
+def _texts_digest(shop: Workshop) -> str:
+    assert shop.teacher_texts is not None, "rows without it are left out"
+    return hashlib.sha256(shop.teacher_texts.read_bytes()).hexdigest()[:8]
+
+
+def _reads_bpe(recipe: Recipe) -> bool:
+    """Whether a net reads text by a byte-pair encoding."""
+    return BPE_FILE in fitting_of(untaught(recipe)).beside
 
 
 def _steps(recipe: Recipe) -> int:
@@ -132,13 +195,13 @@ def _change(written: Any, change: Mapping[str, Any], net: Net) -> None:
             written[key] = value
 
 
-def _digest(shop: Workshop, recipe: Recipe) -> str:
-    """Of all that decides a state: the recipe without its names, the corpus' shards, the encoding."""
+def _digest(shop: Workshop, recipe: Recipe, needs: Sequence[str]) -> str:
+    """Of all that decides a state: the recipe without its names, the corpus' shards, the encoding, and ``needs``."""
     assert recipe.fit is not None
     shards = sorted((path.name, path.stat().st_size) for path in shop.features.glob("*.safetensors"))
-    encoding = shop.bpe.read_bytes() if shop.bpe and BPE_FILE in fitting_of(recipe).beside else b""
+    encoding = shop.bpe.read_bytes() if shop.bpe and _reads_bpe(recipe) else b""
     corpus = [recipe.corpus.speakers, recipe.corpus.validation_shards]
-    said = [recipe.fit.family, vars(recipe.fit), corpus, recipe.seed, recipe.temperature, shards]
+    said = [recipe.fit.family, vars(recipe.fit), corpus, recipe.seed, recipe.temperature, shards, *needs]
     written = json.dumps(said, sort_keys=True, default=vars).encode()
     return hashlib.sha256(written + encoding).hexdigest()[:12]
 

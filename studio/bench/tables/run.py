@@ -9,7 +9,8 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from studio.bench.tables.verdicts import figures_of, verdict
 from studio.core.errors import BadOption
 from studio.core.files import write_whole
 from studio.core.shipped import TABLES
-from studio.measure.recognisers.choose import DEFAULT
+from studio.measure.recognisers.choose import DEFAULT, transcribe_all
 from studio.measure.report import describe
 from studio.train.recipe import Recipe
 
@@ -61,16 +62,19 @@ def make_table(setting: TableSetting) -> dict[str, Any]:
     work = [*_work(table, setting)]
     if not work:
         raise BadOption(f"table {table.paper} has no row of ours with {setting.only!r:.100}", "leave out --only")
-    wanted = {net for net, _ in work}
-    recipes = prepare(setting.shop, _with_nets(table, wanted), setting.seeds)
+    table = replace(table, nets=table.with_needs({net for net, _ in work}))
+    recipes = prepare(setting.shop, table, setting.seeds)
+    hear = partial(transcribe_all, recogniser=setting.recogniser, workers=setting.workers)
     rows: dict[str, dict[str, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
     about: dict[str, Any] = {}
-    for net in (one for one in table.nets if one.name in wanted):
+    for net in table.nets:
         for seed in range(setting.seeds):
             name = voice_name(net, seed)
             _say(setting, f"{name}: fitting and packing")
-            make(setting.shop, net, name, recipes[name])
+            make(setting.shop, table, net, seed, recipes, hear)
             mine = [found for of, found in work if of == net.name and not (found[1].reference and seed)]
+            if not mine:  # another is made from it
+                continue
             with desk(_at(setting, name)) as at:  # the teacher has no seeds
                 measured = Measured(at, texts, setting.is_taught, setting.shop.threads or 1)
                 for part, row in mine:
@@ -89,22 +93,23 @@ def plan(setting: TableSetting) -> dict[str, Any]:
     """What a run would make: nets with their steps, and rows; nothing is trained. Raises as ``make_table``."""
     table = read_table(setting.name, setting.tables, setting.shop.recipes)
     work = [*_work(table, setting)]
-    recipes = prepare(setting.shop, _with_nets(table, {net for net, _ in work}), setting.seeds)
+    table = replace(table, nets=table.with_needs({net for net, _ in work}))
+    recipes = prepare(setting.shop, table, setting.seeds)
     rows = [[part.place, row.name, row.reference or row.net] for _, (part, row) in work]
     return {"paper": table.paper, "nets": {name: _said(one) for name, one in recipes.items()}, "rows": rows}
 
 
 def _work(table: TableDefinition, setting: TableSetting) -> Iterator[tuple[str, tuple[Part, Row]]]:
-    """Every row that is to be measured, with the net at whose desk it is: references stand at the first one's."""
+    """Every row that is to be measured, with the net at whose desk it is: references stand at the first one's.
+
+    Rows of a distillation need texts for the teacher to speak.
+    """
     for part in table.parts:
         for row in part.rows:
-            if row.is_ours and setting.only in row.name and (setting.is_taught or not row.reference):
+            asked = row.is_ours and setting.only in row.name and (setting.is_taught or not row.reference)
+            distilled = bool(row.net and table.net(row.net).teacher)
+            if asked and not (distilled and setting.shop.teacher_texts is None):
                 yield row.net or table.nets[0].name, (part, row)
-
-
-def _with_nets(table: TableDefinition, wanted: set[str]) -> TableDefinition:
-    nets = [one for one in table.nets if one.name in wanted]
-    return TableDefinition(paper=table.paper, title=table.title, nets=nets, parts=table.parts)
 
 
 def _said(recipe: Recipe) -> dict[str, Any]:

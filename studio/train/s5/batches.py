@@ -12,9 +12,10 @@ from studio.engine import dmel
 from studio.engine.families.spelling import END, SPACE, spell, words_of
 from studio.text.phonemes import pronounce
 from studio.train.features import Sentence
-from studio.train.recipe import S5Fit
+from studio.train.recipe import FitRecipe
 from studio.train.spoken import BUCKET, SpokenText, cut, grouped, join, noisy, words_of_frames
 
+WHOLE = 0  # the look-ahead of a text that is seen to its end
 _BEHIND_WORDS = 8  # that a word's phonemes are asked with
 _NO_WORD = 1 << 20  # the word of what only fills up: later than all
 
@@ -82,14 +83,20 @@ class Batch:
         return replace(self, **{name: value.to(device) for name, value in vars(self).items()})
 
 
-def training_batches(text: SpokenText, recipe: S5Fit, seed: int, number: int) -> Iterator[Batch]:
-    """One pass over every sentence in random order and company; the same for the same seed and number."""
+def training_batches(
+    text: SpokenText, recipe: FitRecipe, look_ahead: Sequence[int], seed: int, number: int
+) -> Iterator[Batch]:
+    """One pass over every sentence in random order and company; the same for the same seed and number.
+
+    Args:
+        look_ahead: the k of a sequence is one of these.
+    """
     rng = np.random.default_rng([seed, number])
     plans = grouped(text, recipe, rng)
     order = rng.permutation(len(plans))
     for start in range(0, len(order), BUCKET):
-        made = [_make(plans[i], text, recipe, rng) for i in order[start : start + BUCKET]]
-        made = sorted((one for one in made if _can_align(one)), key=len)
+        made = [_make(plans[i], text, recipe, look_ahead, rng) for i in order[start : start + BUCKET]]
+        made = sorted((one for one in made if can_align(one)), key=len)
         groups = list(cut(made, recipe.batch_tokens))
         for i in rng.permutation(len(groups)):
             yield collate(groups[i], text.speakers, recipe.noise_share, rng)
@@ -99,7 +106,7 @@ def validation_batches(text: SpokenText, k: int, batch_tokens: int, each: int = 
     """The first unseen sentences of every speaker, with a fixed look-ahead and no noise."""
     rng = np.random.default_rng(0)
     made = [sequence(s, text.silence[speaker], k) for speaker in text.speakers for s in text.validation[speaker][:each]]
-    for group in cut(sorted((one for one in made if _can_align(one)), key=len), batch_tokens):
+    for group in cut(sorted((one for one in made if can_align(one)), key=len), batch_tokens):
         yield collate(group, text.speakers, 0.0, rng, places=False)
 
 
@@ -107,13 +114,12 @@ def sequence(sentence: Sentence, silence: np.ndarray, k: int, skip: int = 0) -> 
     """A sentence with its phonemes, each word's as they are said before word + k + 1 is known.
 
     Args:
+        k: the look-ahead, or ``WHOLE``.
         silence: uint8 [P, 80], frames that precede the first one.
         skip: words left out at the beginning, as by a slot that forgot them; the frame before is fed.
     """
     words = sentence.words
-    said = [
-        pronounce(words[max(0, i - _BEHIND_WORDS) : i + k + 1])[min(i, _BEHIND_WORDS)] for i in range(skip, len(words))
-    ]
+    said = pronounce(words)[skip:] if k == WHOLE else _said_with(words, k)[skip:]
     spelled = [*map(spell, said), [END]]
     first = sentence.word_ends[skip - 1] if skip else 0
     before = sentence.levels[first - 1 : first] if skip else silence
@@ -129,15 +135,26 @@ def sequence(sentence: Sentence, silence: np.ndarray, k: int, skip: int = 0) -> 
     )
 
 
-def _make(group: Sequence[Sentence], text: SpokenText, recipe: S5Fit, rng: np.random.Generator) -> Sequence5:
+def _said_with(words: Sequence[str], k: int) -> list[str]:
+    """The phonemes of each word as k words after it are known."""
+    return [pronounce(words[max(0, i - _BEHIND_WORDS) : i + k + 1])[min(i, _BEHIND_WORDS)] for i in range(len(words))]
+
+
+def _make(
+    group: Sequence[Sentence],
+    text: SpokenText,
+    recipe: FitRecipe,
+    look_ahead: Sequence[int],
+    rng: np.random.Generator,
+) -> Sequence5:
     silence = text.silence[group[0].speaker]
     joined = join(group, silence, rng)
-    k = int(rng.choice(recipe.look_ahead))
+    k = int(rng.choice(look_ahead))
     skip = int(rng.integers(1, len(group[0].words) + 1)) if len(group) > 1 and rng.random() < recipe.crop_share else 0
     return sequence(joined, silence, k, skip)
 
 
-def _can_align(one: Sequence5) -> bool:
+def can_align(one: Sequence5) -> bool:
     """Whether every phoneme can have a frame."""
     return len(one.spoken) >= len(one.symbols)
 

@@ -4,7 +4,8 @@ L = CE(frames) + CTC(cross-attention) + CTC(auxiliary attention); the monotonic 
 says which word each decoder step is of, and so what the decoder mask hides.
 """
 
-from collections.abc import Iterator
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -44,42 +45,19 @@ def path_loss(log_shares: Tensor, frames: Tensor, symbols: Tensor) -> Tensor:
     return F.ctc_loss(with_blank.transpose(0, 1), path, frames, symbols, zero_infinity=True)
 
 
-class S5Fitter(Fitter):
-    """The net with its losses; nothing but the net is trained."""
+class AttendingFitter(Fitter):
+    """A net that attends to phonemes, with what is minimised whatever its masks.
+
+    Args:
+        weights: of the losses beside ``frame``, by name.
+    """
 
     beginnings = ("encoder.blocks.", "decoder.blocks.", "cross.")
 
-    def __init__(self, config: Config, settings: S5Fit) -> None:
+    def __init__(self, net: S5, weights: Mapping[str, float]) -> None:
         super().__init__()
-        self.net = S5(config)
-        self._by_corpus = settings.alignment == "corpus"
-        self._weights = {"stop": settings.stop_weight, "cross": settings.cross_weight, "aux": settings.aux_weight}
-
-    def forward(self, batch: Batch) -> dict[str, Tensor]:
-        """Losses ``frame`` (nats per channel), ``stop``, ``cross``, ``aux``; and two shares of frames: ``aligned``,
-        for which the monotonic path names the corpus' word, and ``attended``, for which the cross-attention does.
-        """
-        log_aux = self._auxiliary(batch)
-        path = self._path(batch, log_aux)
-        by_path = batch.words.gather(1, path)
-        hidden, shares = self._run(batch, by_path)
-        rows = torch.arange(len(hidden), device=hidden.device)
-        levels = self.net.levels_out(_at(hidden, batch.step_of)[batch.predicts]).float().view(-1, dmel.LEVELS)
-        stops = self.net.stop_out(hidden).squeeze(-1).float()
-        stop = torch.zeros_like(stops).index_put_((rows, batch.last), torch.ones((), device=stops.device))
-        there = torch.arange(stops.shape[1], device=stops.device) <= batch.last[:, None]
-        attending = _at(shares, batch.step_of)
-        count = batch.real.sum(1)
-        log_cross = attending.clamp_min(_LEAST).log().masked_fill(~batch.real.unsqueeze(1), -1e4)
-        attended = batch.words.gather(1, attending.argmax(-1))
-        return {
-            "frame": F.cross_entropy(levels, batch.frames[batch.predicts].flatten().long()),
-            "stop": F.binary_cross_entropy_with_logits(stops[there], stop[there]),
-            "cross": path_loss(log_cross, batch.frame_count, count),
-            "aux": path_loss(log_aux, batch.frame_count, count),
-            "aligned": (by_path == batch.spoken)[batch.predicts].float().mean(),
-            "attended": (attended == batch.spoken)[batch.predicts].float().mean(),
-        }
+        self.net = net
+        self._weights = weights
 
     def total(self, losses: dict[str, Tensor]) -> Tensor:
         """What is minimised."""
@@ -90,17 +68,85 @@ class S5Fitter(Fitter):
         stacks = (self.net.encoder, self.net.decoder, self.net.cross)
         return [p for stack in stacks for p in stack.parameters() if p.ndim == 2]
 
+    @abstractmethod
+    def words_of(self, batch: Batch) -> Tensor:
+        """A(s), the word of each frame by which the decoder's mask goes, int64 [B, F]."""
+
     @torch.no_grad()
     def own_frames(self, batch: Batch, share: float, temperature: float) -> Batch:
         """The batch with a share of the frames fed back drawn by the net itself, each of the true past."""
-        by_path = batch.words.gather(1, self._path(batch, self._auxiliary(batch)))
-        hidden, _ = self._run(batch, by_path)
-        drawn = drawn_levels(self.net.heads(_at(hidden, batch.step_of))[0], temperature)
+        hidden, _ = self.run(batch, self.words_of(batch))
+        drawn = drawn_levels(self.net.heads(at_steps(hidden, batch.step_of))[0], temperature)
         chosen = batch.predicts & (torch.rand(batch.predicts.shape, device=drawn.device) < share)
         row, frame = chosen.nonzero(as_tuple=True)
         fed = batch.fed.clone()
         fed[row, batch.step_of[row, frame] + 1] = drawn[row, frame]  # fed at the step after the one that predicts it
         return replace(batch, fed=fed)
+
+    def run(self, batch: Batch, of_frames: Tensor) -> tuple[Tensor, Tensor]:
+        """Hidden states [B, S, D] and the cross-attention's shares [B, S, T]; ``of_frames`` as ``words_of`` answers."""
+        net, config = self.net, self.net.config
+        everything = batch.real.unsqueeze(1)
+        reading = torch.where(batch.real, batch.words, 0)
+        seen = seen_steps(reading, batch.words, batch.k) if config.encoder_mask else everything
+        places = batch.place[:, None] + torch.arange(batch.symbols.shape[1], device=batch.place.device)
+        memory = net.encode(net.embed_symbols(batch.symbols), places, seen & everything)
+        asking = of_frames.gather(1, batch.frame_of)
+        end = batch.words.masked_fill(~batch.real, 0).amax(1)  # the text's end is the word of the stop token
+        asking = asking.scatter(1, batch.last[:, None], end[:, None])
+        seen = seen_steps(asking, batch.words, batch.k) if config.decoder_mask else everything
+        x = torch.where(batch.is_bos.unsqueeze(2), net.bos, net.embed_frames(batch.fed))
+        x = x + net.embed_row(batch.speaker, batch.k).unsqueeze(1)
+        return net.decode(x, memory, (seen & everything).expand(-1, x.shape[1], -1))
+
+    def heard(self, batch: Batch, hidden: Tensor, shares: Tensor) -> dict[str, Tensor]:
+        """Of what ``run`` answers: losses ``frame``, ``stop``, ``cross``, and the share ``attended``."""
+        rows = torch.arange(len(hidden), device=hidden.device)
+        levels = self.net.levels_out(at_steps(hidden, batch.step_of)[batch.predicts]).float().view(-1, dmel.LEVELS)
+        stops = self.net.stop_out(hidden).squeeze(-1).float()
+        stop = torch.zeros_like(stops).index_put_((rows, batch.last), torch.ones((), device=stops.device))
+        there = torch.arange(stops.shape[1], device=stops.device) <= batch.last[:, None]
+        attending = at_steps(shares, batch.step_of)
+        count = batch.real.sum(1)
+        log_cross = attending.clamp_min(_LEAST).log().masked_fill(~batch.real.unsqueeze(1), -1e4)
+        attended = batch.words.gather(1, attending.argmax(-1))
+        return {
+            "frame": F.cross_entropy(levels, batch.frames[batch.predicts].flatten().long()),
+            "stop": F.binary_cross_entropy_with_logits(stops[there], stop[there]),
+            "cross": path_loss(log_cross, batch.frame_count, count),
+            "attended": (attended == batch.spoken)[batch.predicts].float().mean(),
+        }
+
+
+class S5Fitter(AttendingFitter):
+    """S5-TTS's net with its losses; nothing but the net is trained."""
+
+    def __init__(self, config: Config, settings: S5Fit) -> None:
+        weights = {"stop": settings.stop_weight, "cross": settings.cross_weight, "aux": settings.aux_weight}
+        super().__init__(S5(config), weights)
+        self.settings = settings
+        self._by_corpus = settings.alignment == "corpus"
+
+    def forward(self, batch: Batch) -> dict[str, Tensor]:
+        """Losses ``frame`` (nats per channel), ``stop``, ``cross``, ``aux``; and two shares of frames: ``aligned``,
+        for which the monotonic path names the corpus' word, and ``attended``, for which the cross-attention does.
+        """
+        return self.losses(batch)[0]
+
+    def losses(self, batch: Batch) -> tuple[dict[str, Tensor], Tensor]:
+        """What ``forward`` answers, and the hidden states [B, S, D] that it is of."""
+        log_aux = self._auxiliary(batch)
+        by_path = self._by_path(batch, log_aux)
+        hidden, shares = self.run(batch, batch.spoken if self._by_corpus else by_path)
+        more = {
+            "aux": path_loss(log_aux, batch.frame_count, batch.real.sum(1)),
+            "aligned": (by_path == batch.spoken)[batch.predicts].float().mean(),
+        }
+        return {**self.heard(batch, hidden, shares), **more}, hidden
+
+    def words_of(self, batch: Batch) -> Tensor:
+        """The word of each frame by the monotonic path, or by the corpus, int64 [B, F]."""
+        return batch.spoken if self._by_corpus else self._by_path(batch, self._auxiliary(batch))
 
     def _auxiliary(self, batch: Batch) -> Tensor:
         """log e with what is likely before anything is learned, [B, F, T]."""
@@ -110,58 +156,50 @@ class S5Fitter(Fitter):
             prior[row, :f, :t] = log_diagonal_prior(f, t)
         return self.net.aligner(frames, symbols, batch.real) + prior.to(frames.device)
 
-    def _path(self, batch: Batch, log_aux: Tensor) -> Tensor:
-        """phi: the phoneme of each frame, int64 [B, F]."""
+    def _by_path(self, batch: Batch, log_aux: Tensor) -> Tensor:
+        """pi(phi(s)): the word of each frame by the monotonic path, int64 [B, F]."""
         host = log_aux.detach().float().cpu().numpy()
         found = monotonic_alignment(host, batch.frame_count.cpu().numpy(), batch.real.sum(1).cpu().numpy())
-        return torch.from_numpy(found).to(log_aux.device)
-
-    def _run(self, batch: Batch, by_path: Tensor) -> tuple[Tensor, Tensor]:
-        """Hidden states [B, S, D] and the cross-attention's shares [B, S, T]; ``by_path`` [B, F], words of frames."""
-        net, config = self.net, self.net.config
-        everything = batch.real.unsqueeze(1)
-        reading = torch.where(batch.real, batch.words, 0)
-        seen = seen_steps(reading, batch.words, batch.k) if config.encoder_mask else everything
-        places = batch.place[:, None] + torch.arange(batch.symbols.shape[1], device=batch.place.device)
-        memory = net.encode(net.embed_symbols(batch.symbols), places, seen & everything)
-        of_frames = batch.spoken if self._by_corpus else by_path
-        asking = of_frames.gather(1, batch.frame_of)
-        end = batch.words.masked_fill(~batch.real, 0).amax(1)  # the text's end is the word of the stop token
-        asking = asking.scatter(1, batch.last[:, None], end[:, None])
-        seen = seen_steps(asking, batch.words, batch.k) if config.decoder_mask else everything
-        x = torch.where(batch.is_bos.unsqueeze(2), net.bos, net.embed_frames(batch.fed))
-        x = x + net.embed_row(batch.speaker, batch.k).unsqueeze(1)
-        return net.decode(x, memory, (seen & everything).expand(-1, x.shape[1], -1))
+        return batch.words.gather(1, torch.from_numpy(found).to(log_aux.device))
 
 
-def _at(values: Tensor, steps: Tensor) -> Tensor:
+def at_steps(values: Tensor, steps: Tensor) -> Tensor:
     """Values [B, S, C] at steps [B, F] -> [B, F, C]."""
     return values.gather(1, steps.unsqueeze(2).expand(-1, -1, values.shape[2]))
 
 
-class S5Fitting(Fitting):
+class AttendingFitting(Fitting):
+    """The training of a net that may go on from references."""
+
+    def __init__(self, recipe: Recipe, fitter: AttendingFitter, reference_frames: tuple[int, int] | None) -> None:
+        super().__init__(recipe, fitter)
+        self._reference_frames = reference_frames
+
+    def prepare(self, text: SpokenText, state: Path) -> None:
+        """Give the net each speaker's silence, and a reference where the recipe wants one. Raises BadFile."""
+        super().prepare(text, state)
+        if self._reference_frames is None:
+            return
+        for number, (speaker, said) in enumerate(prompts(text, *self._reference_frames).items()):
+            symbols = [symbol for word in pronounce(said.words) for symbol in spell(word)]
+            if len(symbols) > len(said.levels):
+                raise BadFile(f"a reference of {speaker} is spoken too fast to be aligned", "change reference_frames")
+            self.fitter.net.set_reference(number, symbols, torch.from_numpy(said.levels))
+
+
+class S5Fitting(AttendingFitting):
     """S5-TTS's training by a recipe."""
 
     def __init__(self, recipe: Recipe) -> None:
         assert isinstance(recipe.fit, S5Fit)
         self._settings = recipe.fit
         torch.manual_seed(recipe.seed)
-        super().__init__(recipe, S5Fitter(Config(**recipe.fit.config), recipe.fit))
-
-    def prepare(self, text: SpokenText, state: Path) -> None:
-        """Give the net each speaker's silence, and a reference where the recipe wants one. Raises BadFile."""
-        super().prepare(text, state)
-        if self._settings.reference_frames is None:
-            return
-        for number, (speaker, said) in enumerate(prompts(text, *self._settings.reference_frames).items()):
-            symbols = [symbol for word in pronounce(said.words) for symbol in spell(word)]
-            if len(symbols) > len(said.levels):
-                raise BadFile(f"a reference of {speaker} is spoken too fast to be aligned", "change reference_frames")
-            self.fitter.net.set_reference(number, symbols, torch.from_numpy(said.levels))
+        fitter = S5Fitter(Config(**recipe.fit.config), recipe.fit)
+        super().__init__(recipe, fitter, recipe.fit.reference_frames)
 
     def batches(self, text: SpokenText, number: int) -> Iterator[Batch]:
         """One pass over every sentence; the same for the same number."""
-        return training_batches(text, self._settings, self.recipe.seed, number)
+        return training_batches(text, self._settings, self._settings.look_ahead, self.recipe.seed, number)
 
     def validate(self, text: SpokenText, device: torch.device) -> dict[str, dict[str, float]]:
         """Losses on unseen sentences at every look-ahead that is trained."""

@@ -263,7 +263,7 @@ def test_the_command_lists_and_plans(tmp_path, monkeypatch):
     vocoders.mkdir(parents=True)
     (vocoders / "sourcefilter.safetensors").touch()
     listed = CliRunner().invoke(cli, ["train", "table"], catch_exceptions=False)
-    assert "001  S5-TTS by look-ahead and without its masks" in listed.output
+    assert "001  S5-TTS by look-ahead and without its masks, beside T5-TTS" in listed.output
     planned = CliRunner().invoke(cli, ["train", "table", "001", "--plan"], catch_exceptions=False)
     assert json.loads(planned.output)["nets"]["s5-no-masks"]["steps"] == 3000
 

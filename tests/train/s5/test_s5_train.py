@@ -125,14 +125,14 @@ def test_the_ablations_hide_what_they_say(encoder_mask, decoder_mask):
             parameter.normal_(std=0.2)  # a layer begins as the identity
     one = sequence(sentence(), SILENCE, k=1)
     batch = a_batch(one)
-    _, shares = fitter._run(batch, batch.spoken)
+    _, shares = fitter.run(batch, batch.spoken)
     first = batch.step_of[0, 3]
     beyond = torch.from_numpy(one.words > 1)
     assert (shares[0, first, beyond] == 0).all() == decoder_mask
     assert (shares[0, batch.last[0]] > 0).all(), "the stop token sees all"
     other = replace(batch, symbols=batch.symbols.clone())
     other.symbols[0, -2] += 1  # of the last word
-    _, changed = fitter._run(other, batch.spoken)
+    _, changed = fitter.run(other, batch.spoken)
     same = torch.equal(changed[0, first, ~beyond], shares[0, first, ~beyond])
     assert same == (encoder_mask and decoder_mask), "one encoder layer: the first two words see three"
 

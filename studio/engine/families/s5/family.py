@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +9,15 @@ import numpy as np
 import torch
 
 from studio.core.cards import Card
-from studio.core.errors import BadVoice
 from studio.engine import dmel
 from studio.engine.families.base import FamilyInfo, Module
 from studio.engine.families.forcing import FAR, ForcedSegment, Given
 from studio.engine.families.s5.forcing import ATTENDS_TO, S5Forcing
 from studio.engine.families.s5.modules import DecodeModule, S5Slots, S5Step, WordModule
 from studio.engine.families.s5.net import S5, Config
-from studio.engine.families.s5.row import Limits, Reference, S5Row
+from studio.engine.families.s5.references import check_references, reference
+from studio.engine.families.s5.row import Limits, S5Row
 from studio.engine.families.s5.rule import LARGEST_LOOK_AHEAD, OPTION_SPECS, Options
-from studio.engine.families.spelling import IDS, SPACE
 from studio.engine.nets.products import NumberFormat, check_format
 from studio.engine.slots import KeyValueSlots
 from studio.engine.weights import load_weights
@@ -27,7 +25,6 @@ from studio.text import phonemes
 
 CAPACITY_TOKENS = 2048  # of the decoder: frames
 CAPACITY_SYMBOLS = 1792  # of the encoder: phonemes, those of a reference too
-_LONGEST_REFERENCE = 400  # frames
 
 
 class S5Family:
@@ -48,7 +45,7 @@ class S5Family:
         self.modules: Mapping[str, Module] = {"word": WordModule(step), "decode": DecodeModule(step)}
         self._limits = Limits(c.context_frames, c.kept_frames, c.longest_word_frames, CAPACITY_TOKENS)
         self._silence = net.silence.cpu().numpy()
-        self._references = [_reference(net, speaker) for speaker in range(c.speakers)]
+        self._references = [reference(net, speaker) for speaker in range(c.speakers)]
 
     @staticmethod
     def load(card: Card, folder: Path, device: torch.device, places: int) -> "S5Family":
@@ -56,7 +53,7 @@ class S5Family:
         phonemes.load()
         net = S5(Config(**card.config))
         load_weights(net, folder, card, "s5.safetensors")
-        _check_references(card, net)
+        check_references(card, net)
         return S5Family(net.to(device), places, device, check_format(card.number_format))
 
     def prompt(self, speaker: int) -> np.ndarray:
@@ -96,31 +93,6 @@ class S5Family:
             temperature=temperature,
             seed=seed,
         )
-
-
-def _reference(net: S5, speaker: int) -> Reference:
-    symbols, frames = net.reference_of(speaker)
-    if not symbols:
-        return Reference([], frames.cpu().numpy(), [])
-    words = [*accumulate(int(symbol == SPACE) for symbol in symbols)]
-    spelled = [[s for s, w in zip(symbols, words, strict=True) if w == word] for word in range(1, words[-1] + 1)]
-    return Reference(spelled, frames.cpu().numpy(), [words[t] - 1 for t in net.align(symbols, frames)])
-
-
-def _check_references(card: Card, net: S5) -> None:
-    """Raises BadVoice unless every speaker has a reference and its transcript, where these tell the speaker."""
-    if len(card.speakers) != net.config.speakers:
-        raise BadVoice(f"the net knows {net.config.speakers} speakers, the card others", "pack the voice anew")
-    if net.config.reference_frames > _LONGEST_REFERENCE:
-        raise BadVoice(f"a reference has {net.config.reference_frames} frames", f"at most {_LONGEST_REFERENCE} fit")
-    for number, speaker in enumerate(card.speakers if net.config.reference_frames else ()):
-        symbols, frames = net.reference_of(number)
-        begins = bool(symbols) and symbols[0] == SPACE and max(symbols) < IDS
-        if not (begins and len(frames) >= len(symbols) and int(frames.max()) < dmel.LEVELS):
-            raise BadVoice(
-                f"the reference of {speaker} has {len(symbols)} phonemes and {len(frames)} frames",
-                "a reference is speech with its transcript; pack the voice anew",
-            )
 
 
 COMPARED = tuple({"k": k} for k in range(1, LARGEST_LOOK_AHEAD + 1))
