@@ -6,7 +6,7 @@ from typing import Any
 __version__ = "0.1.0"
 __all__ = ["open_trace", "synthesize"]  # pyright: ignore[reportUnsupportedDunderAll]
 
-_HOMES = {"open_trace": "studio.core.trace", "synthesize": "studio.synthesis"}
+_HOMES = {"open_trace": "studio.core.traces.trace", "synthesize": "studio.synthesis"}
 
 
 def __getattr__(name: str) -> Any:

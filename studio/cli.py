@@ -10,8 +10,8 @@ from typing import Annotated
 
 import typer
 
-from studio.commands.bench import bench
-from studio.commands.campaign import campaign
+from studio.commands.bench.app import bench
+from studio.commands.campaign.app import campaign
 from studio.commands.common import (
     DEFAULT_DATA,
     Data,

@@ -9,7 +9,7 @@ import numpy as np
 
 from studio.core import events as ev
 from studio.core.ports import Engine, Utterance
-from studio.core.trace import Trace, collect
+from studio.core.traces.trace import Trace, collect
 
 _PATIENCE_S = 60.0  # until a segment must have come; a replay that went another way never makes it
 _STILL_S = 5.0  # after which what has no end will not go on

@@ -6,7 +6,7 @@ from studio.core.errors import BadText, StudioError
 from studio.core.events import Failed, Unsupported
 from studio.core.ports import SpeakRequest
 from studio.core.shipped import VOICES
-from studio.core.trace import Trace, collect
+from studio.core.traces.trace import Trace, collect
 from studio.text.normalise import best
 
 

@@ -21,10 +21,10 @@ from tones import FRAME_MS, FRAME_SAMPLES, Script, tone_card
 from studio.core.cards import Card
 from studio.core.errors import Busy, Closing
 from studio.core.events import Audio
-from studio.core.forced import Left, always
 from studio.core.load import EngineLoad, ModuleLoad
 from studio.core.ports import SpeakRequest
-from studio.core.trace import Trace
+from studio.core.traces.forced import Left, always
+from studio.core.traces.trace import Trace
 
 
 class FakeEngine:

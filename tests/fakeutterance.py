@@ -15,7 +15,7 @@ from studio.core.cards import parse_voice
 from studio.core.errors import BadOption, BadText, Closed, Full, TooLate
 from studio.core.options import default_options
 from studio.core.ports import MAX_SEED, SpeakRequest
-from studio.core.provenance import provenance
+from studio.core.traces.provenance import provenance
 
 if TYPE_CHECKING:
     from fakes import FakeEngine

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from studio.cli import cli
 from studio.core.clips import write_wav
 from studio.core.errors import BadFile, BadOption, BadText, StudioError
-from studio.core.trace import open_trace
+from studio.core.traces.trace import open_trace
 
 GRID = """File type = "ooTextFile"
 Object class = "TextGrid"

@@ -20,7 +20,7 @@ from tinyvoice import write_tiny_voice
 from studio.cli import main
 from studio.core.cards import Card, read_card, sha256_of, write_card
 from studio.core.clips import read_wav
-from studio.core.trace import open_trace
+from studio.core.traces.trace import open_trace
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from studio.cli import cli
 from studio.core import events as ev
 from studio.core.errors import BadFile
 from studio.core.ports import Engine, SpeakRequest
-from studio.core.trace import Trace, TraceWriter, collect
+from studio.core.traces.trace import Trace, TraceWriter, collect
 from studio.engine.loop import open_engine
 from studio.replay import replay, script
 from studio.text.normalise import best

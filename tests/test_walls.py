@@ -10,14 +10,14 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PLANTED = [
-    ("studio/core/words.py", "import torch", "core is the standard library and numpy"),
+    ("studio/core/text/words.py", "import torch", "core is the standard library and numpy"),
     ("studio/serve/door/guard.py", "import studio.engine.loop", "serve and ui see the engine through ports only"),
     ("studio/serve/door/guard.py", "import gradio", "serve knows no gradio"),
     ("studio/engine/sampling.py", "import fastapi", "the engine works on a bare machine"),
     ("studio/measure/wer.py", "import torch", "measure loads no torch"),
     ("studio/predict/port.py", "import torch", "whoever asks a predictor loads no torch"),
     ("studio/train/recipe.py", "import gradio", "train knows neither the page nor the server"),
-    ("studio/core/words.py", "import studio.text.normalise", "rooms: each sees only those below"),
+    ("studio/core/text/words.py", "import studio.text.normalise", "rooms: each sees only those below"),
     (
         "studio/mos/store/sounds.py",
         "import studio.mos.campaign.names",

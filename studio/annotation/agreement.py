@@ -14,7 +14,7 @@ import numpy as np
 from studio.annotation.layers import Kind, Layer, Mark
 from studio.core.errors import BadOption
 from studio.measure.agreement import cohen_kappa, krippendorff
-from studio.measure.boundaries import BoundaryScore, boundary_score
+from studio.measure.timing.boundaries import BoundaryScore, boundary_score
 
 FRAME_MS = 10.0
 LEAST_OVERLAP = 0.5

@@ -24,8 +24,8 @@ import numpy as np
 
 from studio.annotation.edits import Change, Document, DropMark, Edit, PutLayer, PutMark, edit_to_dict
 from studio.annotation.layers import Mark
-from studio.bench.browser import PageFailed
 from studio.bench.mos.server import BareServer, bare_server
+from studio.bench.page.browser import PageFailed
 from studio.core.clips import wav_bytes
 from studio.core.errors import BadOption
 from studio.library.library import Library

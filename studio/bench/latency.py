@@ -11,10 +11,10 @@ from typing import Any
 
 from studio.bench.material import Desk, Setting, desk, read_texts, written
 from studio.core.ports import SpeakRequest
-from studio.core.trace import Trace, collect
+from studio.core.traces.trace import Trace, collect
 from studio.measure.latency import STEPS, Ladder, ladder, percentiles, summary
-from studio.measure.loudness import active_level_db
 from studio.measure.report import print_table, setting_name
+from studio.measure.signal.loudness import active_level_db
 
 _FIRST = ("t1_t0_ms", "t2_t0_ms", "t5_t0_ms")
 
@@ -98,7 +98,7 @@ def _cold(at: Desk, setting: LatencySetting, texts: list[str]) -> dict[str, Any]
 
 
 def _served(at: Desk, setting: LatencySetting, texts: list[str]) -> dict[str, float]:
-    from studio.bench.served import first_packets_ms
+    from studio.bench.page.served import first_packets_ms
 
     at.close()  # two engines would take each other's cores
     count = min(setting.served, len(texts))

@@ -28,8 +28,8 @@ from studio.core.clips import read_wav, to_int16, write_wav
 from studio.core.errors import BadFile, BadOption
 from studio.core.options import parse_options
 from studio.core.ports import SpeakRequest
-from studio.core.provenance import sources
-from studio.core.trace import Trace, TraceWriter, collect, open_trace
+from studio.core.traces.provenance import sources
+from studio.core.traces.trace import Trace, TraceWriter, collect, open_trace
 from studio.engine import dmel
 from studio.engine.families.base import family_info
 from studio.engine.loop import LocalEngine, open_engine

@@ -13,7 +13,7 @@ from rich.progress import track
 
 from studio.core.clips import write_wav
 from studio.core.errors import BadFile, NeedsPackage, StudioError
-from studio.core.textgrid import Entry, Tier, write_tiers
+from studio.core.traces.textgrid import Entry, Tier, write_tiers
 from studio.inspection.batch.run import measure
 from studio.measure.report import no_bar, print_table
 

@@ -8,24 +8,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from studio.bench import (
-    annotation_kill,
-    boundaries,
-    heard,
-    highlight,
-    latency,
-    long,
-    measuring,
-    page,
-    quality,
-    seams,
-    short,
-    start,
-    vocoder,
-    wer,
-)
-from studio.bench.inspecting import run as inspecting
+from studio.bench import annotation_kill, latency, measuring
+from studio.bench.evaluation import boundaries, heard, long, quality, seams, short, vocoder, wer
 from studio.bench.mos import coverage, kill, load, looks, plan
+from studio.bench.page import highlight, start
+from studio.bench.page import key_to_ear as page
+from studio.bench.page.inspecting import run as inspecting
 from studio.bench.robustness import fuzz, replaying, soak
 from studio.bench.speed import load as speaking
 from studio.bench.speed import step

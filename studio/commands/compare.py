@@ -10,7 +10,7 @@ from studio.commands.common import Device, Json, Voices
 from studio.core.shipped import VOICES
 
 if TYPE_CHECKING:
-    from studio.core.trace import Trace
+    from studio.core.traces.trace import Trace
 
 Files = Annotated[
     list[Path],

@@ -23,19 +23,19 @@ Cache = Annotated[Path | None, typer.Option(help="Keep speech and answers here, 
 
 
 def _wer() -> tuple[type[Any], Callable[[Any], dict[str, Any]]]:
-    from studio.bench.wer import WerSetting, eval_wer
+    from studio.bench.evaluation.wer import WerSetting, eval_wer
 
     return WerSetting, eval_wer
 
 
 def _long() -> tuple[type[Any], Callable[[Any], dict[str, Any]]]:
-    from studio.bench.long import LongSetting, eval_long
+    from studio.bench.evaluation.long import LongSetting, eval_long
 
     return LongSetting, eval_long
 
 
 def _short() -> tuple[type[Any], Callable[[Any], dict[str, Any]]]:
-    from studio.bench.short import ShortSetting, eval_short
+    from studio.bench.evaluation.short import ShortSetting, eval_short
 
     return ShortSetting, eval_short
 
@@ -94,7 +94,7 @@ def boundaries(
     save: Save = False,
 ) -> None:
     """Whether segments speak their own words, and where p_eos stands against word ends."""
-    from studio.bench.boundaries import BoundarySetting, eval_boundaries
+    from studio.bench.evaluation.boundaries import BoundarySetting, eval_boundaries
 
     setting = BoundarySetting(
         voices=voices,
@@ -124,7 +124,7 @@ def seams(
     save: Save = False,
 ) -> None:
     """Whether a detector can tell seams from other word boundaries of the same speech."""
-    from studio.bench.seams import SeamSetting, eval_seams
+    from studio.bench.evaluation.seams import SeamSetting, eval_seams
 
     asked = SeamSetting(
         voices=voices,
@@ -160,7 +160,7 @@ def quality(
     save: Save = False,
 ) -> None:
     """Predicted MOS (DistillMOS, no people) of settings, vocoders and folders, beside the teacher's."""
-    from studio.bench.quality import QualitySetting, eval_quality
+    from studio.bench.evaluation.quality import QualitySetting, eval_quality
 
     asked = QualitySetting(
         voices=voices,
@@ -191,7 +191,7 @@ def vocoder_table(
     save: Save = False,
 ) -> None:
     """The vocoders side by side: WER, STFT distance, real-time factor, parameters."""
-    from studio.bench.vocoder import VocoderSetting, eval_vocoder
+    from studio.bench.evaluation.vocoder import VocoderSetting, eval_vocoder
 
     setting = VocoderSetting(
         voices=voices, voice=voice, cache=cache, recogniser=recogniser, quiet=as_json, texts=texts, count=count
@@ -210,7 +210,7 @@ def heard(
     save: Save = False,
 ) -> None:
     """Type texts live into the page, and transcribe what leaves its player."""
-    from studio.bench.heard import HeardSetting, eval_heard
+    from studio.bench.evaluation.heard import HeardSetting, eval_heard
 
     setting = HeardSetting(texts=texts, count=count, wpm=wpm, keep=keep, recogniser=recogniser, quiet=as_json)
     show("heard", eval_heard(setting), as_json, save)
@@ -225,7 +225,7 @@ def interleaving(
     save: Save = False,
 ) -> None:
     """How far text and speech lie apart at every ratio of IST-LM (figure 4 of paper 003)."""
-    from studio.bench.interleaving import eval_interleaving, heat_maps
+    from studio.bench.evaluation.interleaving import eval_interleaving, heat_maps
 
     if figure is not None and (figure.suffix != ".html" or not figure.parent.is_dir()):
         raise BadOption(f"-o {figure} is no place for the heat maps", "name an .html file in a folder that is there")

@@ -9,8 +9,8 @@ from studio.commands.common import Device, VoiceName, Voices
 from studio.core.shipped import VOICES
 
 if TYPE_CHECKING:
-    from studio.core.forced import Recording
-    from studio.core.trace import Trace
+    from studio.core.traces.forced import Recording
+    from studio.core.traces.trace import Trace
 
 
 def force(
@@ -35,9 +35,9 @@ def force(
     from dataclasses import replace
 
     from studio.core.cards import parse_voice
-    from studio.core.forced import MAX_FORCED_S
     from studio.core.options import parse_options
-    from studio.core.trace import save_trace
+    from studio.core.traces.forced import MAX_FORCED_S
+    from studio.core.traces.trace import save_trace
     from studio.engine.loop import open_engine
     from studio.inspection.recordings import by_aligner
     from studio.say import check_place
@@ -63,8 +63,8 @@ def _read(file: Path, text: str, textgrid: Path | None, most_s: float) -> "Recor
     from studio.core.clips import read_wav
     from studio.core.errors import BadFile, BadOption, BadText
     from studio.core.files import read_bounded
-    from studio.core.forced import Recording
-    from studio.core.textgrid import MAX_BYTES
+    from studio.core.traces.forced import Recording
+    from studio.core.traces.textgrid import MAX_BYTES
     from studio.inspection.recordings import by_textgrid
 
     try:

@@ -10,8 +10,8 @@ from studio.commands.common import Device, Json, Voices
 from studio.core.shipped import VOICES
 
 if TYPE_CHECKING:
-    from studio.core.forced import Attended
-    from studio.core.trace import Trace
+    from studio.core.traces.forced import Attended
+    from studio.core.traces.trace import Trace
 
 File = Annotated[Path, typer.Argument(help="A .trace, a folder that a crash left, or a WAV.")]
 Picture = Annotated[Path | None, typer.Option(help="Also draw the timeline: what was typed, made and heard.")]

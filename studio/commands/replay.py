@@ -9,7 +9,7 @@ from studio.commands.common import Voices
 from studio.core.shipped import VOICES
 
 if TYPE_CHECKING:
-    from studio.core.trace import Trace
+    from studio.core.traces.trace import Trace
 
 
 def replay(
@@ -20,7 +20,7 @@ def replay(
 ) -> None:
     """Speak a trace again and compare every sample; ends with 1 where one differs."""
     from studio.core.errors import BadFile
-    from studio.core.trace import open_trace
+    from studio.core.traces.trace import open_trace
     from studio.engine.loop import open_engine
     from studio.replay import replay as again
     from studio.say import check_place, save

@@ -75,8 +75,8 @@ def speakers(
     recogniser: Annotated[str, typer.Option(help="whisper, whisper:FOLDER or pocketsphinx.")] = "whisper",
 ) -> None:
     """Compare a teacher's speakers: word errors, predicted MOS, pitch, spectrum, speed, and the gain to -18 dB."""
+    from studio.bench.evaluation.speakers import compare_speakers
     from studio.bench.material import read_texts
-    from studio.bench.speakers import compare_speakers
     from studio.measure.recognisers.choose import transcribe_all
     from studio.predict.distillmos import DistillMos
     from studio.train.teachers.choose import open_teacher

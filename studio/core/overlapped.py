@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
-from studio.core.forced import always
-from studio.core.trace import Trace
+from studio.core.traces.forced import always
+from studio.core.traces.trace import Trace
 
 SOURCE = "overlapped"  # in such a trace's meta: nobody spoke it so
 

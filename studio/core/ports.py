@@ -42,7 +42,7 @@ class Utterance(Protocol):
     spoken when ``ready`` says that there is a place. One that leaves before that has no ``ready``.
 
     Attributes:
-        provenance: what its trace says about who speaks it; see ``studio.core.provenance``.
+        provenance: what its trace says about who speaks it; see ``studio.core.traces.provenance``.
     """
 
     id: int

@@ -17,11 +17,11 @@ from studio.core import events as ev
 from studio.core.cards import Card
 from studio.core.clips import to_float, to_int16
 from studio.core.errors import BadFile, BadText, BadVoice, Busy
-from studio.core.forced import MAX_FORCED_S, Attended, Left, Recording, Unable, WordSpan
 from studio.core.options import default_options, merge_options
 from studio.core.ports import Normaliser
-from studio.core.trace import Trace, collect
-from studio.core.words import SpokenWord, WordStream
+from studio.core.text.words import SpokenWord, WordStream
+from studio.core.traces.forced import MAX_FORCED_S, Attended, Left, Recording, Unable, WordSpan
+from studio.core.traces.trace import Trace, collect
 from studio.engine import dmel
 from studio.engine.families.base import family_info, family_names
 from studio.engine.families.forcing import ForcedSegment, Forcible, Given, Spoken
@@ -50,7 +50,7 @@ class Forcing:
 
 
 def attend(voice: Voice, trace: Trace, wanted: Callable[[], bool]) -> Attended:
-    """See ``studio.core.forced.Attends``."""
+    """See ``studio.core.traces.forced.Attends``."""
     family, card = _forcible(voice), voice.card
     if not len(trace.frames):
         raise BadFile(
@@ -84,7 +84,7 @@ def force(
         BadText: there is no word in it.
         BadFile: it is too long, or its words lie beyond its end.
         BadOption: the family takes no such options.
-        Unable, Left: see ``studio.core.forced``.
+        Unable, Left: see ``studio.core.traces.forced``.
     """
     family, card = _forcible(voice), voice.card
     _check_length(len(recording.pcm) / recording.rate_hz)

@@ -13,13 +13,13 @@ import torch
 from studio.core import events as ev
 from studio.core.cards import Card, parse_voice, read_cards
 from studio.core.errors import BadOption, BadVoice, Stuck, StudioError
-from studio.core.forced import Attended, Recording, always
 from studio.core.load import EngineLoad
 from studio.core.options import default_options, merge_options
 from studio.core.ports import MAX_SEED, Normaliser, SpeakRequest
-from studio.core.provenance import provenance, sources
 from studio.core.time import Clock, MonotonicClock
-from studio.core.trace import Trace
+from studio.core.traces.forced import Attended, Recording, always
+from studio.core.traces.provenance import provenance, sources
+from studio.core.traces.trace import Trace
 from studio.engine.families.base import family_info
 from studio.engine.forcing import Forcing, attend, force
 from studio.engine.limits import Limits
@@ -129,12 +129,12 @@ class LocalEngine:
         return [card for card in self._cards.values() if family_info(card.family).can_force]
 
     def attend(self, trace: Trace, wanted: Callable[[], bool] = always) -> Attended:
-        """Where the net attended while it made a trace's frames. Raises as ``studio.core.forced.Attends`` says."""
+        """Where the net attended while it made a trace's frames. Raises as ``traces.forced.Attends`` says."""
         with self._forcing.place():
             return attend(self.voice(self._named(str(trace.meta.get("voice", "")))), trace, wanted)
 
     def force(self, recording: Recording, wanted: Callable[[], bool] = always) -> Trace:
-        """A recording through a voice's net, as a trace. Raises as ``studio.core.forced.Forces`` says."""
+        """A recording through a voice's net, as a trace. Raises as ``studio.core.traces.forced.Forces`` says."""
         card, speaker = parse_voice(recording.voice, self._cards)
         about = provenance(card, device=self._device.type, threads=self._threads, temperature=1.0)
         with self._forcing.place():

@@ -8,9 +8,9 @@ import torch
 
 from studio.core import events as ev
 from studio.core.errors import BadFile, BadVoice
-from studio.core.forced import MAX_FORCED_S, Left, Unable, always
 from studio.core.overlapped import SOURCE
-from studio.core.trace import Trace
+from studio.core.traces.forced import MAX_FORCED_S, Left, Unable, always
+from studio.core.traces.trace import Trace
 from studio.engine.alphabets import alphabet
 from studio.engine.vocoders.by_segments import by_segments, spans_of
 from studio.engine.voices import Voice

@@ -13,12 +13,12 @@ import numpy as np
 
 from studio.core.errors import NeedsPackage
 from studio.core.events import EOS_AT
-from studio.core.forced import Attended
-from studio.core.trace import Trace
+from studio.core.traces.forced import Attended
+from studio.core.traces.trace import Trace
 from studio.inspection.facts import facts
 from studio.inspection.timeline import Timeline, timeline
-from studio.measure.prosody import prosody
 from studio.measure.report import plain
+from studio.measure.signal.prosody import prosody
 
 _ALIGN = 4
 _TOLD_BY_TIMELINE = ("text", "heard_by", "words", "segments", "pauses")

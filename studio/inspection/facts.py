@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from studio.core.trace import Trace
+from studio.core.traces.trace import Trace
 from studio.inspection.textgrid import spans
 from studio.inspection.timeline import Timeline
 from studio.measure.latency import STEPS, ladder
 from studio.measure.seams import seam_jumps
-from studio.measure.word_timing import SpokenSpan, timing_score
+from studio.measure.timing.word_timing import SpokenSpan, timing_score
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -11,7 +11,7 @@ from typing import Literal
 
 from studio.core import events as ev
 from studio.core.errors import BadFile
-from studio.core.trace import MAX_SILENCE_S, Trace
+from studio.core.traces.trace import MAX_SILENCE_S, Trace
 
 HeardBy = Literal["player", "listener", "recording"]
 _STANDSTILL_MS = 30.0  # between two reports: what is less is the reports' own unevenness

@@ -11,9 +11,9 @@ from studio.core import events as ev
 from studio.core.clips import read_wav
 from studio.core.errors import BadFile, BadOption, BadText
 from studio.core.files import read_bounded
-from studio.core.trace import Trace, open_trace
-from studio.core.tracefile import MAX_BYTES, MAX_LAYER_BYTES, read_audio, read_trace
-from studio.measure.word_timing import SpokenSpan
+from studio.core.traces.trace import Trace, open_trace
+from studio.core.traces.tracefile import MAX_BYTES, MAX_LAYER_BYTES, read_audio, read_trace
+from studio.measure.timing.word_timing import SpokenSpan
 
 MAX_TEXT_CHARS = 100_000
 _RIFF = b"RIFF"

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from studio.core.errors import BadFile, BadOption
-from studio.core.forced import Recording, WordSpan
+from studio.core.traces.forced import Recording, WordSpan
 from studio.inspection.textgrid import words_of
 
 ALIGNER = "pocketsphinx"

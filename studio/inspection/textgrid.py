@@ -4,9 +4,9 @@ from pathlib import Path
 
 from studio.core.errors import BadFile
 from studio.core.files import read_bounded
-from studio.core.textgrid import MAX_BYTES, Entry, Tier, read_tiers, write_tiers
-from studio.core.trace import Trace
-from studio.measure.word_timing import SpokenSpan
+from studio.core.traces.textgrid import MAX_BYTES, Entry, Tier, read_tiers, write_tiers
+from studio.core.traces.trace import Trace
+from studio.measure.timing.word_timing import SpokenSpan
 
 _WORDS = "words"
 

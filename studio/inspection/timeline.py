@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import groupby, repeat
 
 from studio.core import events as ev
-from studio.core.trace import Trace, TraceSegment, TraceWord
+from studio.core.traces.trace import Trace, TraceSegment, TraceWord
 from studio.inspection.heard import HeardBy, Pause, Run, chunks_of, heard, when_of
 from studio.measure.latency import arrivals
 

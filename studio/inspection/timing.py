@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 
 from studio.core.errors import BadFile, BadOption, BadText
-from studio.core.textgrid import Entry, Tier, write_tiers
-from studio.core.trace import Trace
+from studio.core.traces.textgrid import Entry, Tier, write_tiers
+from studio.core.traces.trace import Trace
 from studio.inspection.batch.sources import Source
 from studio.inspection.opening import open_file
 from studio.inspection.textgrid import read_words, spans
-from studio.measure.boundary_intervals import WordBoundaries, word_boundaries
-from studio.measure.cut_check import Cut, cut_check, share_held
 from studio.measure.recognisers.aligners import Takes, open_aligner
 from studio.measure.recognisers.choose import open_recogniser
 from studio.measure.recognisers.processes import map_processes
 from studio.measure.tables.columns import Column
-from studio.measure.word_timing import SpokenSpan
+from studio.measure.timing.boundary_intervals import WordBoundaries, word_boundaries
+from studio.measure.timing.cut_check import Cut, cut_check, share_held
+from studio.measure.timing.word_timing import SpokenSpan
 
 COLUMNS = (
     Column("file", "text", "the utterance"),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from studio.core.errors import BadFile, BadOption
-from studio.core.trace import Trace
+from studio.core.traces.trace import Trace
 from studio.inspection.timeline import sent_text
 
 MAX_TITLE_CHARS = 200

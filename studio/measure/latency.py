@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from studio.core import events as ev
-from studio.core.trace import Trace
-from studio.measure.loudness import active_level_db, first_audible_sample
+from studio.core.traces.trace import Trace
+from studio.measure.signal.loudness import active_level_db, first_audible_sample
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from studio.core.provenance import git_sha, lines_of, versions
+from studio.core.traces.provenance import git_sha, lines_of, versions
 
 if TYPE_CHECKING:
     from rich.console import Console

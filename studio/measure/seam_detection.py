@@ -18,9 +18,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from studio.core.spectrogram import log_mel
+from studio.core.traces.spectrogram import log_mel
 from studio.measure.bootstrap import Interval, draw_counts, percentile_interval
-from studio.measure.prosody import Prosody, prosody
+from studio.measure.signal.prosody import Prosody, prosody
 
 VALID_FROM = 0.80  # of the area on naive concatenation; a detector that is worse than that is none
 FOLDS = 10

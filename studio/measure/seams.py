@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from studio.core.spectrogram import mel_filters
+from studio.core.traces.spectrogram import mel_filters
 
 _AROUND = 240  # samples on each side that say how rough the sound is there anyhow
 _BESIDE_MS = 20.0  # of sound on each side whose level and spectrum are compared

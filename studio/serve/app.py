@@ -12,30 +12,30 @@ import studio
 from studio.core.load import TellsLoad
 from studio.core.ports import Engine
 from studio.mos.service import Listening
-from studio.serve import inspection
-from studio.serve import protocol as wire
-from studio.serve.arena import add_arena
-from studio.serve.comparison import add_comparison
 from studio.serve.door.bodies import BoundedBodies
 from studio.serve.door.guard import Guard
 from studio.serve.door.headers import SafeHeaders
 from studio.serve.door.key import Keyed
 from studio.serve.door.request_headers import OwnHeaders
 from studio.serve.drain import Drain
-from studio.serve.forcing import FORCE_FILES, Sending, add_forcing
-from studio.serve.library import LIBRARY_FILES, add_library
+from studio.serve.library.routes import LIBRARY_FILES, add_library
+from studio.serve.live import protocol as wire
+from studio.serve.live.socket import Session, admit
 from studio.serve.metrics import add_metrics
-from studio.serve.mos import add_listening
-from studio.serve.mos_door import is_owner
-from studio.serve.mos_drafts import UPLOADS, add_drafts
-from studio.serve.mos_live import add_live
+from studio.serve.mos.arena import add_arena
+from studio.serve.mos.door import is_owner
+from studio.serve.mos.drafts.routes import UPLOADS, add_drafts
+from studio.serve.mos.live import add_live
+from studio.serve.mos.routes import add_listening
 from studio.serve.mos_rated import add_rated
 from studio.serve.overlapped import add_overlapped
 from studio.serve.refusals import add_refusals
 from studio.serve.run import DRAIN
-from studio.serve.socket import Session, admit
-from studio.serve.trace_routes import add_traces
-from studio.serve.traces import TraceShelf
+from studio.serve.traces import inspection
+from studio.serve.traces.comparison import add_comparison
+from studio.serve.traces.forcing import FORCE_FILES, Sending, add_forcing
+from studio.serve.traces.routes import add_traces
+from studio.serve.traces.shelf import TraceShelf
 from studio.settings import ServeSettings
 
 

@@ -8,13 +8,13 @@ from fastapi import FastAPI, Query, Request
 from fastapi.responses import Response
 from starlette.concurrency import run_in_threadpool
 
-from studio.core.trace import Trace, open_trace
+from studio.core.traces.trace import Trace, open_trace
 from studio.inspection.opening import recording
 from studio.mos.analysis.rated_sound import find_sound, rated_sound
 from studio.mos.service import Listening
-from studio.serve.inspection import Attention, Views
-from studio.serve.mos_door import Door
+from studio.serve.mos.door import Door
 from studio.serve.refusals import private_json
+from studio.serve.traces.inspection import Attention, Views
 
 _Name = Annotated[str, Query(max_length=400)]
 

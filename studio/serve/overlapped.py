@@ -5,13 +5,13 @@ from collections.abc import Callable
 from fastapi import FastAPI, Request
 from fastapi.responses import Response
 
-from studio.core.forced import Unable
 from studio.core.overlapped import Overlaps
 from studio.core.ports import Engine
-from studio.core.trace import open_trace
-from studio.serve.inspection import Views, while_asked
+from studio.core.traces.forced import Unable
+from studio.core.traces.trace import open_trace
 from studio.serve.refusals import private_json
-from studio.serve.traces import TraceShelf
+from studio.serve.traces.inspection import Views, while_asked
+from studio.serve.traces.shelf import TraceShelf
 
 
 def add_overlapped(app: FastAPI, shelf: TraceShelf, views: Views, engine: Engine) -> None:

@@ -21,7 +21,7 @@ from studio.core.errors import (
     NeedsPackage,
     StudioError,
 )
-from studio.core.forced import Unable
+from studio.core.traces.forced import Unable
 from studio.library.annotations import NotKept
 from studio.mos.kinds.base import BadAnswer
 from studio.mos.making.editing import ChangedMeanwhile, LosesSounds

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp
 from studio.core.errors import BadOption
 from studio.mos.store.access import Limit
 from studio.serve.door.connections import UPGRADES_BURST, UPGRADES_PER_S, Http, Socket
-from studio.serve.protocol import MAX_MESSAGE_BYTES
+from studio.serve.live.protocol import MAX_MESSAGE_BYTES
 from studio.settings import ServeSettings
 
 MAX_CONNECTIONS, OWN_DESCRIPTORS = 2000, 300

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 from studio.core.errors import NeedsPackage
 from studio.core.ports import Normaliser
-from studio.core.typography import MARKS, MUTE, split_mark
+from studio.core.text.typography import MARKS, MUTE, split_mark
 from studio.text import numbers
 from studio.text.tables import (
     ABBREVIATIONS,

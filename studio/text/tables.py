@@ -1,6 +1,6 @@
 """What English says for written signs: abbreviations, symbols, units, money, letters."""
 
-from studio.core.typography import MONTHS
+from studio.core.text.typography import MONTHS
 
 MONTH_NAMES = {name: name.lower() for name in MONTHS}
 MONTH_NAMES |= {name[:3] + ".": name.lower() for name in MONTHS if name != "May"} | {"Sept.": "september"}

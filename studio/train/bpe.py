@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from studio.core.errors import NeedsPackage
-from studio.core.typography import MARKS
-from studio.core.words import WordStream
+from studio.core.text.typography import MARKS
+from studio.core.text.words import WordStream
 from studio.engine.families.bpe import WORD_START
 from studio.text.normalise import best
 from studio.train.corpus.texts import read_texts

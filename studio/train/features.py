@@ -13,7 +13,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from studio.core.clips import to_float
-from studio.core.typography import MARKS
+from studio.core.text.typography import MARKS
 from studio.engine import dmel
 from studio.train.corpus import shards
 from studio.train.teachers.kokoro import SPACE, START, STOP

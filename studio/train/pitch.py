@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from studio.measure.pitch import pitch_hz
+from studio.measure.signal.pitch import pitch_hz
 
 
 def hop_pitch(

@@ -8,8 +8,8 @@ from html import escape
 from pathlib import Path
 
 from studio.core.errors import BadFile
-from studio.core.forced import Attended, kept_attention
-from studio.core.trace import Trace
+from studio.core.traces.forced import Attended, kept_attention
+from studio.core.traces.trace import Trace
 from studio.inspection.bundle import pack, pack_attention, pack_prosody
 
 _WIDGETS = Path(__file__).parent / "widgets"

@@ -6,7 +6,7 @@ from studio.annotation.agreement import agreement
 from studio.annotation.layers import Layer, Mark
 from studio.annotation.reference import reference_layers
 from studio.core.errors import BadFile
-from studio.core.textgrid import Entry, Tier, write_tiers
+from studio.core.traces.textgrid import Entry, Tier, write_tiers
 
 RATE_HZ = 16_000
 

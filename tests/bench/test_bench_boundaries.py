@@ -7,13 +7,13 @@ import pytest
 import torch
 from needs import needs
 
-from studio.bench.boundaries import BoundarySetting, eval_boundaries, teacher_forced, unaided, window_obeyed
+from studio.bench.evaluation.boundaries import BoundarySetting, eval_boundaries, teacher_forced, unaided, window_obeyed
 from studio.bench.material import TeacherSpeech
 from studio.core import events as ev
 from studio.core.clips import to_float, to_int16, write_wav
 from studio.core.errors import BadVoice
 from studio.core.shipped import TEXTS, VOICES
-from studio.core.trace import collect
+from studio.core.traces.trace import collect
 from studio.engine import dmel
 from studio.engine.families.speakstream.family import SpeakStreamFamily
 from studio.engine.families.speakstream.net import Config, SpeakStream
@@ -68,7 +68,7 @@ def test_a_net_that_ends_at_once_is_a_word_too_early(taught):
 
 def test_a_net_that_learned_the_ends_is_within_half_a_frame(taught, monkeypatch):
     """The net is told the targets themselves, so what is left is the rounding of seconds to frames."""
-    from studio.bench import boundaries
+    from studio.bench.evaluation import boundaries
 
     real = boundaries.interleave
     seen = []
@@ -83,7 +83,7 @@ def test_a_net_that_learned_the_ends_is_within_half_a_frame(taught, monkeypatch)
 @pytest.mark.parametrize(("late", "f1", "median_ms"), [(0, 1.0, 12.5), (3, 0.0, 75.0)])
 def test_ends_that_p_eos_finds_alone_are_scored_by_their_distance(taught, late, f1, median_ms):
     """A net that ends each segment at the teacher's word end, or three frames after it."""
-    from studio.bench.boundaries import _sentence
+    from studio.bench.evaluation.boundaries import _sentence
 
     sentence, _ = _sentence(taught)
     due = [end + late for end in sentence.word_ends]

@@ -32,7 +32,7 @@ def given(tmp_path_factory):
 
 
 def test_wer_is_compared_with_the_teacher_and_its_dmel(given, capsys):
-    from studio.bench.wer import WerSetting, eval_wer
+    from studio.bench.evaluation.wer import WerSetting, eval_wer
 
     out = eval_wer(WerSetting(**given, settings=("m=1", "m=3")))
     figures = out["speakers"]["slt"]
@@ -52,7 +52,7 @@ def test_wer_is_compared_with_the_teacher_and_its_dmel(given, capsys):
 
 
 def test_a_stopped_run_goes_on_where_it_was(given):
-    from studio.bench.wer import WerSetting, eval_wer
+    from studio.bench.evaluation.wer import WerSetting, eval_wer
 
     setting = WerSetting(**given, settings=("m=1",), quiet=True)
     first = eval_wer(setting)
@@ -66,7 +66,7 @@ def test_a_stopped_run_goes_on_where_it_was(given):
 
 
 def test_long_speech_is_scored_by_halves(given):
-    from studio.bench.long import LongSetting, eval_long
+    from studio.bench.evaluation.long import LongSetting, eval_long
 
     one = eval_long(LongSetting(**given, settings=("m=2",), quiet=True))["speakers"]["slt"]
     assert one["second_above_first"]["value"] == pytest.approx(one["second"] - one["first"])
@@ -75,7 +75,7 @@ def test_long_speech_is_scored_by_halves(given):
 
 
 def test_short_texts_stand_beside_the_teacher(given, capsys):
-    from studio.bench.short import ShortSetting, eval_short
+    from studio.bench.evaluation.short import ShortSetting, eval_short
 
     out = eval_short(ShortSetting(**given | {"cache": None}, settings=("m=2",)))
     one = out["speakers"]["slt"]
@@ -91,7 +91,7 @@ def test_short_texts_stand_beside_the_teacher(given, capsys):
 
 
 def test_short_texts_are_drawn_by_a_seed_and_cross_no_mark():
-    from studio.bench.short import drawn
+    from studio.bench.evaluation.short import drawn
 
     lines = ["The dog, however, slept.", 'She said "go on" twice.']
     texts = drawn(lines, 12, 0)
@@ -101,7 +101,7 @@ def test_short_texts_are_drawn_by_a_seed_and_cross_no_mark():
 
 
 def test_vocoders_stand_beside_the_teacher(given, capsys):
-    from studio.bench.vocoder import VocoderSetting, eval_vocoder
+    from studio.bench.evaluation.vocoder import VocoderSetting, eval_vocoder
 
     out = eval_vocoder(VocoderSetting(**given))
     one = out["vocoders"]["sourcefilter"]
@@ -115,7 +115,7 @@ def test_vocoders_stand_beside_the_teacher(given, capsys):
 
 
 def test_predicted_mos_of_a_voice_its_vocoder_and_a_folder_beside_the_teacher(given, tmp_path, capsys):
-    from studio.bench.quality import QualitySetting, eval_quality
+    from studio.bench.evaluation.quality import QualitySetting, eval_quality
 
     loud, quiet = tmp_path / "noisy", tmp_path / "teacher"
     for folder, noise in ((loud, 2000), (quiet, 0)):
@@ -147,7 +147,7 @@ def _taught(given):
 
 
 def test_boundaries_of_a_voice_that_never_ends_a_segment(given, capsys):
-    from studio.bench.boundaries import BoundarySetting, eval_boundaries
+    from studio.bench.evaluation.boundaries import BoundarySetting, eval_boundaries
 
     out = eval_boundaries(BoundarySetting(**given, m=3, hops=(1, 2)))["speakers"]["slt"]
     assert set(out["window"]) == {"1", "2"}
@@ -182,7 +182,7 @@ def test_results_become_a_page(given, tmp_path):
 
 
 def test_mistakes_are_named(given, tmp_path):
-    from studio.bench.wer import WerSetting, eval_wer
+    from studio.bench.evaluation.wer import WerSetting, eval_wer
 
     with pytest.raises(BadVoice, match="no speaker 'nobody'"):
         eval_wer(WerSetting(**{**given, "speakers": ("nobody",)}))
@@ -197,11 +197,11 @@ def test_mistakes_are_named(given, tmp_path):
 @pytest.fixture
 def steady(monkeypatch):
     """A predictor whose answer is the sound's length, for what needs no ear."""
-    monkeypatch.setattr("studio.bench.quality.DistillMos", lambda threads: FakePredictor(by_length))
+    monkeypatch.setattr("studio.bench.evaluation.quality.DistillMos", lambda threads: FakePredictor(by_length))
 
 
 def test_a_teacher_may_be_a_folder_of_other_sounds(given, steady, tmp_path, capsys):
-    from studio.bench.quality import QualitySetting, eval_quality
+    from studio.bench.evaluation.quality import QualitySetting, eval_quality
 
     own = tmp_path / "slt"
     own.mkdir()
@@ -214,7 +214,7 @@ def test_a_teacher_may_be_a_folder_of_other_sounds(given, steady, tmp_path, caps
 
 
 def test_a_teacher_that_is_not_at_hand_is_said(given, steady, tmp_path, monkeypatch, capsys):
-    from studio.bench.quality import QualitySetting, eval_quality
+    from studio.bench.evaluation.quality import QualitySetting, eval_quality
 
     monkeypatch.setenv("PATH", str(tmp_path))
     out = eval_quality(QualitySetting(**{**given, "cache": None}, settings=("m=1",)))
@@ -223,7 +223,7 @@ def test_a_teacher_that_is_not_at_hand_is_said(given, steady, tmp_path, monkeypa
 
 
 def test_folders_that_cannot_be_judged_are_named(given, steady, tmp_path):
-    from studio.bench.quality import QualitySetting, eval_quality
+    from studio.bench.evaluation.quality import QualitySetting, eval_quality
 
     def judged(folder):
         return eval_quality(QualitySetting(**given, speak=False, quiet=True, folders=(folder,)))["folders"][str(folder)]

@@ -9,7 +9,7 @@ from safetensors.torch import save_file
 from tinybpe import write_tiny_bpe
 from typer.testing import CliRunner
 
-from studio.bench.interleaving import eval_interleaving, heat_maps
+from studio.bench.evaluation.interleaving import eval_interleaving, heat_maps
 from studio.cli import cli
 from studio.core.errors import BadFile
 from studio.engine.families.ist.rule import PAPER_RATIOS

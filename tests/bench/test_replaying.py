@@ -9,7 +9,7 @@ from studio.bench.robustness import replaying
 from studio.bench.robustness.keyboard import MANNERS
 from studio.bench.robustness.replaying import ReplaySetting, bench_replay
 from studio.core.errors import BadOption
-from studio.core.trace import Trace, open_trace
+from studio.core.traces.trace import Trace, open_trace
 
 
 @pytest.fixture(scope="module")

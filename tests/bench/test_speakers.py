@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from train.fake_kokoro import FakeKokoro
 
-from studio.bench.speakers import bands_db, compare_speakers
+from studio.bench.evaluation.speakers import bands_db, compare_speakers
 from studio.core.errors import BadText
-from studio.measure.loudness import active_level_db
+from studio.measure.signal.loudness import active_level_db
 from studio.train.teachers.kokoro import Kokoro
 
 TEXTS = ["The old harbour was quiet.", "Nobody came at all, I think."]

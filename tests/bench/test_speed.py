@@ -12,7 +12,7 @@ from needs import needs
 from serve.serving import Served
 from tinyvoice import write_tiny_voice
 
-from studio.bench.served import packets_ms
+from studio.bench.page.served import packets_ms
 from studio.bench.speed import generate, load, step, typists
 from studio.bench.speed.histogram import batches
 from studio.bench.speed.material import MEANS_S, Arrivals, seconds_per_char, texts_of

@@ -6,7 +6,7 @@ from dataclasses import replace
 from tones import tone_card
 
 from studio.core.cards import parse_voice
-from studio.serve.protocol import hello
+from studio.serve.live.protocol import hello
 
 
 def test_the_default_speaker_is_offered_first() -> None:

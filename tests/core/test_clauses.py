@@ -2,7 +2,7 @@
 
 import pytest
 
-from studio.core.clauses import ClauseRule
+from studio.core.text.clauses import ClauseRule
 
 
 def cut(text: str, rule: ClauseRule, *, is_all: bool = True) -> list[str]:

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from studio.core.errors import BadMessage, BadText, Closed
-from studio.core.livetext import MAX_FIELD_CHARS
+from studio.core.text.livetext import MAX_FIELD_CHARS
 
 
 def test_only_complete_words_are_sent() -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from studio.core.spectrogram import colour_map, log_mel, mel_filters, picture
+from studio.core.traces.spectrogram import colour_map, log_mel, mel_filters, picture
 
 RATE_HZ = 24000
 

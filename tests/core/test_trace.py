@@ -12,8 +12,8 @@ from tones import tone_card
 from studio.core import events as ev
 from studio.core.clips import read_wav, wav_bytes
 from studio.core.errors import BadFile
-from studio.core.provenance import provenance
-from studio.core.trace import Trace, TraceWriter, collect, open_trace
+from studio.core.traces.provenance import provenance
+from studio.core.traces.trace import Trace, TraceWriter, collect, open_trace
 
 RATE_HZ, FRAME = 24000, 600
 

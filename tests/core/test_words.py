@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from studio.core.ports import Normaliser
-from studio.core.typography import ABBREVIATIONS, MAX_TOKEN_CHARS, SYMBOLS, WHITE
-from studio.core.words import MAX_HELD_TOKENS, WordChanges, WordStream, grows
+from studio.core.text.typography import ABBREVIATIONS, MAX_TOKEN_CHARS, SYMBOLS, WHITE
+from studio.core.text.words import MAX_HELD_TOKENS, WordChanges, WordStream, grows
 from studio.text import tables
 from studio.text.normalise import english, plain
 

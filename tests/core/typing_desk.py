@@ -4,8 +4,8 @@ import re
 
 from studio.core.errors import TooLate
 from studio.core.events import Committed, Edited, Event, Revised, Typed
-from studio.core.livetext import LiveText
-from studio.core.words import WordChanges, WordStream
+from studio.core.text.livetext import LiveText
+from studio.core.text.words import WordChanges, WordStream
 from studio.text.normalise import plain
 
 

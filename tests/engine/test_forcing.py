@@ -11,9 +11,9 @@ from tinyvoice import write_tiny_voice
 
 from studio.core import events as ev
 from studio.core.errors import BadFile, BadText, BadVoice, Busy
-from studio.core.forced import Attends, Forces, Left, Recording, Unable, WordSpan
 from studio.core.ports import SpeakRequest
-from studio.core.trace import Trace, collect, open_trace, save_trace
+from studio.core.traces.forced import Attends, Forces, Left, Recording, Unable, WordSpan
+from studio.core.traces.trace import Trace, collect, open_trace, save_trace
 from studio.engine import dmel
 from studio.engine.families.base import family_info, family_names
 from studio.engine.families.forcing import Forcible, Given

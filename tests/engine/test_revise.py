@@ -9,8 +9,8 @@ from tinyvoice import write_tiny_voice
 from studio.core import events as ev
 from studio.core.errors import BadText, Closed, TooLate
 from studio.core.ports import SpeakRequest
-from studio.core.trace import Trace, collect
-from studio.core.words import SpokenWord
+from studio.core.text.words import SpokenWord
+from studio.core.traces.trace import Trace, collect
 from studio.engine.loop import LocalEngine, open_engine
 from studio.engine.utterances.heard import Extent, Heard
 from studio.text.normalise import best

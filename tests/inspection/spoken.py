@@ -3,7 +3,7 @@
 import numpy as np
 
 from studio.core import events as ev
-from studio.core.trace import Trace, collect
+from studio.core.traces.trace import Trace, collect
 
 RATE_HZ, FRAME = 24_000, 600  # a frame lasts 25 ms
 TEXT = "One  two 3 "

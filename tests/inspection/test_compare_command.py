@@ -14,7 +14,7 @@ from studio.core import events as ev
 from studio.core.clips import write_wav
 from studio.core.errors import BadFile, BadOption, StudioError
 from studio.core.ports import SpeakRequest
-from studio.core.trace import Trace, TraceWriter, collect
+from studio.core.traces.trace import Trace, TraceWriter, collect
 from studio.engine.loop import open_engine
 from studio.inspection.comparison.compare import compare, take_of
 from studio.inspection.comparison.naming import labels

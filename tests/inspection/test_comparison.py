@@ -9,7 +9,7 @@ from inspection.spoken import RATE_HZ, story
 
 from studio.core import events as ev
 from studio.core.errors import BadOption, BadText
-from studio.core.trace import Trace, collect
+from studio.core.traces.trace import Trace, collect
 from studio.inspection.comparison.common_axis import TimeMap, stretched
 from studio.inspection.comparison.compare import (
     compare,
@@ -21,8 +21,8 @@ from studio.inspection.comparison.compare import (
 from studio.inspection.comparison.matching import match_words
 from studio.inspection.comparison.spectra import FLOOR_DB, STEP_S, columns_s, spectrogram_db
 from studio.inspection.opening import placed, recording
-from studio.measure.prosody import prosody
-from studio.measure.word_timing import SpokenSpan
+from studio.measure.signal.prosody import prosody
+from studio.measure.timing.word_timing import SpokenSpan
 
 
 def tone(length_s: float, hz: float = 200.0, peak: float = 6000.0, rate_hz: int = RATE_HZ) -> np.ndarray:

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from studio.cli import cli
 from studio.core.clips import wav_bytes, write_wav
 from studio.core.errors import BadFile, BadOption, StudioError
-from studio.core.trace import TraceWriter
+from studio.core.traces.trace import TraceWriter
 from studio.inspection.opening import Limits, open_bytes
 
 
@@ -55,7 +55,7 @@ def test_pictures_hold_every_word(trace: Path, tmp_path: Path) -> None:
     told(trace, "--svg", svg, "--png", png)
     ElementTree.parse(svg)
     assert png.read_bytes().startswith(b"\x89PNG")
-    from studio.core.trace import open_trace
+    from studio.core.traces.trace import open_trace
     from studio.inspection.picture import draw
     from studio.inspection.timeline import timeline
 

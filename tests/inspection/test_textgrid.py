@@ -12,10 +12,10 @@ from studio.cli import cli
 from studio.core import events as ev
 from studio.core.clips import write_wav
 from studio.core.errors import BadFile
-from studio.core.trace import TraceWriter, collect
+from studio.core.traces.trace import TraceWriter, collect
 from studio.inspection.opening import placed, recording
 from studio.inspection.textgrid import read_words, spans, write_textgrid
-from studio.measure.word_timing import SpokenSpan
+from studio.measure.timing.word_timing import SpokenSpan
 
 
 def test_a_thousand_random_words_come_back_to_the_sample(tmp_path: Path) -> None:

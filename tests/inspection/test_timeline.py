@@ -6,7 +6,7 @@ from inspection.spoken import FRAME, RATE_HZ, TEXT, pcm, story, trace
 
 from studio.core import events as ev
 from studio.core.errors import BadFile
-from studio.core.trace import collect
+from studio.core.traces.trace import collect
 from studio.inspection.heard import Run, when_of
 from studio.inspection.opening import recording
 from studio.inspection.timeline import timeline

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 from studio.cli import cli
 from studio.core.clips import write_wav
 from studio.core.errors import BadFile, BadOption
-from studio.core.textgrid import Entry, Tier, read_tiers, write_tiers
-from studio.core.trace import TraceWriter
+from studio.core.traces.textgrid import Entry, Tier, read_tiers, write_tiers
+from studio.core.traces.trace import TraceWriter
 from studio.inspection import timing
 from studio.inspection.batch.sources import find_sources
 from studio.inspection.textgrid import spans
@@ -100,7 +100,7 @@ def test_pocketsphinx_gives_takes_between_its_frames(tmp_path: Path) -> None:
     import soundfile
 
     from studio.core.shipped import DEMO
-    from studio.measure.boundary_intervals import word_boundaries
+    from studio.measure.timing.boundary_intervals import word_boundaries
 
     items = {one["name"]: one["text"] for one in json.loads((DEMO / "manifest.json").read_text())["items"]}
     path = next(DEMO.glob("teacher-*/bridge.flac"))

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from studio.measure.boundaries import BoundaryScore, boundary_score, distances, obeys
+from studio.measure.timing.boundaries import BoundaryScore, boundary_score, distances, obeys
 
 
 @pytest.mark.parametrize(

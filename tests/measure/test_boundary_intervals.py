@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from studio.measure.boundary_intervals import word_boundaries
-from studio.measure.word_timing import SpokenSpan
+from studio.measure.timing.boundary_intervals import word_boundaries
+from studio.measure.timing.word_timing import SpokenSpan
 
 
 def take(*times: tuple[str, float, float]) -> list[SpokenSpan]:

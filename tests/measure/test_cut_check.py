@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from studio.measure.cut_check import Cut, cut_check, share_held
-from studio.measure.word_timing import SpokenSpan
+from studio.measure.timing.cut_check import Cut, cut_check, share_held
+from studio.measure.timing.word_timing import SpokenSpan
 
 RATE_HZ = 1000
 WORDS = ("rain", "stopped", "before", "noon")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from studio.core import events as ev
-from studio.core.trace import Trace, collect
+from studio.core.traces.trace import Trace, collect
 from studio.measure.latency import ladder, percentiles, summary
 
 RATE_HZ, FRAME = 24000, 600

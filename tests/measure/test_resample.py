@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from studio.measure.resample import RATE_HZ, at_16k
+from studio.measure.signal.resample import RATE_HZ, at_16k
 
 
 @pytest.mark.parametrize("rate_hz", [8000, 22050, 24000, 48000])

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from studio.measure.loudness import active_level_db, first_audible_sample
 from studio.measure.seams import seam_jumps, seam_report
-from studio.measure.spectral import stft_distance
+from studio.measure.signal.loudness import active_level_db, first_audible_sample
+from studio.measure.signal.spectral import stft_distance
 
 RATE_HZ = 24000
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from studio.measure.word_timing import SpokenSpan, timing_score
+from studio.measure.timing.word_timing import SpokenSpan, timing_score
 
 TRUE = [SpokenSpan("one", 0.0, 0.4), SpokenSpan("two", 0.4, 0.8), SpokenSpan("three", 0.8, 1.2)]
 

@@ -16,14 +16,14 @@ from fakes import FakeEngine
 from tones import Script
 from websockets.sync.client import ClientConnection, connect
 
-import studio.serve
+import studio.serve.live
 from studio.serve.app import create_app
-from studio.serve.protocol import Packet, unpack_packet
+from studio.serve.live.protocol import Packet, unpack_packet
 from studio.serve.run import server as make_server
 from studio.serve.run import take_port
 from studio.settings import ServeSettings
 
-SCHEMA = json.loads((Path(studio.serve.__file__).parent / "protocol.schema.json").read_text(encoding="utf-8"))
+SCHEMA = json.loads((Path(studio.serve.live.__file__).parent / "protocol.schema.json").read_text(encoding="utf-8"))
 PATIENCE_S = 20.0
 
 

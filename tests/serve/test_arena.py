@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 from studio.mos.campaign.config import Arena
 from studio.mos.store.database import Store
 from studio.mos.store.tables.raters import Rater
-from studio.serve.arena import KEPT_S, add_arena
+from studio.serve.mos.arena import KEPT_S, add_arena
 from studio.serve.refusals import add_refusals
 
 ARENA = replace(LIVE, kind="arena", arena=Arena(min_votes=1, max_chars=60))

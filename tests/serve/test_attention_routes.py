@@ -16,8 +16,8 @@ from serve.mos_serving import ServedTests
 from tones import Script
 
 from studio.core.errors import BadVoice, Busy
-from studio.core.forced import Attended, Left, always
-from studio.core.trace import Trace, TraceWriter, save_trace
+from studio.core.traces.forced import Attended, Left, always
+from studio.core.traces.trace import Trace, TraceWriter, save_trace
 
 FRAMES = 10
 
@@ -92,7 +92,7 @@ def test_attention_comes_packed(served: Served) -> None:
 
 def test_what_a_trace_keeps_is_not_computed(served: Served, tmp_path: Path) -> None:
     served.keep("b" * 22)
-    from studio.core.trace import open_trace
+    from studio.core.traces.trace import open_trace
 
     trace = open_trace(served.traces / f"{'b' * 22}.trace")
     trace.meta["voice"] = "gone"

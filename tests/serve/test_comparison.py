@@ -13,10 +13,10 @@ from inspection.test_bundle import unpack
 from serve.mos_serving import ServedTests
 from serve.serving import Served
 
-import studio.serve.comparison
+import studio.serve.traces.comparison
 from studio.core import events as ev
 from studio.core.clips import wav_bytes
-from studio.core.trace import TraceWriter
+from studio.core.traces.trace import TraceWriter
 
 A, B, OTHER = (letter * 22 for letter in "abc")
 
@@ -120,7 +120,7 @@ def test_a_pair_that_is_none_is_refused(served: ServedTests, pair: tuple[int, in
 
 
 def test_what_is_too_long_together_is_refused(served: ServedTests, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(studio.serve.comparison, "MAX_FILE_BYTES", 3 * len(pcm()))
+    monkeypatch.setattr(studio.serve.traces.comparison, "MAX_FILE_BYTES", 3 * len(pcm()))
     assert asked(served, "view", ("trace", A)).status_code == 200
     answer = asked(served, "view", ("trace", A), ("trace", B))
     assert answer.status_code == 422 and "too long" in answer.json()["message"]

@@ -16,11 +16,11 @@ import pytest
 from serve.serving import PATIENCE_S, Served, Serving, eventually, of
 from websockets.exceptions import ConnectionClosed
 
-from studio.core import livetext
+from studio.core.text import livetext
 from studio.serve.door import connections
 from studio.serve.door.connections import Http
+from studio.serve.live.stream import REST
 from studio.serve.run import max_connections
-from studio.serve.stream import REST
 
 PING, PONG, CONT, TEXT = 0x89, 0x8A, 0x80, 0x81  # each the last frame of its message
 

@@ -21,8 +21,8 @@ from tones import Script
 from studio.core.cards import Card
 from studio.core.clips import wav_bytes
 from studio.core.errors import Busy
-from studio.core.forced import Left, Recording, always
-from studio.core.trace import Trace, collect, open_trace
+from studio.core.traces.forced import Left, Recording, always
+from studio.core.traces.trace import Trace, collect, open_trace
 from studio.engine.loop import open_engine
 from studio.text.normalise import plain
 

@@ -12,7 +12,7 @@ from serve.mos_serving import ServedTests
 from serve.serving import Served, Serving
 
 from studio.core.errors import BadOption
-from studio.serve import protocol as wire
+from studio.serve.live import protocol as wire
 from studio.settings import ServeSettings
 
 TOLD = {

@@ -12,8 +12,8 @@ from serve.serving import Served, Serving, Talk, eventually, kinds
 from websockets.sync.client import connect
 
 from studio.core.errors import BadOption
-from studio.serve import protocol as wire
-from studio.serve.stream import Stream
+from studio.serve.live import protocol as wire
+from studio.serve.live.stream import Stream
 
 HUGE = "1" + "0" * 400
 HALF = "\\ud800"

@@ -10,9 +10,9 @@ from serve.serving import PATIENCE_S, Serving
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
-from studio.serve import socket as sockets
 from studio.serve.door.addresses import network_of
-from studio.serve.socket import IDLE, _least_used
+from studio.serve.live import socket as sockets
+from studio.serve.live.socket import IDLE, _least_used
 
 
 def ends(ws: Any) -> int:
@@ -121,7 +121,7 @@ def test_who_has_one_address_of_a_network_has_them_all(host: str, network: str) 
 def test_a_rater_who_does_not_say_who_they_are_is_closed(
     tests_served: ServedTests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("studio.serve.mos_live.ENTER_S", 0.3)
+    monkeypatch.setattr("studio.serve.mos.live.ENTER_S", 0.3)
     address = tests_served.url.replace("http", "ws") + "/mos/live"
     with connect(address, proxy=None) as ws:
         assert ends(ws) == IDLE

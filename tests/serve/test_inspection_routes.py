@@ -14,9 +14,9 @@ from serve.serving import Served, Serving, eventually, of
 from serve.test_bodies import Client
 
 from studio.core.clips import wav_bytes
-from studio.core.trace import TraceWriter
+from studio.core.traces.trace import TraceWriter
 from studio.serve.door import bodies
-from studio.serve.inspection import MAX_FILE_BYTES
+from studio.serve.traces.inspection import MAX_FILE_BYTES
 
 
 @pytest.fixture(scope="module")

@@ -16,11 +16,11 @@ from serve.test_bodies import Client
 from serve.test_inspection_routes import lying
 
 from studio.core.clips import wav_bytes
-from studio.core.trace import TraceWriter
+from studio.core.traces.trace import TraceWriter
 from studio.library.entries import MAX_TAGS
 from studio.library.library import Library
-from studio.serve.inspection import MAX_FILE_BYTES
-from studio.serve.library import PAGE, SHOWN_CHARS
+from studio.serve.library.routes import PAGE, SHOWN_CHARS
+from studio.serve.traces.inspection import MAX_FILE_BYTES
 
 OWNERS = [
     ("GET", "entries"),

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from studio.core import events as ev
-from studio.serve.live_take import late_ms
+from studio.serve.mos.live_take import late_ms
 
 DUE_MS = (0.0, 300.0, 600.0, 900.0)  # when the words were typed to the first voice
 

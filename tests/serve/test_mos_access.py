@@ -10,7 +10,7 @@ from studio.core.errors import BadFile, Busy, NeedsPackage, StudioError
 from studio.mos.store.access import Forbidden
 from studio.mos.store.tables.raters import Rater
 from studio.serve.refusals import status_of
-from studio.serve.traces import TraceShelf
+from studio.serve.traces.shelf import TraceShelf
 
 RATERS = [
     ("GET", "next"),
@@ -62,8 +62,8 @@ def test_every_route_is_one_of_these(tests_served: ServedTests, tmp_path: Path) 
     """A route that is added has to be added above, or to be one that needs no token."""
     from fastapi import FastAPI
 
-    from studio.serve.mos import add_listening
-    from studio.serve.mos_drafts import add_drafts
+    from studio.serve.mos.drafts.routes import add_drafts
+    from studio.serve.mos.routes import add_listening
 
     app = FastAPI()
     listening = tests_served.world.listening
@@ -157,8 +157,8 @@ def test_every_error_has_a_status(error: StudioError, status: int) -> None:
 
 
 def test_joins_of_one_address_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("studio.serve.mos_door.JOINS_BURST", 5)
-    monkeypatch.setattr("studio.serve.mos_door.JOINS_PER_S", 0.001)
+    monkeypatch.setattr("studio.serve.mos.door.JOINS_BURST", 5)
+    monkeypatch.setattr("studio.serve.mos.door.JOINS_PER_S", 0.001)
     served = ServedTests(tmp_path)
     served.world.campaign()
     panels = [{"PROLIFIC_PID": f"P{n}"} for n in range(7)]

@@ -12,7 +12,7 @@ from serve.mos_serving import ServedTests
 from serve.typist import LIVE, VOICES, vote
 
 from studio.core import events as ev
-from studio.core.trace import open_trace
+from studio.core.traces.trace import open_trace
 from studio.mos.rating.takes import MAX_LATE_MS, MISSES_TO_SKIP, Typing
 from studio.mos.store.tables.answers import Answer, Choice
 from studio.mos.store.tables.stimuli import Stimulus
@@ -96,7 +96,7 @@ def test_sound_comes_at_the_level_of_all(live: Any) -> None:
 def test_keys_that_come_late_are_played_again(live: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     served, rater, typist, trial = live
     typist.type(trial, "hello ", "there ")
-    monkeypatch.setattr("studio.serve.mos_live.MAX_LATE_MS", -1.0)
+    monkeypatch.setattr("studio.serve.mos.live.MAX_LATE_MS", -1.0)
     for n in range(1, MISSES_TO_SKIP + 1):
         again, _ = typist.once_more(trial)
         assert again["type"] == "again"

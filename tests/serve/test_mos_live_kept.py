@@ -14,7 +14,7 @@ from serve.serving import eventually
 from serve.typist import vote
 
 from studio.core import events as ev
-from studio.core.trace import open_trace
+from studio.core.traces.trace import open_trace
 from studio.mos.analysis.results import results
 from studio.mos.exchange.export import export_rows, write_traces
 from studio.mos.exchange.other_database import merge_from

@@ -50,7 +50,7 @@ def test_who_waited_in_vain_is_told_to_come_back(live: Any) -> None:
 
 def test_a_take_has_its_time(live: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """One key now and then would hold a place for ever."""
-    monkeypatch.setattr("studio.serve.mos_live.TAKE_S", 0.3)
+    monkeypatch.setattr("studio.serve.mos.live.TAKE_S", 0.3)
     served, _, typist, trial = live
     typist.say("take", utterance=1, trial=trial, slot=0)
     typist.until("opened")

@@ -14,7 +14,7 @@ from websockets.sync.client import connect
 
 from studio.mos.campaign.draft import SystemSpec
 from studio.mos.store.tables.takes import Take
-from studio.serve.mos_live import LiveSession
+from studio.serve.mos.live import LiveSession
 
 
 def test_a_vote_needs_both_voices_of_one_typing(live: Any) -> None:

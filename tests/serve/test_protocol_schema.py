@@ -11,7 +11,7 @@ from serve.serving import FROM_CLIENT, FROM_SERVER, SCHEMA
 from tones import tone_card
 
 from studio.core import events as ev
-from studio.serve import protocol as wire
+from studio.serve.live import protocol as wire
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "protocol.md"
 NOT_AS_TEXT = {"frames", "played", "audio", "event"}

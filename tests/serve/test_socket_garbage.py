@@ -10,7 +10,7 @@ from serve.serving import Serving
 from websockets.exceptions import ConnectionClosed
 
 from studio.core.errors import BadMessage
-from studio.serve import protocol as wire
+from studio.serve.live import protocol as wire
 
 GARBAGE: list[tuple[Any, str]] = [
     ("not json", "not JSON"),

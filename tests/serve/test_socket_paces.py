@@ -13,10 +13,10 @@ from serve.serving import Served, Serving, eventually, of, pcm
 from tones import Script
 
 from studio.core.ports import SpeakRequest
-from studio.serve.protocol import MAX_MESSAGE_CHARS, Packet
-from studio.serve.socket import Session
-from studio.serve.stream import NETWORK_WAIT_MS
-from studio.serve.traces import TraceShelf
+from studio.serve.live.protocol import MAX_MESSAGE_CHARS, Packet
+from studio.serve.live.socket import Session
+from studio.serve.live.stream import NETWORK_WAIT_MS
+from studio.serve.traces.shelf import TraceShelf
 
 LONG = "constantinople " * 40  # 0.825 s a word
 
@@ -108,7 +108,7 @@ def test_a_full_disk_costs_the_trace_and_not_the_speech(serving: Serving, monkey
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("studio.core.trace.TraceWriter.write", full)
+    monkeypatch.setattr("studio.core.traces.trace.TraceWriter.write", full)
     with serving().talk() as talk:
         talk.open()
         talk.say("text", text="hello there")

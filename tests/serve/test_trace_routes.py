@@ -15,9 +15,9 @@ import pytest
 from serve.serving import Served, Serving, eventually, of, pcm
 
 from studio.core.errors import BadFile
-from studio.core.trace import open_trace
-from studio.serve.trace_routes import AT_ONCE, WAITING_OF_ONE
-from studio.serve.traces import TraceShelf
+from studio.core.traces.trace import open_trace
+from studio.serve.traces.routes import AT_ONCE, WAITING_OF_ONE
+from studio.serve.traces.shelf import TraceShelf
 
 
 def spoken(server: Served, pause_s: float = 0.0) -> tuple[dict, list]:

@@ -11,7 +11,7 @@ from serve.mos_serving import Browser, ServedTests
 from websockets.sync.client import ClientConnection, connect
 
 from studio.mos.campaign.draft import SystemSpec
-from studio.serve.protocol import Packet, unpack_packet
+from studio.serve.live.protocol import Packet, unpack_packet
 
 LIVE = replace(AB, kind="live", raters_per_stimulus=8, trials_per_sitting=2)
 VOICES = (

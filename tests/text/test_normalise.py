@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from studio.core.errors import NeedsPackage
-from studio.core.typography import SYMBOLS
-from studio.core.words import WordStream
+from studio.core.text.typography import SYMBOLS
+from studio.core.text.words import WordStream
 from studio.text import normalise
 from studio.text.normalise import best, english, plain
 

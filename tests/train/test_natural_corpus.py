@@ -11,7 +11,7 @@ from train.fake_kokoro import FakeKokoro
 
 from studio.core.errors import BadFile
 from studio.engine import dmel
-from studio.measure.loudness import active_level_db
+from studio.measure.signal.loudness import active_level_db
 from studio.train.corpus import hear, shards, speak
 from studio.train.corpus.texts import HeldOut, Text, deal, write_texts
 from studio.train.families import fitting_of

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from studio.bench.browser import RENDERED
+from studio.bench.page.browser import RENDERED
 
 RATE_HZ = 24_000
 FADE_SAMPLES = 120  # 5 ms

@@ -17,7 +17,7 @@ from ui.test_axe import violations
 
 from studio.core import events as ev
 from studio.core.clips import read_wav
-from studio.core.trace import TraceWriter, open_trace
+from studio.core.traces.trace import TraceWriter, open_trace
 from studio.inspection.comparison.compare import compare as compare_traces
 from studio.inspection.comparison.compare import take_of
 from studio.library.library import Library

@@ -10,8 +10,8 @@ from inspection.spoken import story
 from ui.test_inspect_page import Inspect, inspect  # noqa: F401 - a fixture
 
 from studio.core.events import WordEnd, WordStart
-from studio.core.forced import Attended
-from studio.core.trace import collect, save_trace
+from studio.core.traces.forced import Attended
+from studio.core.traces.trace import collect, save_trace
 
 
 def written(path: Path, *, knows: bool) -> Path:

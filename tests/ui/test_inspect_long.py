@@ -10,8 +10,8 @@ from inspection.spoken import story
 from ui.conftest import Server
 from ui.test_inspect_page import Inspect
 
-from studio.bench.inspecting.repeated import write_repeated
-from studio.core.trace import collect, open_trace
+from studio.bench.page.inspecting.repeated import write_repeated
+from studio.core.traces.trace import collect, open_trace
 from studio.inspection.timeline import timeline
 
 CALLS_PER_PX = 18  # of the canvas, in all lanes together

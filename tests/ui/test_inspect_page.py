@@ -11,7 +11,7 @@ from ui.conftest import Server
 from ui.live_page import LivePage
 
 from studio.core.clips import write_wav
-from studio.core.trace import TraceWriter, open_trace
+from studio.core.traces.trace import TraceWriter, open_trace
 from studio.ui.inspection_file import write_inspection
 
 VIEWER = "document.querySelector('.inspect').viewer"

@@ -12,7 +12,7 @@ from ui.test_axe import violations
 from ui.test_inspect_page import Inspect, inspect  # noqa: F401 - a fixture
 
 from studio.core.clips import write_wav
-from studio.core.trace import collect, save_trace
+from studio.core.traces.trace import collect, save_trace
 
 RATE_HZ = 16_000
 GRID = """File type = "ooTextFile"

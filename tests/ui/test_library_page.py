@@ -13,10 +13,10 @@ from ui.owner_site import Site
 from ui.test_axe import violations
 
 from studio.core.clips import wav_bytes
-from studio.core.trace import TraceWriter
+from studio.core.traces.trace import TraceWriter
 from studio.library.index import Query
 from studio.library.library import Library
-from studio.serve.library import PAGE
+from studio.serve.library.routes import PAGE
 
 TOKEN = "k" * 22
 NASTY = "<img src=x onerror=alert(1)> ${1}"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from ui.live_page import RATE_HZ, LivePage, without_fades
 
-from studio.bench.highlight import ear_script, lateness_ms
+from studio.bench.page.highlight import ear_script, lateness_ms
 
 TEXT = "Speech flows from words as they arrive. "
 WORDS = 7

@@ -8,7 +8,7 @@ from typing import Any
 
 from inspection.spoken import story
 
-from studio.core.trace import TraceWriter
+from studio.core.traces.trace import TraceWriter
 
 ROOT = Path(__file__).resolve().parents[2]
 APP = [sys.executable, str(ROOT / "tests" / "fakes.py")]
@@ -24,7 +24,7 @@ def figures(code: str) -> dict[str, Any]:
 
 def test_bench_takes_the_latency_apart(chromium: Any) -> None:
     out = figures(
-        "from studio.bench.page import PageSetting, bench_page\n"
+        "from studio.bench.page.key_to_ear import PageSetting, bench_page\n"
         f"setting = PageSetting(command={APP!r}, n=1, wpm=240.0, clicks=1, long_words=0, quiet=True)\n"
         "print(json.dumps(bench_page(setting)))"
     )
@@ -38,7 +38,7 @@ def test_bench_takes_the_latency_apart(chromium: Any) -> None:
 
 def test_a_newcomers_clicks_are_measured_alone(chromium: Any) -> None:
     out = figures(
-        "from studio.bench.page import PageSetting, bench_page\n"
+        "from studio.bench.page.key_to_ear import PageSetting, bench_page\n"
         f"setting = PageSetting(command={APP!r}, clicks=1, clicks_only=True, quiet=True)\n"
         "print(json.dumps(bench_page(setting)))"
     )
@@ -50,7 +50,7 @@ def test_what_is_heard_is_captured_whole(chromium: Any, tmp_path: Path) -> None:
     texts = tmp_path / "texts.txt"
     texts.write_text("one two three four\nfive six\n")
     out = figures(
-        "from studio.bench.heard import HeardSetting, eval_heard\n"
+        "from studio.bench.evaluation.heard import HeardSetting, eval_heard\n"
         f"setting = HeardSetting(texts=Path({str(texts)!r}), command={APP!r}, wpm=400.0, keep=Path({str(tmp_path)!r}),"
         " recogniser='pocketsphinx', quiet=True)\n"
         "print(json.dumps(eval_heard(setting)))"
@@ -64,7 +64,7 @@ def test_what_is_heard_is_captured_whole(chromium: Any, tmp_path: Path) -> None:
 
 def test_highlight_says_how_late_each_word_lit(chromium: Any) -> None:
     out = figures(
-        "from studio.bench.highlight import HighlightSetting, bench_highlight\n"
+        "from studio.bench.page.highlight import HighlightSetting, bench_highlight\n"
         f"setting = HighlightSetting(text='one two three four', command={APP!r}, wpm=300.0, quiet=True)\n"
         "print(json.dumps(bench_highlight(setting)))"
     )
@@ -76,7 +76,7 @@ def test_a_trace_is_opened_zoomed_and_moved(chromium: Any, tmp_path: Path) -> No
     writer = TraceWriter(tmp_path / "spoken", {})
     writer.write(*story())
     out = figures(
-        "from studio.bench.inspecting.run import InspectSetting, bench_inspect\n"
+        "from studio.bench.page.inspecting.run import InspectSetting, bench_inspect\n"
         f"setting = InspectSetting(voices=Path(), trace=Path({str(writer.close())!r}), minutes=0.1, opened=1,"
         f" seconds=0.5, command={APP!r}, quiet=True)\n"
         "print(json.dumps(bench_inspect(setting)))"
@@ -92,7 +92,7 @@ def test_a_trace_is_opened_zoomed_and_moved(chromium: Any, tmp_path: Path) -> No
 
 def test_start_is_timed_and_memory_counted() -> None:
     out = figures(
-        "from studio.bench.start import StartSetting, bench_start\n"
+        "from studio.bench.page.start import StartSetting, bench_start\n"
         f"setting = StartSetting(text=Path('assets/texts/latency.txt'), command={APP!r}, starts=2, quiet=True)\n"
         "print(json.dumps(bench_start(setting)))"
     )

@@ -8,7 +8,7 @@ Lines that begin with a backslash say the frequencies of the line before (spectr
 from studio.annotation.formats.placing import Placing, decoded, number
 from studio.annotation.layers import Annotation, Layer, Mark
 from studio.core.errors import BadFile
-from studio.core.textgrid import decimal
+from studio.core.traces.textgrid import decimal
 
 _REGIONS, _POINTS = "labels", "points"
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from studio.annotation.formats.placing import Placing, decoded, number
 from studio.annotation.layers import Annotation, Kind, Layer, Mark
 from studio.core.errors import BadFile
-from studio.core.textgrid import decimal
+from studio.core.traces.textgrid import decimal
 from studio.measure.tables.spreadsheet import csv_text, plain_text, safe_cell
 
 COLUMNS = ("layer", "kind", "start_sample", "end_sample", "start_s", "end_s", "label", "note")

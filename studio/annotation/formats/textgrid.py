@@ -7,8 +7,8 @@ from studio.annotation.formats.placing import Placing, bounded
 from studio.annotation.formats.tiers import Tier, gathered, notes_name, spread, tier_name
 from studio.annotation.layers import Annotation, Layer, Mark
 from studio.core.errors import BadFile, BadOption
-from studio.core.textgrid import Entry, read_tiers, write_tiers
-from studio.core.textgrid import Tier as GridTier
+from studio.core.traces.textgrid import Entry, read_tiers, write_tiers
+from studio.core.traces.textgrid import Tier as GridTier
 
 
 def write(annotation: Annotation) -> bytes:

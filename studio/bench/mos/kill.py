@@ -15,12 +15,12 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from studio.bench.browser import PageFailed
 from studio.bench.mos.load import server_settings
 from studio.bench.mos.log import RaterLog, raters
 from studio.bench.mos.server import BareServer, bare_server
 from studio.bench.mos.site import Site, audit, copy_files, make_site
 from studio.bench.mos.trace import synced_answers, tracer
+from studio.bench.page.browser import PageFailed
 from studio.core.errors import BadOption
 from studio.measure.report import print_table
 

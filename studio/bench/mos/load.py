@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from studio.bench.browser import own_command, running_app
 from studio.bench.mos.log import raters
 from studio.bench.mos.server import bare_server
 from studio.bench.mos.site import Site, audit, make_site
+from studio.bench.page.browser import own_command, running_app
 from studio.measure.latency import percentiles
 from studio.measure.report import print_table
 

@@ -22,17 +22,17 @@ from typing import Any, BinaryIO
 
 from starlette.concurrency import run_in_threadpool
 
-from studio.bench.browser import PageFailed
+from studio.bench.page.browser import PageFailed
 from studio.library import annotations
 from studio.library.library import Library
 from studio.mos.service import open_listening
 from studio.mos.store.database import Faults
-from studio.serve.annotation import AnnotationRoutes
 from studio.serve.app import guarded_app
-from studio.serve.inspection import Views
-from studio.serve.library import named
-from studio.serve.mos import add_listening
+from studio.serve.library.annotation import AnnotationRoutes
+from studio.serve.library.routes import named
+from studio.serve.mos.routes import add_listening
 from studio.serve.run import run
+from studio.serve.traces.inspection import Views
 from studio.settings import ServeSettings
 
 START_S = 60.0

@@ -20,8 +20,8 @@ from hypothesis.errors import Unsatisfiable
 from websockets.exceptions import InvalidStatus, WebSocketException
 from websockets.sync.client import ClientConnection, connect
 
-from studio.bench.browser import PageFailed
 from studio.bench.mos.site import CAMPAIGN
+from studio.bench.page.browser import PageFailed
 from studio.bench.robustness.hostile import changed, noise, numbers, raw_json, texts, values
 from studio.bench.robustness.target import HELD_S, Line, Target, filled
 

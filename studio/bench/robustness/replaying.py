@@ -17,14 +17,14 @@ from typing import Any
 from rich.progress import Progress
 
 from studio import say
-from studio.bench.browser import own_command, running_app
 from studio.bench.material import read_texts, written
+from studio.bench.page.browser import own_command, running_app
 from studio.bench.robustness.keyboard import MANNERS, Typed, type_to
 from studio.core.cards import Card
 from studio.core.errors import BadOption
 from studio.core.ports import Engine, SpeakRequest
 from studio.core.time import MonotonicClock
-from studio.core.trace import open_trace
+from studio.core.traces.trace import open_trace
 from studio.engine.loop import open_engine
 from studio.measure.report import no_bar, print_table
 from studio.mos.campaign.speaking_systems import SystemVoice

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from studio.bench.browser import own_command, wait_for
 from studio.bench.mos.site import Site
+from studio.bench.page.browser import own_command, wait_for
 from studio.core.errors import NeedsPackage
 
 _TRACEBACK = re.compile(r"^Traceback \(most recent call last\):\n((?:[ +|].*\n)*)(\S.*)$", re.MULTILINE)

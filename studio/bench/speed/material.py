@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from studio.core.ports import SpeakRequest
-from studio.core.trace import collect
+from studio.core.traces.trace import collect
 from studio.engine.loop import LocalEngine
 
 MEANS_S = {"short": 2.64, "medium": 4.08, "long": 7.00, "mixed": 4.54}  # paper 004, Table 1

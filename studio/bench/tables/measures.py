@@ -5,11 +5,11 @@ from dataclasses import astuple, dataclass
 from functools import cached_property
 from typing import Any
 
+from studio.bench.evaluation.wer import resynthesised, score
 from studio.bench.material import Desk
 from studio.bench.speed.load import LoadSetting, bench_queries
 from studio.bench.speed.subject import Subject
 from studio.bench.tables.definition import Row
-from studio.bench.wer import resynthesised, score
 from studio.core.options import merge_options
 from studio.measure.recognisers.port import Sound
 from studio.measure.wer import WordErrors

@@ -13,7 +13,7 @@ from typing import Any, cast
 from studio.core.cards import Card, sha256_of
 from studio.core.errors import BadFile, BadVoice
 from studio.core.files import MAX_SETTINGS_BYTES, read_bounded
-from studio.core.typography import MARKS
+from studio.core.text.typography import MARKS
 
 FILE = "bpe.json"
 WORD_START = "▁"

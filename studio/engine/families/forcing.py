@@ -71,7 +71,7 @@ class ForcedSegment:
     Attributes:
         first: index of its first frame.
         word: the spoken word of column 0 of ``by_layer``.
-        by_layer: float32 [L, n, K], see ``studio.core.forced.Attended``.
+        by_layer: float32 [L, n, K], see ``studio.core.traces.forced.Attended``.
         p_eos, log_likelihood: float32 [n].
         forced: whether a limit, or who placed the words, ended it, not the net.
         events: segment, words and end, as the family's row tells them; no frames.

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 
-from studio.core.typography import MARKS
+from studio.core.text.typography import MARKS
 
 Pronounce = Callable[[Sequence[str]], list[str]]  # phonemes of words that are seen together
 STRESSES = "ˌˈ"

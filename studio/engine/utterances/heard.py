@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from studio.core import events as ev
-from studio.core.words import SpokenWord
+from studio.core.text.words import SpokenWord
 
 _KEPT_WORDS = 4096  # of whom nobody says that they were heard: half an hour
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from studio.core.ports import Normaliser
-from studio.core.words import WordChanges, WordMark, WordStream
+from studio.core.text.words import WordChanges, WordMark, WordStream
 
 _MARK_CHARS = 4096  # text that commits nothing is marked so often
 

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from studio.core.clips import to_int16
-from studio.core.trace import Trace
+from studio.core.traces.trace import Trace
 from studio.engine.vocoders.base import Vocoder
 from studio.engine.vocoders.overlapped import equal_power
 

@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 
 from studio.core.numbers import is_number
-from studio.core.trace import Trace
+from studio.core.traces.trace import Trace
 from studio.inspection.facts import against
 from studio.inspection.timeline import TimedWord, Timeline, timeline
 from studio.measure.latency import ladder
-from studio.measure.prosody import Prosody, prosody, speaking_rate
 from studio.measure.seams import seam_jumps
-from studio.measure.word_timing import SpokenSpan
+from studio.measure.signal.prosody import Prosody, prosody, speaking_rate
+from studio.measure.timing.word_timing import SpokenSpan
 
 Rows = dict[str, list[dict[str, Any]]]
 

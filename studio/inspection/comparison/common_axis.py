@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from studio.measure.word_timing import SpokenSpan
+from studio.measure.timing.word_timing import SpokenSpan
 
 
 @dataclass(frozen=True)

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 
 from studio.core.errors import BadOption
-from studio.core.trace import Trace
+from studio.core.traces.trace import Trace
 from studio.inspection.comparison.common_axis import TimeMap, stretched, unstretched
 from studio.inspection.comparison.matching import match_words
 from studio.inspection.comparison.spectra import HIGH_HZ, columns_s, difference_db, on_axis
 from studio.inspection.facts import facts
 from studio.inspection.textgrid import spans
 from studio.inspection.timeline import Timeline, timeline
-from studio.measure.prosody import Prosody
-from studio.measure.word_timing import SpokenSpan
+from studio.measure.signal.prosody import Prosody
+from studio.measure.timing.word_timing import SpokenSpan
 
 MOST = 8  # utterances at once: as many as one can tell apart, and as the keys 1 to 8 reach
 MOSTLY = 0.5  # of the shorter text's words: with fewer in common it is another text

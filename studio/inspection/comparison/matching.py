@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from studio.core.errors import BadText
-from studio.measure.word_timing import letters
+from studio.measure.timing.word_timing import letters
 
 MAX_CELLS = 10_000_000  # of the table of a pair of texts: 3,100 words against as many, all between differing ends
 

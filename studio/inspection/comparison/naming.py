@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from studio.core.trace import Trace
+from studio.core.traces.trace import Trace
 
 MAX_CHARS = 60
 _KINDS = ("voice", "speaker", "family", "vocoder", "seed", "temperature", "device")

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from studio.core.trace import Trace, open_trace
+from studio.core.traces.trace import Trace, open_trace
 from studio.inspection.batch.sources import find_sources
 from studio.inspection.opening import open_file, placed
 from studio.inspection.textgrid import read_words

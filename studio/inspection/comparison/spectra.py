@@ -3,9 +3,9 @@
 import numpy as np
 
 from studio.core.clips import to_float
-from studio.core.spectrogram import mel_filters
+from studio.core.traces.spectrogram import mel_filters
 from studio.inspection.comparison.common_axis import TimeMap
-from studio.measure.loudness import active_level_db
+from studio.measure.signal.loudness import active_level_db
 
 BANDS = 80
 STEP_S = 0.01  # between two columns

@@ -14,7 +14,7 @@ from studio.inspection.comparison.compare import (
     with_prosody,
 )
 from studio.inspection.comparison.spectra import mean_difference_db
-from studio.measure.prosody import prosody
+from studio.measure.signal.prosody import prosody
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

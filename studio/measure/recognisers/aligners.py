@@ -15,7 +15,7 @@ from studio.core.errors import BadOption
 from studio.measure.recognisers.choose import open_recogniser
 from studio.measure.recognisers.pocketsphinx import PocketSphinx
 from studio.measure.recognisers.whisper import Whisper
-from studio.measure.word_timing import SpokenSpan
+from studio.measure.timing.word_timing import SpokenSpan
 
 ALIGNERS = ("pocketsphinx", "whisper")
 SHIFTS_MS = (0, 2, 4, 6, 8)

@@ -18,7 +18,7 @@ from studio.core.cards import sha256_of
 from studio.core.errors import NeedsPackage
 from studio.measure.recognisers.port import Sound
 from studio.measure.recognisers.processes import map_processes
-from studio.measure.resample import at_16k
+from studio.measure.signal.resample import at_16k
 
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 _MODEL = "en-us"

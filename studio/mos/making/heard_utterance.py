@@ -9,7 +9,7 @@ from sqlmodel import Session
 
 from studio.core import events as ev
 from studio.core.errors import BadFile, BadOption, BadText, StudioError
-from studio.core.trace import Trace, open_trace
+from studio.core.traces.trace import Trace, open_trace
 from studio.mos.campaign.draft import Draft, Manifest
 from studio.mos.campaign.templates import template
 from studio.mos.making.building import contents, draft_of

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from studio.core.typography import MARKS
-from studio.measure.loudness import active_level_db
+from studio.core.text.typography import MARKS
+from studio.measure.signal.loudness import active_level_db
 from studio.text.phonemes import phonemise
 from studio.train.corpus import shards
 from studio.train.corpus.texts import WORDS

@@ -10,7 +10,7 @@ from rich.progress import track
 from studio.core.clips import to_int16
 from studio.core.errors import BadFile, NeedsPackage
 from studio.core.files import read_bounded
-from studio.core.textgrid import MAX_BYTES, Tier, read_tiers
+from studio.core.traces.textgrid import MAX_BYTES, Tier, read_tiers
 from studio.train.corpus.shards import write_shard
 from studio.train.teachers.port import Taught, spoken_words
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 
 from studio.core.errors import BadFile, NeedsPackage
-from studio.core.typography import MARKS, is_abbreviation
+from studio.core.text.typography import MARKS, is_abbreviation
 from studio.text.phonemes import in_dictionary
 from studio.train.teachers import phonemes
 

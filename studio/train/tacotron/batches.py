@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from studio.core.clauses import ClauseRule
+from studio.core.text.clauses import ClauseRule
 from studio.engine import dmel
 from studio.engine.families.spelling import END, SPACE, spell, words_of
 from studio.engine.families.tacotron.rule import WHOLE, Options, prosody_of, repeated

@@ -19,10 +19,10 @@ import numpy as np
 
 from studio.core.clips import to_int16
 from studio.core.errors import BadFile, BadOption, NeedsPackage
+from studio.core.text.typography import MARKS
 from studio.core.time import TimeBase
-from studio.core.typography import MARKS
 from studio.engine import dmel
-from studio.measure.loudness import AUDIBLE_DB, BLOCK_MS, active_level_db, block_levels_db
+from studio.measure.signal.loudness import AUDIBLE_DB, BLOCK_MS, active_level_db, block_levels_db
 from studio.text.phonemes import phonemise
 from studio.train.teachers import phonemes
 from studio.train.teachers.port import Taught

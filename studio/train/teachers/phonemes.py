@@ -1,7 +1,7 @@
 """Texts as people write them to the spoken words, and to what the phoneme dictionary reads."""
 
-from studio.core.typography import MARKS
-from studio.core.words import SpokenWord, WordStream
+from studio.core.text.typography import MARKS
+from studio.core.text.words import SpokenWord, WordStream
 from studio.text.normalise import english
 
 GROUP = "pip install 'streaming-tts-studio[train]'"

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from studio.core.typography import MARKS
+from studio.core.text.typography import MARKS
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from fakewhisper import FakeWhisper
 from studio.core.errors import BadFile, BadOption, NeedsPackage
 from studio.measure.recognisers.aligners import open_aligner
 from studio.measure.recognisers.choose import open_recogniser, transcribe_all
-from studio.measure.resample import RATE_HZ
+from studio.measure.signal.resample import RATE_HZ
 from studio.measure.wer import corpus_errors, word_errors
 
 REAL = os.environ.get("STUDIO_WHISPER")

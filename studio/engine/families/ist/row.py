@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from studio.core.events import EOS_AT, Eos, Event, Frames, Segment, WordEnd, WordStart
+from studio.core.text.typography import MAX_WORD_LETTERS
 from studio.core.time import TimeBase
-from studio.core.typography import MAX_WORD_LETTERS
 from studio.engine.families.base import Turn, Want
 from studio.engine.families.drawn import Drawn
 from studio.engine.families.ist.layout import Layout, Symbols

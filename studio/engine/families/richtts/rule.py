@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from studio.core.cards import OptionSpec
-from studio.core.clauses import ClauseRule
 from studio.core.errors import BadOption
+from studio.core.text.clauses import ClauseRule
 from studio.engine.families.speakstream.rule import BOS as W_BOS  # the symbols of SpeakStream, and one more
 from studio.engine.families.speakstream.rule import LARGEST_WINDOW, W_EOS, spell
 from studio.engine.families.speakstream.rule import SYMBOLS as _SPEAKSTREAM_SYMBOLS

@@ -7,8 +7,8 @@ paper vocodes what it makes in chunks of 30 decoding steps ("Subjective quality 
 from dataclasses import dataclass
 
 from studio.core.cards import OptionSpec
-from studio.core.clauses import ClauseRule
 from studio.core.errors import BadOption
+from studio.core.text.clauses import ClauseRule
 
 SENTENCE_ENDS = ".?!"
 MOST_WORDS = 60  # of a sentence that is read at once: fewer than are committed ahead of what is spoken

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from studio.core.cards import OptionSpec
-from studio.core.clauses import ClauseRule
 from studio.core.errors import BadOption
-from studio.core.typography import MARKS
+from studio.core.text.clauses import ClauseRule
+from studio.core.text.typography import MARKS
 from studio.engine.families.spelling import STRESSES
 
 INCREMENTAL, WHOLE = "incremental", "whole"

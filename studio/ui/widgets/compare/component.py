@@ -6,5 +6,5 @@ from studio.ui.widgets.widget import widget
 
 
 def comparer() -> gr.HTML:
-    """The component; it fetches what it shows from ``studio.serve.comparison`` and speaks over the socket."""
+    """The component; it fetches what it shows from ``studio.serve.traces.comparison`` and speaks over the socket."""
     return widget("compare", "script.start(element, location.origin + root + '/')")

@@ -6,5 +6,5 @@ from studio.ui.widgets.widget import widget
 
 
 def inspector() -> gr.HTML:
-    """The component; it fetches what it shows from ``studio.serve.inspection``."""
+    """The component; it fetches what it shows from ``studio.serve.traces.inspection``."""
     return widget("inspect", "script.start(element, location.origin + root + '/')")

@@ -1,0 +1,84 @@
+"""What a listener of the page gets: texts typed live into Chromium, captured as they leave the worklet, transcribed."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.progress import track
+
+from studio.bench.page.browser import captured, open_page, running_app, said, type_words, wait_said
+from studio.core.clips import write_wav
+from studio.measure.recognisers.choose import DEFAULT, open_recogniser
+from studio.measure.report import no_bar, print_table, recogniser_name
+from studio.measure.wer import corpus_errors, word_errors
+
+RATE_HZ = 24_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeardSetting:
+    """Texts, one a line, and how fast they are typed.
+
+    Attributes:
+        command: starts the app; ``--port N`` is added. None for this package's own.
+        keep: a folder for the captured WAV files.
+    """
+
+    texts: Path
+    count: int = 10
+    wpm: float = 60.0
+    command: Sequence[str] | None = None
+    keep: Path | None = None
+    recogniser: str = DEFAULT
+    quiet: bool = False
+
+
+def eval_heard(setting: HeardSetting) -> dict[str, Any]:
+    """Transcripts and stalls of each text. Pauses are not captured: only what the voice made, as it was rendered.
+
+    Raises:
+        NeedsPackage: playwright, chromium or the recogniser is missing.
+        BadFile: the recogniser's weights are.
+        PageFailed: the app did not start, or samples were lost on their way.
+    """
+    texts = [t for t in setting.texts.read_text(encoding="utf-8").splitlines() if t.strip()][: setting.count]
+    recogniser, rows = open_recogniser(setting.recogniser), []
+    with running_app(setting.command) as url, open_page(url + "?tap=1") as page:
+        for number, text in enumerate(track(texts, "typing", disable=no_bar(setting.quiet)), 1):
+            before, began_s = said(page), time.monotonic()
+            type_words(page, text.split(), setting.wpm)
+            page.keyboard.press("Control+Enter")
+            wait_said(page, before + 1, 180.0)
+            figures = page.evaluate("document.querySelector('.live').figures")
+            pcm = captured(page, number)
+            page.locator('[data-do="clear"]').click()
+            if setting.keep:
+                setting.keep.mkdir(parents=True, exist_ok=True)
+                write_wav(setting.keep / f"heard-{number:02}.wav", pcm, RATE_HZ)
+            heard = recogniser.transcribe(pcm, RATE_HZ)
+            rows.append(
+                {
+                    "text": text,
+                    "heard": heard,
+                    "wer": corpus_errors([word_errors(text, heard)]).rate,
+                    "audio_s": len(pcm) / RATE_HZ,
+                    "typed_s": time.monotonic() - began_s,
+                    "stalls": figures["stalls"]["count"],
+                }
+            )
+    errors = corpus_errors([word_errors(row["text"], row["heard"]) for row in rows])
+    about = {"texts": setting.texts.name, "wpm": setting.wpm, "recogniser": recogniser.about}
+    out = {**about, "wer": errors.rate, "rows": rows}
+    if not setting.quiet:
+        show(out)
+    return out
+
+
+def show(out: Mapping[str, Any]) -> None:
+    """Print the figures, fresh or read back from bench/results."""
+    rows = [[row["heard"], row["wer"], row["audio_s"], row["stalls"]] for row in out["rows"]]
+    typed = f"{out['texts']} typed at {out['wpm']:g} wpm"
+    title = f"Heard in the browser, {typed}; WER of all {out['wer']:.3f} by {recogniser_name(out)}"
+    print_table(title, ("what is heard", "WER", "speech s", "stalls"), rows)

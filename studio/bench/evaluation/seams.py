@@ -1,0 +1,163 @@
+"""Seam detectability: are the word boundaries where a segment ends like those within one, in the same speech?
+
+Beside the voice stand the teacher's recordings of the same words, whose "seams" are the same places and nothing; the
+voice's own frames vocoded a segment at a time and cross-faded; and naive concatenation, each segment an utterance of
+its own, which any detector has to see.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from studio.bench.material import Desk, Setting, desk, read_texts, written
+from studio.core.errors import BadVoice
+from studio.core.traces.trace import Trace
+from studio.engine import dmel
+from studio.engine.vocoders.by_segments import OVERLAP_FRAMES, by_segments, spans_of
+from studio.measure.recognisers.pocketsphinx import WordTime, align_all
+from studio.measure.recognisers.port import Sound
+from studio.measure.report import print_table
+from studio.measure.seam_detection import VALID_FROM, Boundary, area_interval, boundary_features, scores
+
+TARGET_AREA = 0.60
+ENOUGH = 2000  # boundaries, for a figure that says something
+_SAMPLES = dmel.TIME_BASE.frame_samples
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeamSetting(Setting):
+    """The first ``count`` texts of a file, spoken with each of ``hops`` words a segment, two or more."""
+
+    texts: Path
+    count: int = 200
+    hops: tuple[int, ...] = (2, 3)
+
+
+@dataclass(frozen=True)
+class _Spoken:
+    """One text: its sound, its words, and the places of words that end a segment."""
+
+    sound: Sound
+    words: str
+    ends: frozenset[int]
+
+
+def eval_seams(setting: SeamSetting) -> dict[str, Any]:
+    """The area under the detector's ROC curve for each number of words a segment, voice and controls together.
+
+    Raises:
+        BadVoice: the voice does not speak in segments of so many words.
+    """
+    texts = read_texts(setting.texts, setting.count)
+    out: dict[str, Any] = {"texts": setting.texts.name, "n": len(texts), "hops": {}}
+    with desk(setting) as at:
+        if at.card.family != "speakstream":
+            raise BadVoice(f"{at.card.name} is of the family {at.card.family}", "measure a voice of speakstream")
+        out |= at.about() | {"setting": written(at.one_setting), "overlap_frames": OVERLAP_FRAMES}
+        for n in setting.hops:
+            spoken = {speaker: at.speak(speaker, texts, at.one_setting | {"n": n}) for speaker in at.speakers}
+            found = {name: _measured(at, name, list(of)) for name, of in _conditions(at, texts, spoken)}
+            valid = found["naive concatenation"]["area"]["value"] >= VALID_FROM
+            out["hops"][str(n)] = {"conditions": found, "valid": valid}
+    if not setting.quiet:
+        show(out)
+    return out
+
+
+def _conditions(
+    at: Desk, texts: Sequence[str], spoken: Mapping[str, Sequence[Trace]]
+) -> Iterator[tuple[str, Iterator[_Spoken]]]:
+    """Every condition by name; of all speakers together, each text of each speaker a sentence of its own."""
+    pairs = [(speaker, k, trace) for speaker, traces in spoken.items() for k, trace in enumerate(traces)]
+
+    def voice() -> Iterator[_Spoken]:
+        for _, _, trace in pairs:
+            yield _Spoken((trace.pcm, trace.rate_hz), _words(trace), _ends(trace))
+
+    def overlapped() -> Iterator[_Spoken]:
+        bar = at.progress.add_task("vocode by segments", total=len(pairs))
+        for _, _, trace in pairs:
+            yield _Spoken((_by_segments(at, trace), trace.rate_hz), _words(trace), _ends(trace))
+            at.progress.advance(bar)
+
+    def naive() -> Iterator[_Spoken]:
+        for speaker, _, trace in pairs:
+            words = [word.text for word in trace.words()]
+            pieces = [" ".join(words[i] for i in one.words) for one in trace.segments() if one.words]
+            alone = [piece.pcm for piece in at.speak(speaker, pieces, at.one_setting)]
+            yield _Spoken((np.concatenate(alone), trace.rate_hz), _words(trace), _ends(trace))
+
+    def teacher() -> Iterator[_Spoken]:
+        for speaker, traces in spoken.items():
+            for trace, taught in zip(traces, at.teacher(speaker, texts), strict=True):
+                if taught is not None and len(taught.label["words"]) == len(trace.words()):
+                    yield _Spoken((taught.pcm, at.card.sample_rate_hz), " ".join(taught.label["words"]), _ends(trace))
+
+    yield "voice", voice()
+    yield "overlapped", overlapped()
+    yield "naive concatenation", naive()
+    yield "teacher, same words", teacher()
+
+
+def _measured(at: Desk, name: str, spoken: Sequence[_Spoken]) -> dict[str, Any]:
+    """All boundaries placed by one aligner; a text that it cannot align is left out."""
+    bar = at.progress.add_task(f"align {name}", total=len(spoken))
+    sounds, words = [one.sound for one in spoken], [one.words for one in spoken]
+    aligned = align_all(sounds, words, workers=at.setting.workers, on_done=lambda: at.progress.advance(bar))
+    features, labels, sentences = list[np.ndarray](), list[bool](), list[int]()
+    for number, (one, times) in enumerate(zip(spoken, aligned, strict=True)):
+        if times is None or len(times) != len(one.words.split()):
+            continue
+        boundaries = _boundaries(times, one.ends)
+        features.append(boundary_features(*one.sound, boundaries))
+        labels += [b.is_seam for b in boundaries]
+        sentences += [number] * len(boundaries)
+    x, y, of = np.concatenate(features), np.array(labels, bool), np.array(sentences)
+    interval = area_interval(scores(x, y, of, at.setting.seed), y, of, at.setting.seed)
+    unaligned = len(spoken) - len(set(sentences))
+    return {"area": asdict(interval), "boundaries": len(y), "seams": int(y.sum()), "unaligned_texts": unaligned}
+
+
+def _boundaries(times: Sequence[WordTime], ends: frozenset[int]) -> list[Boundary]:
+    """Between each word and the next."""
+    return [
+        Boundary((a.end_s + b.start_s) / 2.0, a.end_s - a.start_s, b.end_s - b.start_s, k in ends)
+        for k, (a, b) in enumerate(pairwise(times))
+    ]
+
+
+def _words(trace: Trace) -> str:
+    return " ".join(word.text for word in trace.words())
+
+
+def _ends(trace: Trace) -> frozenset[int]:
+    return frozenset(one.words[-1] for one in trace.segments() if one.words)
+
+
+def _by_segments(at: Desk, trace: Trace) -> np.ndarray:
+    """The trace's frames, each segment vocoded from silence and cross-faded with the one before it: int16 [T]."""
+    mels = dmel.dequantise(torch.from_numpy(np.array(trace.frames)))
+    spans = spans_of(trace, _SAMPLES)
+    return by_segments(at.vocoder(str(trace.meta["vocoder"])), mels, spans, at.setting.seed)
+
+
+def show(out: Mapping[str, Any]) -> None:
+    """Print the figures, fresh or read back from bench/results."""
+    rows: list[list[object]] = []
+    for n, one in out["hops"].items():
+        for name, of in one["conditions"].items():
+            area, counts = of["area"], [of["seams"], of["boundaries"]]
+            rows.append([f"n={n} {name}", area["value"], f"{area['low']:.3f} to {area['high']:.3f}", *counts])
+        few = min(of["boundaries"] for of in one["conditions"].values())
+        if few < ENOUGH:
+            rows.append([f"n={n}: {few:,} boundaries are too few, give more texts ({ENOUGH:,})", "", "", "", ""])
+        if not one["valid"]:
+            rows.append([f"n={n}: the detector does not see naive concatenation: void", "", "", "", ""])
+    title = f"Can seams be told from other word boundaries? {out['n']} texts of {out['texts']} by {out['voice']}"
+    note = f"Area under the ROC curve; 0.5 cannot be told; the voice is to reach {TARGET_AREA:.2f} or less."
+    print_table(title, ("", "area", "95%", "seams", "boundaries"), rows, note)

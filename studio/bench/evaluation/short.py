@@ -1,0 +1,101 @@
+"""Texts of one and two words: are they heard right as often as the teacher's, and are they whole."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from studio.bench.material import Desk, Setting, desk, read_texts, written
+from studio.measure.bootstrap import bootstrap_mean
+from studio.measure.recognisers.port import Sound
+from studio.measure.report import console, print_table, recogniser_name, setting_name
+from studio.measure.signal.loudness import audible_s
+from studio.measure.wer import scored_words
+
+_WHOLE = 0.5  # of the teacher's length; what is shorter has lost something
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShortSetting(Setting):
+    """``count`` texts, half of one word and half of two that follow each other, drawn by the seed from a file."""
+
+    texts: Path
+    count: int = 50
+
+
+def eval_short(setting: ShortSetting) -> dict[str, Any]:
+    """The share of texts heard right, beside the teacher's, and lengths against the teacher's."""
+    texts = drawn(read_texts(setting.texts), setting.count, setting.seed)
+    out: dict[str, Any] = {"texts": texts, "speakers": {}}
+    with desk(setting) as at:
+        out |= at.about() | {"recogniser": at.recogniser.about, "setting": written(at.one_setting)}
+        for speaker in at.speakers:
+            out["speakers"][speaker] = _speaker(at, speaker, texts)
+    if not setting.quiet:
+        show(out)
+    return out
+
+
+def drawn(lines: Sequence[str], count: int, seed: int) -> list[str]:
+    """Different texts of one and of two words in turn, from anywhere in ``lines``; without the marks around them."""
+    dice = np.random.default_rng(seed)
+    found: list[str] = []
+    pools = [[" ".join(words) for line in lines for words in _runs(line, length)] for length in (1, 2)]
+    for number in range(count):
+        pool = sorted({*pools[number % 2]} - {*found})
+        if pool:
+            found.append(pool[dice.integers(len(pool))])
+    return found
+
+
+def _runs(line: str, length: int) -> list[list[str]]:
+    """Every run of so many words that no mark parts."""
+    words = line.split()
+    bare = [word.strip("\"'()[].,;:!?") for word in words]
+    starts = range(len(words) - length + 1)
+    whole = (at for at in starts if all(word[-1:].isalnum() for word in words[at : at + length - 1]))
+    return [run for at in whole if all(run := [one.lower() for one in bare[at : at + length]])]
+
+
+def _speaker(at: Desk, speaker: str, texts: Sequence[str]) -> dict[str, Any]:
+    taught = at.teacher(speaker, texts)
+    kept = [place for place, one in enumerate(taught) if one is not None]
+    texts = [texts[place] for place in kept]
+    teacher: list[Sound] = [(one.pcm, at.card.sample_rate_hz) for one in taught if one is not None]
+    spoken: list[Sound] = [(one.pcm, one.rate_hz) for one in at.speak(speaker, texts, at.one_setting)]
+    heard = {"teacher": at.transcribe(f"{speaker} teacher", teacher), "voice": at.transcribe(speaker, spoken)}
+    right = {name: [_same(*pair) for pair in zip(texts, said, strict=True)] for name, said in heard.items()}
+    gains = [float(ours) - float(theirs) for ours, theirs in zip(right["voice"], right["teacher"], strict=True)]
+    said_as = zip(texts, heard["voice"], right["voice"], strict=True)
+    lengths = [audible_s(*one) / max(audible_s(*like), 1e-3) for one, like in zip(spoken, teacher, strict=True)]
+    return {
+        "n": len(texts),
+        "right": {name: float(np.mean(each)) for name, each in right.items()},
+        "above_teacher": asdict(bootstrap_mean(gains)),
+        "shortest": min(lengths),
+        "cut_short": [text for text, length in zip(texts, lengths, strict=True) if length < _WHOLE],
+        "misheard": [[text, said] for text, said, is_right in said_as if not is_right],
+    }
+
+
+def _same(text: str, heard: str) -> bool:
+    return scored_words(text) == scored_words(heard)
+
+
+def show(out: Mapping[str, Any]) -> None:
+    """Print the figures, fresh or read back from bench/results."""
+    rows = []
+    for speaker, one in out["speakers"].items():
+        right, above = one["right"], one["above_teacher"]
+        paired = f"{above['low']:+.2f} to {above['high']:+.2f}"
+        rows.append(
+            [speaker, one["n"], right["teacher"], right["voice"], paired, one["shortest"], len(one["cut_short"])]
+        )
+    columns = ("", "n", "teacher right", "voice right", "95% paired", "shortest / teacher", "cut short")
+    title = f"Texts of one and two words by {out['voice']}{setting_name(out)}, heard by {recogniser_name(out)}"
+    print_table(title, columns, rows)
+    for speaker, one in out["speakers"].items():
+        for text, said in one["misheard"]:
+            console().print(f"{speaker}: {text!r} was heard as {said!r}", markup=False)

@@ -1,0 +1,140 @@
+"""A teacher's speakers side by side, so that a voice's are chosen by measurement: clear, natural, lively, bright?"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from studio.core.clips import to_float
+from studio.core.errors import BadText
+from studio.engine import dmel
+from studio.measure.report import print_table
+from studio.measure.signal.loudness import active_level_db
+from studio.measure.wer import corpus_errors, scored_words, word_errors
+from studio.train.corpus.shards import levelled
+from studio.train.pitch import hop_pitch
+from studio.train.teachers.port import Teacher
+
+TARGET_DB = -18.0  # of active speech: a recipe's gain_db brings a speaker there
+_BANDS_KHZ = ((4, 6), (6, 8), (8, 10), (10, 12))
+_SPEECH_KHZ = (0.3, 3.0)  # what the bands are compared with
+_WINDOW = 1024
+_PITCH_HOP = 240  # 10 ms
+
+Sound = tuple[np.ndarray, int]  # int16 [T] and its rate in Hz
+
+
+@dataclass(frozen=True)
+class SpeakerFigures:
+    """One speaker over some texts.
+
+    Attributes:
+        wer: word errors of a recogniser.
+        mos: the mean predicted MOS, and its least one.
+        pitch_hz: median, and the middle 90%; range_semitones is between these.
+        bands_db: mean level of 4 to 6, 6 to 8, 8 to 10 and 10 to 12 kHz, against 0.3 to 3 kHz.
+        words_each_s: how fast it speaks.
+        gain_db: what brings its active speech to -18 dB of full scale.
+    """
+
+    speaker: str
+    texts: int
+    wer: float
+    mos: float
+    mos_least: float
+    pitch_hz: tuple[float, float, float]
+    range_semitones: float
+    bands_db: tuple[float, ...]
+    words_each_s: float
+    gain_db: float
+
+
+def compare_speakers(
+    teacher: Teacher,
+    speakers: Sequence[str],
+    texts: Sequence[str],
+    transcribe: Callable[[Sequence[Sound]], list[str]],
+    predict: Callable[[np.ndarray, int], float],
+) -> dict[str, Any]:
+    """Figures of each speaker over the same texts, printed as a table as they come.
+
+    Args:
+        transcribe: sounds to what a recogniser hears, in order.
+        predict: a sound's predicted MOS.
+
+    Raises:
+        BadText: a speaker can say none of the texts.
+    """
+    found = [_figures(teacher, speaker, texts, transcribe, predict) for speaker in speakers]
+    columns = (
+        "speaker",
+        "word errors",
+        "MOS (least)",
+        "pitch Hz",
+        "semitones",
+        "4-6 6-8 8-10 10-12 kHz",
+        "words/s",
+        "gain dB",
+    )
+    print_table(f"{len(texts)} texts", columns, [_row(f) for f in found], "MOS is predicted, not people's")
+    return {"speakers": [asdict(f) for f in found]}
+
+
+def _figures(
+    teacher: Teacher,
+    speaker: str,
+    texts: Sequence[str],
+    transcribe: Callable[[Sequence[Sound]], list[str]],
+    predict: Callable[[np.ndarray, int], float],
+) -> SpeakerFigures:
+    spoken = [t for t in teacher.speak(speaker, texts) if t is not None]
+    if not spoken:
+        raise BadText(f"{speaker} can say none of the texts", "give sentences of words and plain marks")
+    rate_hz = dmel.TIME_BASE.rate_hz
+    sounds = [(levelled(t, 0.0), rate_hz) for t in spoken]
+    heard = transcribe(sounds)
+    errors = corpus_errors([word_errors(t.text, text) for t, text in zip(spoken, heard, strict=True)])
+    mos = [predict(pcm, rate_hz) for pcm, _ in sounds]
+    low, middle, high = np.percentile(np.concatenate([_pitch(pcm) for pcm, _ in sounds]), (5, 50, 95))
+    return SpeakerFigures(
+        speaker,
+        len(spoken),
+        errors.rate,
+        float(np.mean(mos)),
+        float(np.min(mos)),
+        (float(middle), float(low), float(high)),
+        float(12 * np.log2(high / low)),
+        bands_db(np.concatenate([to_float(pcm) for pcm, _ in sounds]), rate_hz),
+        sum(len(scored_words(t.text)) for t in spoken) / sum(t.word_ends_s[-1] for t in spoken),
+        TARGET_DB - float(np.mean([active_level_db(pcm, rate_hz) for pcm, _ in sounds])),
+    )
+
+
+def _pitch(pcm: np.ndarray) -> np.ndarray:
+    rate_hz = dmel.TIME_BASE.rate_hz
+    pitch = hop_pitch(to_float(pcm), len(pcm) // _PITCH_HOP, sample_rate_hz=rate_hz, hop_samples=_PITCH_HOP, phase=0)
+    return pitch[pitch > 0]
+
+
+def bands_db(sound: np.ndarray, rate_hz: int) -> tuple[float, ...]:
+    """Mean power of bands above 4 kHz against that of 0.3 to 3 kHz, dB, of float [T]."""
+    windows = np.lib.stride_tricks.sliding_window_view(sound, _WINDOW)[:: _WINDOW // 2] * np.hanning(_WINDOW)
+    power = np.square(np.abs(np.fft.rfft(windows, axis=1))).mean(axis=0)
+    khz = np.fft.rfftfreq(_WINDOW, 1000.0 / rate_hz)
+    low, *rest = (power[(khz >= a) & (khz < b)].mean() + 1e-12 for a, b in (_SPEECH_KHZ, *_BANDS_KHZ))
+    return tuple(float(10 * np.log10(band / low)) for band in rest)
+
+
+def _row(f: SpeakerFigures) -> tuple[str, ...]:
+    middle, low, high = f.pitch_hz
+    return (
+        f.speaker,
+        f"{f.wer:.3f}",
+        f"{f.mos:.2f} ({f.mos_least:.2f})",
+        f"{middle:.0f} ({low:.0f}-{high:.0f})",
+        f"{f.range_semitones:.0f}",
+        " ".join(f"{band:.0f}" for band in f.bands_db),
+        f"{f.words_each_s:.1f}",
+        f"{f.gain_db:+.1f}",
+    )

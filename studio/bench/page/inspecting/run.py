@@ -1,0 +1,258 @@
+"""A long trace on the Inspect page: how soon there is a picture, and how fluid it is to zoom and to move.
+
+The app runs as a process of its own, and headless Chromium opens a trace of ten minutes: by its address, and dropped
+on the page. Moments are taken inside the page only. Chromium draws without a GPU: where there is one, it is faster.
+"""
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from studio import say
+from studio.bench.material import read_texts
+from studio.bench.page.browser import PageFailed, open_page, running_app
+from studio.bench.page.inspecting.repeated import write_repeated
+from studio.core.errors import BadFile
+from studio.core.ports import SpeakRequest
+from studio.core.shipped import TEXTS
+from studio.core.time import MonotonicClock
+from studio.core.traces.trace import Trace, open_trace
+from studio.engine.loop import open_engine
+from studio.measure.latency import percentiles
+from studio.measure.report import print_table
+from studio.text.normalise import best
+
+FIRST_TARGET_MS = 2000.0
+RATE_TARGET = 30.0  # frames a second
+MOVES = ("zoom", "pan near", "pan far")
+_TOKEN = "ten-minutes-of-speech-"  # of the shelf: 22 characters
+_PATIENCE_MS = 300_000
+
+# Says in window.firstMs when the whole picture was on the screen: in the frame after the one that drew it.
+_FIRST = """(() => {
+  const look = () => {
+    const scene = document.querySelector('.inspect')?.viewer?.scene;
+    if (scene?.isWhole && scene.drawn) requestAnimationFrame(() => { window.firstMs = performance.now(); });
+    else requestAnimationFrame(look);
+  };
+  window.watchFirst = () => { window.firstMs = 0; look(); };
+  window.watchFirst();
+})()"""
+# Whether the lanes of the sound and of its picture hold more than their ground, and how many words there are.
+_PAINTED = """() => {
+  const { scene } = document.querySelector('.inspect').viewer;
+  const colours = (name) => {
+    const { y, height } = scene.places[name];
+    const [top, tall] = [y * scale, height * scale].map(Math.round);
+    const { data } = scene.paint.getImageData(Math.round(scene.canvas.width / 2), top, 64, tall);
+    return new Set(new Uint32Array(data.buffer)).size;
+  };
+  const scale = scene.scale;
+  const words = scene.line.words.length;
+  return { wave: colours('wave'), picture: colours('picture'), heard: colours('heard'), words };
+}"""
+# A hand that never rests: every frame of the browser turns the wheel once more, and frames are counted.
+_MOVE = """async ([move, seconds]) => {
+  const { scene } = document.querySelector('.inspect').viewer;
+  const { axis, canvas } = scene;
+  const box = canvas.getBoundingClientRect();
+  const wheel = (more) => canvas.dispatchEvent(new WheelEvent('wheel', {
+    bubbles: true, cancelable: true, clientX: box.left + box.width / 2, clientY: box.top + 10, ...more }));
+  const frames = () => new Promise(requestAnimationFrame);
+  const span = { 'zoom': Infinity, 'pan near': 10_000, 'pan far': 120_000 }[move];
+  axis.fit();
+  if (span < Infinity) axis.show(axis.firstMs, axis.firstMs + span);
+  scene.ask();
+  for (let k = 0; k < 20; k++) await frames();
+  const longTasks = [];
+  const observer = new PerformanceObserver((list) => longTasks.push(...list.getEntries().map((one) => one.duration)));
+  observer.observe({ type: 'longtask' });
+  const drew = [];
+  const draw = scene.draw;
+  scene.draw = function () {
+    const began = performance.now();
+    draw.call(scene);
+    drew.push(performance.now() - began);
+  };
+  const began = performance.now();
+  const times = [await frames()];
+  let [way, before] = [-1, axis.spanMs];
+  while (performance.now() - began < 1000 * seconds) {
+    if (move === 'zoom') {
+      wheel({ ctrlKey: true, deltaY: 8 * way });
+      if (way < 0 && axis.spanMs < 1500) way = 1;
+      else if (way > 0 && axis.spanMs >= before) way = -1;
+    } else {
+      wheel({ deltaX: -40 * way });
+      if (axis.rightMs >= axis.endMs || axis.leftMs <= axis.startMs) way = -way;
+    }
+    times.push(await frames());
+  }
+  scene.draw = draw;
+  await new Promise((done) => setTimeout(done, 100));
+  observer.disconnect();
+  return { frame_ms: times.slice(1).map((t, k) => t - times[k]), draw_ms: drew, long_tasks_ms: longTasks };
+}"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class InspectSetting:
+    """What to measure.
+
+    Attributes:
+        voices: ``voice`` is one of them, the first unless named; it speaks the first text of ``texts``, typed at
+            ``wpm`` words a minute.
+        trace: this one in its place.
+        minutes: of sound; what was spoken is repeated until there are so many.
+        opened: how often it is opened by its address, and how often it is dropped.
+        seconds: of each way to move.
+        command: starts the app; ``--port N`` is added. None for this package's own.
+    """
+
+    voices: Path
+    voice: str = ""
+    device: str = "auto"
+    texts: Path = TEXTS / "live.txt"
+    wpm: float = 200.0
+    trace: Path | None = None
+    minutes: float = 10.0
+    opened: int = 3
+    seconds: float = 5.0
+    width: int = 1280
+    command: Sequence[str] | None = None
+    quiet: bool = False
+
+
+def bench_inspect(setting: InspectSetting) -> dict[str, Any]:
+    """Times to the first picture, and frames a second of each way to move.
+
+    Raises:
+        NeedsPackage: playwright or chromium is missing.
+        BadFile: the trace that was given cannot be repeated.
+        PageFailed: the app did not start, or the page shows no picture.
+    """
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        spoken = open_trace(setting.trace) if setting.trace else _spoken(setting, folder)
+        shelf = folder / "traces"
+        shelf.mkdir()
+        path = write_repeated(spoken, 60.0 * setting.minutes, shelf / _TOKEN)
+        with running_app(setting.command, shelf) as url:
+            out: dict[str, Any] = _about(spoken, path) | {"opened": setting.opened, "width": setting.width}
+            opened_ms, dropped_ms = list[float](), list[float]()
+            for _ in range(setting.opened):
+                with _inspecting(f"{url}inspect?trace={_TOKEN}", setting.width) as page:
+                    opened_ms.append(_first(page))
+                with _inspecting(f"{url}inspect", setting.width) as page:
+                    dropped_ms.append(_dropped(page, path))
+            with _inspecting(f"{url}inspect?trace={_TOKEN}", setting.width) as page:
+                _first(page)
+                moved = {move: page.evaluate(_MOVE, [move, setting.seconds]) for move in MOVES}
+    out["first_picture_ms"] = {"by its address": percentiles(opened_ms), "dropped": percentiles(dropped_ms)}
+    out["moves"] = {move: _summed(found) for move, found in moved.items()}
+    if not setting.quiet:
+        show(out)
+    return out
+
+
+def _spoken(setting: InspectSetting, folder: Path) -> Trace:
+    """The first text, typed to a voice."""
+    text = read_texts(setting.texts, 1)[0]
+    named = [setting.voice.partition(":")[0]] if setting.voice else None
+    engine = open_engine(setting.voices, best(), setting.device, voice_names=named)
+    try:
+        request = SpeakRequest(voice=setting.voice or engine.cards()[0].name)
+        return say.speak(engine, request, say.typed(text, setting.wpm), MonotonicClock(), folder / "spoken").whole()
+    finally:
+        engine.close()
+
+
+def _about(spoken: Trace, path: Path) -> dict[str, Any]:
+    long = open_trace(path)
+    return {
+        "voice": f"{long.meta.get('voice')}:{long.meta.get('speaker')}",
+        "spoken_s": len(spoken.pcm) / spoken.rate_hz,
+        "audio_s": len(long.pcm) / long.rate_hz,
+        "words": len(long.words()),
+        "segments": len(long.segments()),
+        "file_mb": path.stat().st_size / 1e6,
+    }
+
+
+@contextmanager
+def _inspecting(url: str, width: int) -> Iterator[Any]:
+    """The Inspect page in a fresh Chromium."""
+    where = {"viewport": {"width": width, "height": 1000}, "ready": ".inspect[data-ready]"}
+    with open_page(url, _FIRST, **where) as page:
+        yield page
+
+
+def _first(page: Any) -> float:
+    """Milliseconds from the navigation to the first whole picture; answers once level and pitch are there, too.
+
+    The server measures those for seconds, which the next one to open something would feel.
+
+    Raises:
+        PageFailed: a lane is empty.
+    """
+    refused = ".inspect .status[data-level='error']"
+    page.wait_for_function(f'window.firstMs > 0 || document.querySelector("{refused}")', timeout=_PATIENCE_MS)
+    if page.locator(refused).count():
+        raise PageFailed(f"the page shows no trace: {page.locator(refused).text_content()}", "open it by hand")
+    painted = page.evaluate(_PAINTED)
+    if not painted["words"] or min(painted["wave"], painted["picture"], painted["heard"]) < 2:
+        raise PageFailed(f"a lane of the picture is empty: {painted}", "open the trace by hand")
+    measured = "document.querySelector('.inspect').viewer.scene.prosody"
+    page.wait_for_function(measured, timeout=_PATIENCE_MS)
+    return page.evaluate("window.firstMs")
+
+
+def _dropped(page: Any, path: Path) -> float:
+    """The same from the moment in which a file was chosen."""
+    chosen = "() => addEventListener('change', () => { window.chosenMs = performance.now(); }, { capture: true })"
+    page.evaluate(chosen)
+    page.set_input_files(".inspect input[type=file]", path)
+    return _first(page) - page.evaluate("window.chosenMs")
+
+
+def _summed(found: Mapping[str, Sequence[float]]) -> dict[str, Any]:
+    frames, tasks = found["frame_ms"], found["long_tasks_ms"]
+    if not frames:
+        raise BadFile("nothing moved", "measure for a second or more")
+    return {
+        "frames_per_s": 1000.0 * len(frames) / sum(frames),
+        "frame_ms": percentiles(frames) | {"max": max(frames)},
+        "draw_ms": percentiles(found["draw_ms"]) | {"max": max(found["draw_ms"], default=0.0)},
+        "long_tasks": len(tasks),
+        "longest_task_ms": max(tasks, default=0.0),
+    }
+
+
+def show(out: Mapping[str, Any]) -> None:
+    """Print the figures, fresh or read back from bench/results."""
+    about = f"{out['audio_s'] / 60:.1f} minutes of {out['voice']}, {out['words']:,} words, {out['segments']:,} segments"
+    repeated = f"{out['spoken_s']:.0f} s of speech, repeated"
+    first = [
+        [f"first picture, {how}", found["p50"], found["p95"], f"{FIRST_TARGET_MS:g} or less"]
+        for how, found in out["first_picture_ms"].items()
+    ]
+    print_table(f"The Inspect page: {about} ({repeated})", ("", "p50 ms", "p95 ms", "to reach"), first)
+    rows = [
+        [
+            move,
+            found["frames_per_s"],
+            f"{RATE_TARGET:g} or more",
+            found["frame_ms"]["p95"],
+            found["draw_ms"]["p95"],
+            found["long_tasks"],
+            found["longest_task_ms"],
+        ]
+        for move, found in out["moves"].items()
+    ]
+    columns = ("", "frames/s", "to reach", "frame p95 ms", "script p95 ms", "long tasks", "longest ms")
+    print_table(
+        f"Zoomed and moved, {out['width']} pixels wide", columns, rows, "A long task is one of more than 50 ms."
+    )

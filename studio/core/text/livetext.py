@@ -1,0 +1,340 @@
+"""The page's text field: edits in, text for the utterance out; what was heard stays as it was.
+
+Only text up to the last white space is sent, so that correcting the word being typed costs nothing. An edit of a word
+that was sent and not heard yet takes the text back from there on, and sends it anew: at once where the edit is whole
+(a word replaced, a space typed), else when no key came for a moment. An edit of what was heard un-says nothing: it is
+noted as ``edited`` on the words it touches, and the text after it is sent as usual. A replaced word counts as said:
+when autocorrect turns a heard "teh " into "the ", nothing is spoken again. After ``end`` the text is complete: edits of
+what was not heard are said as they stand, and nothing can be added behind it.
+"""
+
+import re
+from array import array
+from bisect import bisect_left, bisect_right
+from threading import Lock
+
+from studio.core.errors import BadMessage, BadText, Closed, TooLate
+from studio.core.events import Committed, Edited, Event, Revised, Typed
+from studio.core.ports import Utterance
+from studio.core.text.typography import WHITE
+from studio.core.time import Clock
+
+MAX_FIELD_CHARS = 200_000
+MAX_NOTED_CHARS = 1000  # of what stands where said words were changed
+MAX_TIMED_CHARS = 1000  # of a text that is sent at once: a word has fewer
+_AT_ONCE_MS = 1.0  # what was typed so shortly before it is sent has no time of its own
+_TOKEN = re.compile(f"[^{WHITE}]+")
+_WORD_AND_SPACE = re.compile(f"[^{WHITE}]*[{WHITE}]+")
+_ANY_WHITE = re.compile(f"[{WHITE}]")
+_EDIT_MS = 400.0  # without a key, until a word that is being changed is said as it stands
+_TRIES = 3  # to take text back that is just being heard
+_BLOCK_CHARS = 64  # looked at first; a word may be as long as the field
+_HALF_CHARACTER = re.compile("[\ud800-\udfff]")
+
+
+class LiveText:
+    """A text field that an utterance speaks while it is typed. Every method may be called from any thread.
+
+    The field's first ``_said`` characters are *covered*: sent, or corrections of what was sent. ``_origin`` holds,
+    for each of them, where it stands in the text as sent; a correction stands where the word it corrects does.
+
+    Args:
+        utterance: gets the text, the flushes, and the ``typed`` and ``edited`` notes.
+        clock: tells how long nothing was typed.
+        idle_ms: after so long without an edit, what was sent is spoken without waiting for more.
+        revises: whether what was sent and not heard follows its edits; else all that was sent stays.
+    """
+
+    def __init__(self, utterance: Utterance, clock: Clock, idle_ms: float = 700.0, *, revises: bool = True) -> None:
+        self._utterance = utterance
+        self._clock = clock
+        self._idle_ms = idle_ms
+        self._lock = Lock()
+        self._field = ""
+        self._typed_ms = array("d")  # when each of the field's characters was typed
+        self._said = 0
+        self._origin = array("l")
+        self._sent: list[str] = []  # the characters of the text as sent
+        self._word_ends: list[int] = []  # of the committed words, in the text as sent, by word index
+        self._word_starts: list[int] = []
+        self._late: list[tuple[int, int, str]] = []  # edits of sent text whose words are not committed yet
+        self._last_edit_ms = clock.now_ms()
+        self._revises = revises
+        self._is_changing = False  # a word that was taken back is being written anew: nothing is sent
+        self._unspoken = False
+        self._ended = False
+
+    @property
+    def text(self) -> str:
+        """The field as it stands."""
+        return self._field
+
+    def edit(self, at: int, remove: int, insert: str) -> None:
+        """Replace ``[at, at + remove)`` of the field, in code points, by ``insert``.
+
+        Raises:
+            BadMessage: the range is not inside the field, which stays as it was.
+            BadText: the field would hold more than MAX_FIELD_CHARS.
+            Closed: after ``end``, behind the text, or anywhere where nothing is revised.
+        """
+        with self._lock:
+            self._check(at, remove, insert)
+            insert = _HALF_CHARACTER.sub("\ufffd", insert)  # keeps positions, and can be sent as UTF-8
+            self._typed_ms[at : at + remove] = array("d", [self._clock.now_ms()]) * len(insert)
+            if self._ended:
+                self._edit_ended(at, remove, insert)
+                return
+            self._last_edit_ms = self._clock.now_ms()
+            is_whole = len(insert) > 1 or (insert != "" and insert in WHITE) or at == len(self._field)
+            self._is_changing = (self._take_back(at, remove) or self._is_changing) and not is_whole
+            if at < self._said or (at == self._said and self._mid_word() and insert[:1] not in WHITE):
+                self._edit_said(at, remove, insert)
+            else:
+                self._field = self._field[:at] + insert + self._field[at + remove :]
+            self._send(len(self._field) - len(_tail(self._field)))
+
+    def seen(self, event: Event) -> None:
+        """An event of the utterance; ``committed`` and ``revised`` tell which words an edit touches."""
+        if isinstance(event, Revised):
+            with self._lock:
+                del self._word_starts[event.words :], self._word_ends[event.words :]
+        if not isinstance(event, Committed):
+            return
+        with self._lock:
+            self._word_starts.append(event.char_start)
+            self._word_ends.append(event.char_end)
+            self._late = [late for late in self._late if late[1] > event.char_start]
+            for first, last, text in self._late:
+                if event.char_end > first and event.char_start < last:
+                    self._utterance.note(Edited(first=event.i, last=event.i, text=text))
+
+    def poll(self) -> bool:
+        """Send a changed word, or flush once where something was sent since the last flush, when nothing was typed."""
+        with self._lock:
+            deadline = self._deadline_ms()
+            if deadline is None or self._clock.now_ms() < deadline:
+                return False
+            if self._is_changing:
+                self._is_changing = False
+                self._send(len(self._field) - len(_tail(self._field)))
+                return True
+            self._unspoken = False
+            self._utterance.flush()
+            return True
+
+    def next_deadline_ms(self) -> float | None:
+        """When, on the clock, ``poll`` will have something to do; None while it has not."""
+        with self._lock:
+            return self._deadline_ms()
+
+    def end(self) -> None:
+        """Send the rest and end the utterance."""
+        with self._lock:
+            if self._ended:
+                return
+            self._ended, self._is_changing = True, False
+            self._send(len(self._field))
+            self._utterance.end()
+
+    def _deadline_ms(self) -> float | None:
+        if self._is_changing and not self._ended:
+            return self._last_edit_ms + min(_EDIT_MS, self._idle_ms)
+        return self._last_edit_ms + self._idle_ms if self._unspoken and not self._ended else None
+
+    def _check(self, at: int, remove: int, insert: str) -> None:
+        if self._ended and (not self._revises or at >= len(self._field)):
+            raise Closed("the text has ended", "open a new utterance")
+        if not (0 <= at <= at + remove <= len(self._field)):
+            raise BadMessage(
+                f"the edit [{at}, {at + remove}) is outside the field's {len(self._field)} characters",
+                "count code points, and send every change of the field in order",
+            )
+        if len(self._field) - remove + len(insert) > MAX_FIELD_CHARS:
+            raise BadText(
+                f"the text field holds at most {MAX_FIELD_CHARS:,} characters",
+                "shorten the text, or send it as a stream",
+            )
+
+    def _take_back(self, at: int, remove: int) -> bool:
+        """Take the text back from the word on that an edit touches, as far as it was not heard; whether any was."""
+        for _ in range(_TRIES if self._revises and at < self._said else 0):
+            left = self._open_from(at, remove)
+            if left is None:
+                return False
+            char = self._origin[left]
+            try:
+                self._utterance.revise(char, "")
+            except TooLate:
+                continue  # it was heard in the meantime
+            self._said = left
+            del self._origin[left:], self._sent[char:]
+            return True
+        return False
+
+    def _open_from(self, at: int, remove: int) -> int | None:
+        """Where what an edit touches can be taken back from; None where all of it was heard."""
+        settled = bisect_left(self._origin, self._utterance.settled())
+        if at < settled and at + remove <= settled:
+            return None
+        left = max(settled, _left(self._field, at))
+        while 0 < left < self._said and self._origin[left - 1] == self._origin[left]:
+            left -= 1
+        return left if left < self._said else None
+
+    def _edit_ended(self, at: int, remove: int, insert: str) -> None:
+        """An edit of the complete text: one revision, since a text that is taken back first would be over."""
+        for _ in range(_TRIES):
+            left = self._open_from(at, remove)
+            if left is None:
+                break
+            if at < left:  # the first part of what goes was heard: as many words are corrections
+                start = _left(self._field, at)
+                words, new = len(_TOKEN.findall(self._field, start, left)), self._field[start:at] + insert
+                cut = max(0, _corrections(new + self._field[at + remove :], words, at - start) - (at - start))
+                self._edit_ended(left, at + remove - left, insert[cut:])
+                remove, insert = left - at, insert[:cut]
+                while remove and insert[-1:] == self._field[at + remove - 1]:  # or the next word would look changed
+                    remove, insert = remove - 1, insert[:-1]
+                break
+            char, field = self._origin[left], self._field[:at] + insert + self._field[at + remove :]
+            try:
+                self._utterance.revise(char, field[left:])
+            except TooLate:
+                continue  # it was heard in the meantime
+            self._field, self._said = field, len(field)
+            del self._origin[left:], self._sent[char:]
+            self._origin.extend(range(char, char + len(field) - left))
+            self._sent.extend(field[left:])
+            return
+        self._edit_said(at, remove, insert)
+
+    def _mid_word(self) -> bool:
+        """Whether the covered part ends inside a word (its white space was taken back)."""
+        return self._said > 0 and self._field[self._said - 1] not in WHITE
+
+    def _edit_said(self, at: int, remove: int, insert: str) -> None:
+        """An edit that begins in the covered part, or goes on with a word of it."""
+        before, stop = self._field, at + remove
+        self._field = before[:at] + insert + before[stop:]
+        left = _left(before, at)
+        if not self._was_sent(before, stop):
+            # Nothing that was said follows: as many words as were replaced are corrections, the rest is new text.
+            old_end = self._said
+            words = len(_TOKEN.findall(before, left, old_end))
+            new_end = left + _corrections(self._field[left:], words, at - left)
+            follows = array("l")
+        else:
+            # What was said goes on after the edit: nothing new can be said in its place any more.
+            old_end = min(_right(before, stop), self._said)
+            new_end = old_end - remove + len(insert)
+            follows = self._origin[stop:]
+        gone = self._gone(left) if not before[left:old_end].strip(WHITE) else None
+        if gone is None:
+            self._note(before, left, old_end, new_end)
+        elif text := self._field[left:new_end].strip(WHITE):
+            self._touch(gone, self._sent_word_end(gone), text)
+        # A correction stands where what it corrects does.
+        stand = self._origin[at - 1 if at > left else left] if gone is None else gone
+        self._said = new_end if not follows else self._said - remove + len(insert)
+        corrected = self._said - at - len(follows)
+        self._origin = self._origin[: min(at, self._said)] + array("l", [stand]) * corrected + follows
+
+    def _was_sent(self, before: str, start: int) -> bool:
+        """Whether a word from ``start`` on was sent; corrections stand where the character before them does."""
+        if not before[start : self._said].strip(WHITE):
+            return False
+        return start == 0 or self._origin[self._said - 1] > self._origin[start - 1]
+
+    def _gone(self, at: int) -> int | None:
+        """Where the first word stands, in the text as sent, that was deleted at ``at``; None if none was."""
+        first = self._sent_word_end(self._origin[at - 1]) if at > 0 else 0  # the word before is still there
+        end = self._origin[at] if at < self._said else len(self._sent)
+        return next((k for k in range(first, end) if self._sent[k] not in WHITE), None)
+
+    def _sent_word_end(self, at: int) -> int:
+        while at < len(self._sent) and self._sent[at] not in WHITE:
+            at += 1
+        return at
+
+    def _note(self, before: str, left: int, old_end: int, new_end: int) -> None:
+        """Tell the listener which said words the edit changed, and what is written there now."""
+        shift = new_end - old_end
+        if before[left:old_end].strip(WHITE) == self._field[left:new_end].strip(WHITE):
+            return
+        if not before[left:old_end].strip(WHITE):  # put between two words: shown on the one before, or else after
+            left = _left(before, len(before[:left].rstrip(WHITE)))
+            if not before[left:old_end].strip(WHITE):
+                old_end = _right(before, len(before) - len(before[old_end:].lstrip(WHITE)))
+        text = self._field[left : old_end + shift].strip(WHITE)
+        old_end = left + len(before[left : min(old_end, self._said)].rstrip(WHITE))
+        if old_end > left:
+            self._touch(self._origin[left], self._origin[old_end - 1] + 1, text)
+
+    def _touch(self, first_char: int, end_char: int, text: str) -> None:
+        """Note an edit of [first_char, end_char) of the text as sent, now or when its words are committed."""
+        text = text[:MAX_NOTED_CHARS]
+        first = bisect_right(self._word_ends, first_char)
+        last = bisect_left(self._word_starts, end_char) - 1
+        if first <= last:
+            self._utterance.note(Edited(first=first, last=last, text=text))
+        after = [(end_char, late[1], "") for late in self._late if not late[2] and late[0] < end_char < late[1]]
+        self._late = [late for late in self._late if late[1] <= first_char or late[0] >= end_char] + after
+        if not self._word_ends or self._word_ends[-1] < end_char:
+            self._late.append((first_char, end_char, text))
+
+    def _send(self, until: int) -> None:
+        """Send the field up to ``until``."""
+        text = self._field[self._said : until]
+        if not text or self._is_changing:
+            return
+        self._note_keys(until)
+        self._origin.extend(range(len(self._sent), len(self._sent) + len(text)))
+        self._said = until
+        self._sent.extend(text)
+        self._unspoken = self._unspoken or bool(text.strip(WHITE))
+        self._utterance.push_text(text)
+
+    def _note_keys(self, until: int) -> None:
+        """Tell when what is sent now was typed, where that was earlier."""
+        now_ms = self._clock.now_ms()
+        typed_ms = self._typed_ms[self._said : min(until, self._said + MAX_TIMED_CHARS)]
+        before_ms = [round(now_ms - one_ms, 1) for one_ms in typed_ms]
+        if max(before_ms, default=0.0) >= _AT_ONCE_MS:  # none are known after an edit that was refused half way
+            self._utterance.note(Typed(char_start=len(self._sent), before_ms=before_ms))
+
+
+def _tail(text: str) -> str:
+    """The word being typed: what follows the last white space."""
+    return text[_left(text, len(text)) :]
+
+
+def _left(text: str, at: int) -> int:
+    """Where the word that ends at ``at`` begins."""
+    block = _BLOCK_CHARS
+    while at > 0:
+        start = max(0, at - block)
+        if spaces := [found.end() for found in _ANY_WHITE.finditer(text, start, at)]:
+            return spaces[-1]
+        at, block = start, 2 * block
+    return 0
+
+
+def _right(text: str, at: int) -> int:
+    """Where the word that goes on at ``at`` ends."""
+    found = _ANY_WHITE.search(text, at)
+    return found.start() if found else max(at, len(text))
+
+
+def _corrections(new: str, words: int, kept: int) -> int:
+    """How much of ``new`` stands for ``words`` words that were said.
+
+    A word without white space after it is still being typed, and so is new text, unless its first ``kept`` letters
+    were said.
+    """
+    at = 0
+    for _ in range(words):
+        match = _WORD_AND_SPACE.match(new, at)
+        if match is None:
+            return len(new) if at < kept else at
+        at = match.end()
+    return at

@@ -1,0 +1,92 @@
+"""An utterance's trace, written in batches while it is spoken, on threads that all utterances share."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from studio.core import events as ev
+from studio.core.traces.trace import TraceWriter
+from studio.serve.traces.shelf import TraceShelf
+
+_BATCH_S = 0.5  # a trace is written so often
+
+log = logging.getLogger("studio.serve")
+
+
+class Recording:
+    """The trace of one utterance; a full disk, or an utterance without end, costs the trace, not the speech.
+
+    Args:
+        meta: the utterance's provenance.
+        max_bytes: a longer trace is given up.
+    """
+
+    def __init__(self, shelf: TraceShelf, meta: Mapping[str, Any], max_bytes: int) -> None:
+        self._shelf, self._max_bytes = shelf, max_bytes
+        self._unwritten: list[ev.Event] = []
+        self._unsaved, self._ended = asyncio.Event(), asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._token = ""
+        self._writer: TraceWriter | None = None
+        try:
+            self._token, self._writer = shelf.begin(meta)
+        except OSError as error:
+            log.warning("no trace is written: %s", error.strerror)
+
+    def start(self) -> None:
+        """Begin to write what is added; on the event loop."""
+        self._task = asyncio.get_running_loop().create_task(self._write_on())
+
+    def add(self, event: ev.Event) -> None:
+        """Keep an event; it is written soon."""
+        if self._writer is not None and not isinstance(event, ev.Queued):
+            self._unwritten.append(event)
+            self._unsaved.set()
+
+    async def finish(self) -> str | None:
+        """Write the rest and close the trace. Its token, None where none could be kept."""
+        self._ended.set()
+        self._unsaved.set()
+        if self._task is not None:
+            await self._task
+        return await asyncio.to_thread(self._close)
+
+    async def _write_on(self) -> None:
+        while not self._ended.is_set():
+            await self._unsaved.wait()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_BATCH_S):
+                    await self._ended.wait()
+            self._unsaved.clear()
+            await asyncio.to_thread(self._write)
+
+    def _write(self) -> None:
+        events, self._unwritten = self._unwritten, []
+        if self._writer is None or not events:
+            return
+        try:
+            self._writer.write(*events)
+        except OSError as error:
+            self._give_up(error.strerror or str(error))
+        else:
+            if self._writer.bytes_written > self._max_bytes:
+                self._give_up(f"it is longer than max_trace_bytes = {self._max_bytes}")
+
+    def _give_up(self, why: str) -> None:
+        log.warning("a trace was given up: %s", why)
+        if self._writer is not None:
+            self._shelf.drop(self._writer)
+        self._writer = None
+
+    def _close(self) -> str | None:
+        self._write()
+        if self._writer is None:
+            return None
+        try:
+            self._shelf.finish(self._writer)
+        except OSError as error:
+            log.warning("a trace could not be closed: %s", error.strerror)
+            return None
+        return self._token
