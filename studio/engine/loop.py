@@ -141,7 +141,7 @@ class LocalEngine:
             return force(self.voice(card.name), speaker, recording, self._normalise, about, wanted)
 
     def overlap(self, trace: Trace, wanted: Callable[[], bool] = always) -> Trace:
-        """A trace's frames, a segment at a time. Raises as ``studio.core.overlapped.Overlaps`` says."""
+        """A trace's frames, a segment at a time. Raises as ``studio.core.traces.overlapped.Overlaps`` says."""
         with self._forcing.place():
             return overlapped_trace(self.voice(self._named(str(trace.meta.get("voice", "")))), trace, wanted)
 

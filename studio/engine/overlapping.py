@@ -8,8 +8,8 @@ import torch
 
 from studio.core import events as ev
 from studio.core.errors import BadFile, BadVoice
-from studio.core.overlapped import SOURCE
 from studio.core.traces.forced import MAX_FORCED_S, Left, Unable, always
+from studio.core.traces.overlapped import SOURCE
 from studio.core.traces.trace import Trace
 from studio.engine.alphabets import alphabet
 from studio.engine.vocoders.by_segments import by_segments, spans_of
@@ -17,7 +17,7 @@ from studio.engine.voices import Voice
 
 
 def overlapped_trace(voice: Voice, trace: Trace, wanted: Callable[[], bool] = always) -> Trace:
-    """See ``studio.core.overlapped.Overlaps``."""
+    """See ``studio.core.traces.overlapped.Overlaps``."""
     card, vocoder = voice.card, voice.vocoder
     if not len(trace.frames) or not trace.segments() or trace.meta.get("source") is not None:
         raise BadFile("this utterance holds no frames that a voice has spoken", "give one that a voice has spoken")

@@ -26,14 +26,14 @@ from studio.serve.mos.arena import add_arena
 from studio.serve.mos.door import is_owner
 from studio.serve.mos.drafts.routes import UPLOADS, add_drafts
 from studio.serve.mos.live import add_live
+from studio.serve.mos.rated import add_rated
 from studio.serve.mos.routes import add_listening
-from studio.serve.mos_rated import add_rated
-from studio.serve.overlapped import add_overlapped
 from studio.serve.refusals import add_refusals
 from studio.serve.run import DRAIN
 from studio.serve.traces import inspection
 from studio.serve.traces.comparison import add_comparison
 from studio.serve.traces.forcing import FORCE_FILES, Sending, add_forcing
+from studio.serve.traces.overlapped import add_overlapped
 from studio.serve.traces.routes import add_traces
 from studio.serve.traces.shelf import TraceShelf
 from studio.settings import ServeSettings

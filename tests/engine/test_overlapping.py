@@ -11,9 +11,9 @@ from tinyvoice import write_tiny_voice
 
 from studio.core import events as ev
 from studio.core.errors import BadFile, BadVoice
-from studio.core.overlapped import Overlaps
 from studio.core.ports import SpeakRequest
 from studio.core.traces.forced import Left
+from studio.core.traces.overlapped import Overlaps
 from studio.core.traces.trace import Trace, TraceWriter, collect, open_trace
 from studio.engine import dmel
 from studio.engine.loop import LocalEngine, open_engine

@@ -11,7 +11,8 @@ from studio.core.errors import BadOption
 from studio.core.time import TimeBase
 from studio.engine.families.base import NotFinite
 from studio.engine.families.drawn import Drawn
-from studio.engine.families.speakstream.row import Ahead, Limits, Prefill, SpeakStreamRow, Stretch
+from studio.engine.families.speakstream.fed import Ahead, Prefill, Stretch
+from studio.engine.families.speakstream.row import Limits, SpeakStreamRow
 from studio.engine.families.speakstream.rule import W_EOS, spell
 
 SILENCE = np.full((10, 80), 3, np.uint8)

@@ -18,7 +18,7 @@ from studio.bench.speed.subject import Subject
 from studio.core.errors import BadOption
 from studio.core.options import default_options
 from studio.engine.families.base import Row
-from studio.engine.families.speakstream.row import Prefill
+from studio.engine.families.speakstream.fed import Prefill
 from studio.engine.nets.products import Product
 from studio.engine.slots import KeyValueSlots
 from studio.engine.voices import Voice

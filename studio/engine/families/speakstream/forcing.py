@@ -11,8 +11,9 @@ from studio.engine import dmel
 from studio.engine.families.base import Turn
 from studio.engine.families.drawn import Drawn, probability
 from studio.engine.families.forcing import ForcedPass, ForcedSegment, Given, by_word, with_end
+from studio.engine.families.speakstream.fed import Prefill, Stretch
 from studio.engine.families.speakstream.net import SpeakStream
-from studio.engine.families.speakstream.row import Prefill, SpeakStreamRow, Stretch
+from studio.engine.families.speakstream.row import SpeakStreamRow
 from studio.engine.families.speakstream.rule import SPACE, W_EOS
 from studio.engine.nets.opened import OpenDecoder
 

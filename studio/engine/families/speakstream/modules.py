@@ -9,9 +9,9 @@ from torch import Tensor
 
 from studio.engine import dmel
 from studio.engine.families.drawn import Drawn, probability
+from studio.engine.families.speakstream.fed import Ahead, Prefill, Stretch
 from studio.engine.families.speakstream.net import SpeakStream
 from studio.engine.families.speakstream.on_host import DecodeOnHost
-from studio.engine.families.speakstream.row import Ahead, Prefill, Stretch
 from studio.engine.families.speakstream.slots import SpeakStreamSlots
 from studio.engine.nets.frame_decoder import FrameDecoder
 from studio.engine.nets.frames import FrameTable

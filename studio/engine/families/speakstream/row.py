@@ -4,7 +4,7 @@ import math
 import sys
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,74 +15,11 @@ from studio.engine.families.base import Turn, Want
 from studio.engine.families.drawn import Drawn
 from studio.engine.families.reading import ReadingRow
 from studio.engine.families.shared_out import shared_out
+from studio.engine.families.speakstream.fed import Ahead, Prefill, Stretch
 from studio.engine.families.speakstream.rule import SCHEMES, W_EOS, Counters, FeedingRule, Options, Plan, spell
 
 _SPARE_WORDS = 8  # a segment begins only where so many words of the longest kind would fit
 _FORGET_WORDS = 256  # are forgotten at once
-
-
-@dataclass(frozen=True)
-class Stretch:
-    """What a segment begins with, in the order in which it is fed.
-
-    Attributes:
-        after_eos: s_eos of the segment before comes first.
-        symbols: ids of characters and of the text's end.
-        window: of s_bos: scheme, words spoken now, words of look-ahead.
-        frames: uint8 [k, 80] that follow s_bos: the silence prompt, and where it is fed again, those that it made.
-    """
-
-    after_eos: bool
-    symbols: Sequence[int]
-    window: tuple[int, int, int]
-    frames: np.ndarray = field(repr=False)
-
-    @property
-    def tokens(self) -> int:
-        """How many tokens it feeds."""
-        return self.after_eos + len(self.symbols) + 1 + len(self.frames)
-
-
-@dataclass(frozen=True)
-class Ahead:
-    """The first window's words but its last, fed while that one is being typed.
-
-    Attributes:
-        symbols: ids of characters; they stand at the beginning of the slot.
-    """
-
-    symbols: Sequence[int]
-    speaker: int
-
-
-@dataclass(frozen=True)
-class Prefill:
-    """A segment's beginning, and where it stands.
-
-    Attributes:
-        start, at: tokens before ``start`` are forgotten; these tokens stand at ``at`` and after it.
-        stretches: the segments before it that are fed again since their words were changed, with the frames that they
-            made; then its own.
-        frame: index of the frame to draw.
-        ahead: so many symbols of the first window are fed in a run of their own, whenever they came: the same run
-            makes the same roundings.
-        is_ahead_fed: whether that run has been.
-    """
-
-    start: int
-    at: int
-    stretches: Sequence[Stretch]
-    speaker: int
-    temperature: float
-    seed: int
-    frame: int
-    ahead: int = 0
-    is_ahead_fed: bool = False
-
-    @property
-    def tokens(self) -> int:
-        """How many tokens it feeds."""
-        return sum(stretch.tokens for stretch in self.stretches)
 
 
 @dataclass(frozen=True)

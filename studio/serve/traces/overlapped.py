@@ -5,9 +5,9 @@ from collections.abc import Callable
 from fastapi import FastAPI, Request
 from fastapi.responses import Response
 
-from studio.core.overlapped import Overlaps
 from studio.core.ports import Engine
 from studio.core.traces.forced import Unable
+from studio.core.traces.overlapped import Overlaps
 from studio.core.traces.trace import open_trace
 from studio.serve.refusals import private_json
 from studio.serve.traces.inspection import Views, while_asked
