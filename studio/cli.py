@@ -214,7 +214,7 @@ def say(
         options = parse_options(card.options, written)
         request = SpeakRequest(voice=voice, seed=seed, temperature=temperature, options=options)
         folder = trace.with_suffix("") if trace else None
-        with saying.progress() as told, saying.ended_softly():
+        with saying.progress() as told:
             spoken = saying.speak(engine, request, source, MonotonicClock(), folder, told)
     finally:
         engine.close()

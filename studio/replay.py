@@ -79,6 +79,13 @@ def replay(engine: Engine, before: Trace) -> Replay:
         with came:
             return not came.wait_for(lambda: len(made) > count, timeout=_STILL_S)
 
+    def await_stillness() -> None:
+        while not is_over() and not is_still():
+            pass
+
+    def made_samples() -> int:
+        return max((one.sample + len(one.pcm) for one in made if isinstance(one, ev.Audio)), default=0)
+
     def send() -> None:
         for step in script(before.events, ends=not was_cut):
             if step.kind == "until":
@@ -87,8 +94,10 @@ def replay(engine: Engine, before: Trace) -> Replay:
             else:
                 _send(utterance, step)
         if was_cut:
-            while not is_over() and not is_still():
-                pass
+            await_stillness()
+            if not is_over() and made_samples() < len(before.pcm):
+                utterance.end()  # more was made of this text: its end had come, which a trace does not tell
+                await_stillness()
             utterance.cancel()
 
     sender = threading.Thread(target=send, daemon=True)

@@ -156,28 +156,17 @@ def speak(
         if told and isinstance(event, Audio):
             told((event.sample + len(event.pcm)) / utterance.card.sample_rate_hz)
 
-    def interrupted(interrupt: KeyboardInterrupt) -> None:
-        broken.append(interrupt)
+    def interrupted() -> None:
+        broken.append(KeyboardInterrupt())
         utterance.cancel()
 
     def watched() -> Iterator[Event]:
-        events = utterance.events()
-        while True:
-            try:
-                event = next(events, None)
-            except KeyboardInterrupt as interrupt:
-                interrupted(interrupt)
-                events = utterance.events()
-                continue
-            if event is None:
-                return
-            try:
-                noted(event)
-            except KeyboardInterrupt as interrupt:  # it was written already: it must not be missing from the sound
-                interrupted(interrupt)
+        for event in utterance.events():
+            noted(event)
             yield event
 
-    trace = collect(about, watched())
+    with _ended_softly(interrupted):
+        trace = collect(about, watched())
     sender.join(timeout=1.0)
     try:
         if writer:
@@ -196,13 +185,28 @@ def _unkept(folder: Path | None, error: OSError) -> BadFile:
 
 
 @contextmanager
-def ended_softly() -> Iterator[None]:
-    """SIGTERM is taken as Ctrl+C meanwhile: what was spoken is kept."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+def _ended_softly(end: Callable[[], None]) -> Generator[None]:
+    """Meanwhile the first Ctrl+C or SIGTERM calls ``end`` on a thread of its own; a second one does what it always does.
+
+    As an exception it would come wherever the main thread happens to be: between the trace and the sound, too.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def first(number: int, frame: object) -> None:
+        restore()
+        threading.Thread(target=end, daemon=True).start()
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    before = {number: signal.signal(number, first) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        restore()
 
 
 def _send(utterance: Utterance, arrivals: Iterable[Arrival], clock: Clock, broken: list[BaseException]) -> None:

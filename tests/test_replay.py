@@ -35,15 +35,15 @@ def engine(voices: Path) -> Iterator[Engine]:
     opened.close()
 
 
-def spoken(engine: Engine, *, flush_after: int = 0, cancel_at: int = 0) -> Trace:
-    """Speak, with a flush after so many words that is waited for, or cancelled from a sample on."""
+def spoken(engine: Engine, *, flush_after: int = 0, cancel_at: int = 0, ends: bool = False) -> Trace:
+    """Speak, with a flush after so many words that is waited for, or cancelled from a sample on, ended or not."""
     utterance = engine.open(REQUEST)
     words = TEXT.split()
     first = " ".join(words[:flush_after]) + " " if flush_after else TEXT
     utterance.push_text(first)
     if flush_after:
         utterance.flush()
-    elif not cancel_at:
+    elif ends or not cancel_at:
         utterance.end()
     made: list[ev.Event] = []
     for event in utterance.events():
@@ -62,6 +62,15 @@ def test_the_same_samples_come_again(engine: Engine, how: dict[str, int]) -> Non
     found = replay(engine, before)
     assert found.is_same and found.samples == len(before.pcm) > 0
     assert found.differences == ()
+
+
+def test_what_was_broken_off_after_its_end_had_come_is_made_again(engine: Engine) -> None:
+    whole = spoken(engine)
+    last = whole.segments()[-1].start
+    before = spoken(engine, cancel_at=last, ends=True)
+    assert last < len(before.pcm), "the last word was begun, which only the text's end lets begin"
+    found = replay(engine, before)
+    assert found.is_same and found.samples == len(before.pcm)
 
 
 def test_a_flush_changes_what_is_said_so_it_is_followed(engine: Engine) -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -151,17 +152,21 @@ def test_what_was_spoken_stays_when_the_pipe_breaks(engine):
     assert isinstance(spoken.trace.events[-1], Ended)
 
 
-def test_what_was_spoken_stays_when_somebody_interrupts(engine):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_what_was_spoken_stays_when_somebody_interrupts(engine, number):
+    before = signal.getsignal(number)
+
     def told(seconds: float) -> None:
         pieces.append(seconds)
         if len(pieces) == 3:
-            raise KeyboardInterrupt  # as Ctrl+C does, wherever the main thread happens to be
+            signal.raise_signal(number)
 
     pieces: list[float] = []
     spoken = speak(engine, SpeakRequest(), typed(TEXT * 9, 120), MonotonicClock(), {}, told=told)
     assert isinstance(spoken.broken_by, KeyboardInterrupt)
     assert len(spoken.trace.pcm) > 0
     assert isinstance(spoken.trace.events[-1], Ended)
+    assert signal.getsignal(number) is before
 
 
 @pytest.mark.parametrize(
@@ -233,7 +238,7 @@ def test_a_pipe_is_read_no_faster_than_the_voice_has_room(voices):
 
 def test_the_length_printed_is_that_of_the_file(voices, tmp_path):
     wav = tmp_path / "typed.wav"
-    done = say(voices, TEXT, "-o", wav, "--typing-wpm", 200, "--as-heard")
+    done = say(voices, TEXT, "-o", wav, "--typing-wpm", 60, "--as-heard")
     assert done.returncode == 0, done.stderr
     pcm, rate_hz = read_wav(wav)
     heard_s, speech_s = re.findall(r"([\d.]+) s", done.stderr.splitlines()[-1])

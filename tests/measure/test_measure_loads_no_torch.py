@@ -6,12 +6,12 @@ import sys
 NAMES = [
     "wer",
     "bootstrap",
-    "resample",
+    "signal.resample",
     "recognisers.choose",
-    "boundaries",
-    "spectral",
+    "timing.boundaries",
+    "signal.spectral",
     "seams",
-    "loudness",
+    "signal.loudness",
     "latency",
     "report",
 ]

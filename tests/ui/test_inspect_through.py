@@ -108,6 +108,7 @@ def test_a_textgrid_places_the_words(tab: Inspect, wav: Path, tmp_path: Path) ->
     form.locator(".grid input").set_input_files(tmp_path / "good.TextGrid")
     form.locator(".send").click()
     tab.until("viewer.view.facts.about.source === 'forced' && viewer.scene.places.pitch")
+    tab.page.locator("details.words summary").click()
     words = tab.page.locator("details.words tr:not(:first-child)")
     assert [words.nth(k).locator("th").text_content() for k in range(2)] == ["good", "morning"]
     assert (
