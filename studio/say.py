@@ -186,7 +186,7 @@ def _unkept(folder: Path | None, error: OSError) -> BadFile:
 
 @contextmanager
 def _ended_softly(end: Callable[[], None]) -> Generator[None]:
-    """Meanwhile the first Ctrl+C or SIGTERM calls ``end`` on a thread of its own; a second one does what it always does.
+    """Meanwhile the first Ctrl+C or SIGTERM calls ``end`` on a thread of its own; a second does what it always does.
 
     As an exception it would come wherever the main thread happens to be: between the trace and the sound, too.
     """
