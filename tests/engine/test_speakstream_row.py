@@ -11,7 +11,7 @@ from studio.core.errors import BadOption
 from studio.core.time import TimeBase
 from studio.engine.families.base import NotFinite
 from studio.engine.families.drawn import Drawn
-from studio.engine.families.speakstream.fed import Ahead, Prefill, Stretch
+from studio.engine.families.speakstream.fed import Prefill, Stretch
 from studio.engine.families.speakstream.row import Limits, SpeakStreamRow
 from studio.engine.families.speakstream.rule import W_EOS, spell
 
@@ -63,52 +63,6 @@ def test_what_comes_before_the_run_is_in_the_plan():
     row.took(drawn())
     row.commit(["three"])  # too late for this one
     assert own(ended).symbols == [*spell("one"), *spell("two")] and row.want().module == "decode"
-
-
-def test_the_first_window_goes_in_while_its_last_word_is_typed():
-    row = a_row(m=3)
-    row.commit(["one"])
-    assert row.want() is None
-    row.commit(["two"])
-    want = row.want()
-    assert want is row.want(), "asking twice changes nothing"
-    assert want.module == "prefill" and want.inputs == Ahead([*spell("one"), *spell("two")], 1)
-    turn = row.took(None)
-    assert not len(turn.frames) and turn.before == turn.after == []
-    assert row.want() is None, "it is fed once"
-    assert not row.over and row.unspoken == 2 and row.spoken == row.fed == 0
-    row.commit(["three"])
-    late = row.want().inputs
-    (begun,), _ = speak(row, [4])
-    assert begun == late and begun.is_ahead_fed and begun.ahead == 8
-    assert own(begun).symbols == [*spell("one"), *spell("two"), *spell("three")]
-
-    at_once = a_row(m=3)
-    at_once.commit(["one", "two", "three"])
-    whole = at_once.want().inputs
-    assert (whole.ahead, whole.is_ahead_fed) == (8, False), "the same run, made later"
-    at_once.commit(["four"])
-    (_, second), _ = speak(at_once, [4, 4])
-    assert second.ahead == 0, "nobody waits for a later segment"
-
-
-@pytest.mark.parametrize(
-    ("change", "ahead"),
-    [
-        (lambda row: row.end(), 4),  # the window closes with fewer words than were expected
-        (lambda row: row.rewrite(1, ["six", "two"]), 8),
-        (lambda row: (row.set_options({"scheme": "S1", "m": 2, "n": 1}, None), row.flush()), 4),
-    ],
-    ids=["ended", "rewritten", "a smaller window"],
-)
-def test_what_was_fed_ahead_in_vain_is_fed_again(change, ahead: int):
-    row = a_row(m=3)
-    row.commit(["one", "two"])
-    row.took(row.want() and None)
-    change(row)
-    prefill = row.want().inputs
-    assert (prefill.ahead, prefill.is_ahead_fed, prefill.at) == (ahead, False, 0)
-    assert row.took(drawn()).frames.shape == (1, 80)
 
 
 def test_what_is_fed_and_where_it_stands():

@@ -160,9 +160,7 @@ def _vocoder(name: str) -> Any:
 class _TimedRow(SpeakStreamRow):
     """A row whose segments end when the table says so, whatever the net thinks."""
 
-    def took(self, outputs: Drawn | None) -> Any:
-        if outputs is None:
-            return super().took(None)
+    def took(self, outputs: Drawn) -> Any:
         segment = self._segment
         over = segment is not None and segment.frames >= sum(frames_of(self._words[i]) for i in segment.plan.speak)
         return super().took(replace(outputs, p_eos=1.0 if over else 0.0))

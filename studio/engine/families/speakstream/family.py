@@ -77,7 +77,7 @@ class SpeakStreamFamily:
     def force(self, given: Given) -> Iterator[ForcedSegment]:
         """See ``studio.engine.families.forcing.Forcible``."""
         memory = replace(self._limits, longest_word_frames=FAR, capacity_tokens=FAR**2)
-        sampling: Mapping[str, Any] = {"temperature": 1.0, "seed": 0, "feeds_ahead": False}  # nothing is drawn
+        sampling: Mapping[str, Any] = {"temperature": 1.0, "seed": 0}  # nothing is drawn
         silence = self.prompt(given.speaker)
         row = SpeakStreamRow(
             (), memory, dmel.TIME_BASE, silence, speaker=given.speaker, options=given.options, **sampling

@@ -29,18 +29,6 @@ class Stretch:
 
 
 @dataclass(frozen=True)
-class Ahead:
-    """The first window's words but its last, fed while that one is being typed.
-
-    Attributes:
-        symbols: ids of characters; they stand at the beginning of the slot.
-    """
-
-    symbols: Sequence[int]
-    speaker: int
-
-
-@dataclass(frozen=True)
 class Prefill:
     """A segment's beginning, and where it stands.
 
@@ -49,9 +37,6 @@ class Prefill:
         stretches: the segments before it that are fed again since their words were changed, with the frames that they
             made; then its own.
         frame: index of the frame to draw.
-        ahead: so many symbols of the first window are fed in a run of their own, whenever they came: the same run
-            makes the same roundings.
-        is_ahead_fed: whether that run has been.
     """
 
     start: int
@@ -61,8 +46,6 @@ class Prefill:
     temperature: float
     seed: int
     frame: int
-    ahead: int = 0
-    is_ahead_fed: bool = False
 
     @property
     def tokens(self) -> int:

@@ -1,7 +1,6 @@
 """SpeakStream's modules: prefill (a segment's text and its first frame) and decode (the next frame, or the end)."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import torch
@@ -9,7 +8,7 @@ from torch import Tensor
 
 from studio.engine import dmel
 from studio.engine.families.drawn import Drawn, probability
-from studio.engine.families.speakstream.fed import Ahead, Prefill, Stretch
+from studio.engine.families.speakstream.fed import Prefill, Stretch
 from studio.engine.families.speakstream.net import SpeakStream
 from studio.engine.families.speakstream.on_host import DecodeOnHost
 from studio.engine.families.speakstream.slots import SpeakStreamSlots
@@ -63,10 +62,7 @@ class SpeakStreamStep:
 
 
 class PrefillModule:
-    """Runs a segment's beginning, row by row: their lengths differ, and padding would change roundings.
-
-    The first window's words but its last are a run of their own, since they may be there before it is.
-    """
+    """Runs a segment's beginning, row by row: their lengths differ, and padding would change roundings."""
 
     most_rows = 1
 
@@ -74,51 +70,32 @@ class PrefillModule:
         self._net, self._step = net, step
 
     @torch.inference_mode()
-    def run(
-        self, slots: SpeakStreamSlots, rows: Sequence[tuple[int, ...]], inputs: Sequence[Prefill | Ahead]
-    ) -> list[Drawn | None]:
-        """See ``studio.engine.families.base.Module``; nothing is drawn of what is fed ahead."""
-        return [self._run(slots, slot, given) for (slot,), given in zip(rows, inputs, strict=True)]
-
-    def _run(self, slots: SpeakStreamSlots, slot: int, given: Prefill | Ahead) -> Drawn | None:
-        if isinstance(given, Ahead):
-            slots.begin(slot, given.speaker)
-            self._feed(slots, slot, given.symbols)
-            return None
-        slots.place(slot, given)
-        if given.is_ahead_fed:
-            slots.memory.length[slot] += given.ahead
-        elif given.ahead:
-            self._feed(slots, slot, given.stretches[0].symbols[: given.ahead])
-        x = self._embedded(given, slots.speaker[slot : slot + 1])
-        return self._step.draw(slots, [slot], x)[0]
-
-    def _feed(self, slots: SpeakStreamSlots, slot: int, symbols: Sequence[int]) -> None:
-        x = self._symbols(symbols, slots.speaker[slot : slot + 1])
-        self._step.decoder.extend(x.unsqueeze(0), slots.memory, [slot])
+    def run(self, slots: SpeakStreamSlots, rows: Sequence[tuple[int, ...]], inputs: Sequence[Prefill]) -> list[Drawn]:
+        """See ``studio.engine.families.base.Module``."""
+        found: list[Drawn] = []
+        for (slot,), given in zip(rows, inputs, strict=True):
+            slots.place(slot, given)
+            found += self._step.draw(slots, [slot], self._embedded(given, slots.speaker[slot : slot + 1]))
+        return found
 
     def _embedded(self, given: Prefill, speaker: Tensor) -> Tensor:
-        """All tokens but those fed ahead, [1, T, D]; ``speaker`` int64 [1]."""
-        first, *others = given.stretches
-        stretches = [replace(first, symbols=first.symbols[given.ahead :]), *others]
-        return torch.cat([piece for one in stretches for piece in self._pieces(one, speaker)]).unsqueeze(0)
+        """All tokens, [1, T, D]; ``speaker`` int64 [1]."""
+        pieces = [piece for stretch in given.stretches for piece in self._pieces(stretch, speaker)]
+        return torch.cat(pieces).unsqueeze(0)
 
     def _pieces(self, given: Stretch, speaker: Tensor) -> list[Tensor]:
-        device = speaker.device
+        net, device = self._net, speaker.device
         pieces: list[Tensor] = []
         if given.after_eos:
             eos = torch.full((1, dmel.CHANNELS), dmel.EOS, dtype=torch.uint8, device=device)
             pieces.append(self._step.embed_frames(eos, speaker))
         if given.symbols:
-            pieces.append(self._symbols(given.symbols, speaker))
-        pieces.append(self._net.embed_bos(torch.tensor([given.window], device=device), speaker))
+            pieces.append(net.embed_symbols(torch.tensor([[*given.symbols]], device=device), speaker)[0])
+        pieces.append(net.embed_bos(torch.tensor([given.window], device=device), speaker))
         if len(given.frames):
             frames = torch.from_numpy(given.frames).to(device)
             pieces.append(self._step.embed_frames(frames, speaker.expand(len(frames))))
         return pieces
-
-    def _symbols(self, symbols: Sequence[int], speaker: Tensor) -> Tensor:
-        return self._net.embed_symbols(torch.tensor([[*symbols]], device=speaker.device), speaker)[0]
 
 
 class DecodeModule:

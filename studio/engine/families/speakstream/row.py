@@ -15,7 +15,7 @@ from studio.engine.families.base import Turn, Want
 from studio.engine.families.drawn import Drawn
 from studio.engine.families.reading import ReadingRow
 from studio.engine.families.shared_out import shared_out
-from studio.engine.families.speakstream.fed import Ahead, Prefill, Stretch
+from studio.engine.families.speakstream.fed import Prefill, Stretch
 from studio.engine.families.speakstream.rule import SCHEMES, W_EOS, Counters, FeedingRule, Options, Plan, spell
 
 _SPARE_WORDS = 8  # a segment begins only where so many words of the longest kind would fit
@@ -95,11 +95,7 @@ class _Next:
 
 
 class SpeakStreamRow(ReadingRow[Options]):
-    """Words in, one frame a turn out; see ``studio.engine.families.base.Row``.
-
-    Args:
-        feeds_ahead: whether words of the first window are fed before its last is there.
-    """
+    """Words in, one frame a turn out; see ``studio.engine.families.base.Row``."""
 
     def __init__(
         self,
@@ -112,15 +108,12 @@ class SpeakStreamRow(ReadingRow[Options]):
         options: Mapping[str, Any],
         temperature: float,
         seed: int,
-        feeds_ahead: bool = True,
     ) -> None:
         super().__init__(slots, time_base, Options, options, temperature, seed)
-        self._feeds_ahead = feeds_ahead
         self._limits, self._silence, self._speaker = limits, silence, speaker
         self._rule = FeedingRule()
         self._is_rewritten = False
         self._next: _Next | None = None  # of the prefill that is wanted
-        self._ahead: list[int] = []  # symbols of the first window that the slot holds already
         self._segment: _Segment | None = None
         self._past: deque[_Segment] = deque()
         self._frames = self._segments = 0
@@ -160,18 +153,13 @@ class SpeakStreamRow(ReadingRow[Options]):
             if self._segment is not None:
                 self._wanted = Want("decode", None)
             else:
-                self._wanted = self._want_segment() or self._want_ahead()
+                self._wanted = self._want_segment()
         return self._wanted
 
-    def took(self, outputs: Drawn | None) -> Turn:
-        """A segment's first frame, its next, or its end; nothing yet of words fed ahead. Raises NotFinite."""
+    def took(self, outputs: Drawn) -> Turn:
+        """A segment's first frame, its next, or its end. Raises NotFinite."""
         wanted, self._wanted = self._wanted, None
         assert wanted is not None, "nothing was wanted"
-        if isinstance(wanted.inputs, Ahead):
-            self._ahead = [*wanted.inputs.symbols]
-            self._reached = max(self._reached, len(self._ahead))
-            return Turn(self._silence[:0])
-        assert outputs is not None, "a frame was wanted"
         outputs.check()
         if isinstance(wanted.inputs, Prefill):
             return self._begun(wanted.inputs, outputs)
@@ -208,7 +196,6 @@ class SpeakStreamRow(ReadingRow[Options]):
             self._rule.take(last.plan)
             self._start, self._length = self._past[0].at, last.at + last.tokens
         self._segment = self._next = self._wanted = self._last = None
-        self._ahead = []
 
     def rewrite(self, i: int, words: Sequence[str]) -> None:
         """Replace the committed words from ``i`` on, none of which has been spoken; the text goes on.
@@ -262,19 +249,7 @@ class SpeakStreamRow(ReadingRow[Options]):
         first = again[0].at if again else at
         stretches = [*(self._stretch(one.plan, one.index, one.made) for one in again), fed]
         sampling = (self._speaker, self._temperature, self._seed, self._frames)
-        ahead = [] if self._segments else self._spelt(replace(plan, feed=plan.feed[:-1]))
-        is_fed = self._ahead == ahead
-        return Want("prefill", Prefill(start, first, stretches, *sampling, len(ahead), is_fed))
-
-    def _want_ahead(self) -> Want | None:
-        """The first window but for its last word, where that alone is missing: nobody should wait for both."""
-        if self._segments or not self._feeds_ahead:
-            return None
-        now = self._rule.mark()
-        plan = self._rule.next(self._committed + 1, self._options)
-        self._rule.back(now)
-        symbols = [] if plan is None else self._spelt(replace(plan, feed=plan.feed[:-1]))
-        return Want("prefill", Ahead(symbols, self._speaker)) if symbols and symbols != self._ahead else None
+        return Want("prefill", Prefill(start, first, stretches, *sampling))
 
     def _fed_again(self) -> list[_Segment]:
         """The held segments from the first on whose window's words are others now; the rule stands after them."""
@@ -296,7 +271,7 @@ class SpeakStreamRow(ReadingRow[Options]):
         return again
 
     def _begun(self, fed: Prefill, drawn: Drawn) -> Turn:
-        wanted, self._next, self._ahead = self._next, None, []
+        wanted, self._next = self._next, None
         assert wanted is not None, "a prefill has a plan"
         self._rule.back(wanted.after)
         self._past, self._is_rewritten = deque(wanted.past), False

@@ -47,11 +47,6 @@ class SpeakStreamSlots:
         self.memory.reset(slot)
         self.noise.reset(slot)
 
-    def begin(self, slot: int, speaker: int) -> None:
-        """Nothing is in a slot yet, and this speaker's words follow."""
-        self.memory.start[slot] = self.memory.length[slot] = 0
-        self.speaker[slot] = speaker
-
     def place(self, slot: int, given: Beginning) -> None:
         """Take over what a prefill says about its row."""
         self.memory.start[slot], self.memory.length[slot] = given.start, given.at
