@@ -116,13 +116,13 @@ def test_a_flush_is_followed(engine) -> None:
 
 
 def test_what_was_broken_off_is_followed_as_far_as_it_went(engine) -> None:
-    utterance = engine.open(SpeakRequest(seed=4))
+    utterance = engine.open(SpeakRequest(seed=4, credit_samples=32 * 600))  # it is not over before it is cancelled
     utterance.push_text(TEXT)
     utterance.end()
     made = []
     for event in utterance.events():
         made.append(event)
-        if isinstance(event, ev.Audio) and event.sample > 25 * 600:
+        if isinstance(event, ev.Audio) and event.sample + len(event.pcm) > 25 * 600:
             utterance.cancel()
     trace = collect(utterance.provenance, made)
     assert any(isinstance(one, ev.Cancelled) for one in trace.events) and len(trace.frames) > 25
