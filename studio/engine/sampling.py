@@ -38,6 +38,11 @@ def sample_levels(logits: Tensor, temperature: Tensor, noise: Tensor) -> Tensor:
     return torch.where((temperature > 0)[:, None], drawn, logits.argmax(-1)).to(torch.uint8)
 
 
+def log_likelihood(logits: Tensor, levels: Tensor) -> Tensor:
+    """How likely frames of levels uint8 [N, C] are by logits [N, C, K], in nats: float32 [N], channels summed."""
+    return logits.float().log_softmax(-1).gather(-1, levels.long().unsqueeze(-1))[..., 0].sum(-1)
+
+
 def sample_on_host(logits: np.ndarray, temperature: np.ndarray, noise: np.ndarray) -> np.ndarray:
     """``sample_levels`` in numpy: float32 [B, C, K], [B] and [B, C] to uint8 [B, C]."""
     scaled = (logits - logits.max(-1, keepdims=True)) / np.maximum(temperature, np.float32(1e-3))[:, None, None]

@@ -1,6 +1,7 @@
 """What rows share whose net is given whole requests, clauses or pieces, each of which begins with nothing before it."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from studio.core.time import TimeBase
@@ -8,6 +9,20 @@ from studio.engine.families.base import Mark
 from studio.engine.families.reading import Chosen, ReadingRow
 
 Speaking = TypeVar("Speaking")  # a request that is being spoken, as a family keeps it
+
+
+@dataclass(frozen=True)
+class RequestMark:
+    """Where a row stood between two requests: nothing of a slot need be kept."""
+
+    spoken: int
+    requests: int
+    frames: int
+
+    @property
+    def fed(self) -> int:
+        """Words that the net had seen: those that were spoken."""
+        return self.spoken
 
 
 class _Cuts(Protocol):
@@ -31,7 +46,7 @@ class RequestRow(ReadingRow[Chosen], Generic[Chosen, Speaking]):
         seed: int,
     ) -> None:
         super().__init__(slots, time_base, read_options, options, temperature, seed)
-        self._spoken = self._frames = 0
+        self._spoken = self._requests = self._frames = 0
         self._next: Speaking | None = None  # the request that is wanted
         self._speaking: Speaking | None = None
 
@@ -54,6 +69,17 @@ class RequestRow(ReadingRow[Chosen], Generic[Chosen, Speaking]):
     def unspoken(self) -> int:
         """Committed words that no request has taken yet."""
         return self._committed - self._spoken
+
+    def mark(self) -> RequestMark | None:
+        """Where the row stands between two requests; None within one."""
+        if self._speaking is not None or self._wanted is not None:
+            return None
+        return RequestMark(self._spoken, self._requests, self._frames)
+
+    def back(self, mark: RequestMark) -> None:
+        """Return to a mark: the request after it begins with nothing before it."""
+        self._spoken, self._requests, self._frames = mark.spoken, mark.requests, mark.frames
+        self._speaking = self._next = self._wanted = None
 
     def holds(self, mark: Mark) -> bool:
         """Whether a mark can still be returned to."""

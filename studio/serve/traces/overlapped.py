@@ -24,14 +24,6 @@ def add_overlapped(app: FastAPI, shelf: TraceShelf, views: Views, engine: Engine
                 trace = open_trace(shelf.path(token))
             if not isinstance(engine, Overlaps):
                 raise Unable("this server's engine has no frames to vocode", "`studio compare --overlapped` may")
-            made = engine.overlap(trace, wanted)
-            name, writer = shelf.begin(made.meta)
-            try:
-                writer.write(*made.events)
-            except BaseException:
-                shelf.drop(writer)
-                raise
-            shelf.finish(writer)
-            return private_json({"trace": name})
+            return private_json({"trace": shelf.put(engine.overlap(trace, wanted))})
 
         return await while_asked(request, work)

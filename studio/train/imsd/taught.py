@@ -14,6 +14,7 @@ from rich.progress import track
 from studio.core import events as ev
 from studio.core.errors import BadOption
 from studio.core.ports import SpeakRequest
+from studio.core.traces.trace import collect
 from studio.engine import dmel
 from studio.engine.loop import LocalEngine
 from studio.measure.recognisers.port import Sound
@@ -84,14 +85,11 @@ def _speak(engine: LocalEngine, voice: str, speaker: str, text: str, seed: int) 
     utterance = engine.open(SpeakRequest(voice=voice, seed=seed))
     utterance.push_text(text)
     utterance.end()
-    told = [*utterance.events()]
-    pcm = np.concatenate([e.pcm for e in told if isinstance(e, ev.Audio)] or [np.zeros(0, np.int16)])
-    words = [e.word for e in told if isinstance(e, ev.Committed)]
-    frame_samples = dmel.TIME_BASE.frame_samples
-    ends = [e.sample // frame_samples for e in told if isinstance(e, ev.WordEnd)]
-    forced = any(e.forced for e in told if isinstance(e, ev.Eos))
+    spoken = collect(utterance.provenance, utterance.events())
+    words = [one.text for one in spoken.words()]
+    ends = [one.sample // dmel.TIME_BASE.frame_samples for one in spoken.events if isinstance(one, ev.WordEnd)]
+    forced = any(one.forced for one in spoken.events if isinstance(one, ev.Eos))
     if forced or not words or len(ends) != len(words) or (np.diff([0, *ends]) <= 0).any():
-        return None, pcm
-    levels = np.concatenate([e.levels for e in told if isinstance(e, ev.Frames)])
+        return None, spoken.pcm
     # Nobody knows its phones; a word's end by the attention has its pause already.
-    return Sentence(speaker, words, ends, levels, np.ones(len(levels), np.uint8)), pcm
+    return Sentence(speaker, words, ends, spoken.frames, np.ones(len(spoken.frames), np.uint8)), spoken.pcm

@@ -13,6 +13,7 @@ from studio.engine.families.ist.layout import FRAME
 from studio.engine.families.ist.net import Ist
 from studio.engine.families.ist.row import IstRow, Prefill
 from studio.engine.nets.opened import OpenDecoder
+from studio.engine.sampling import log_likelihood
 
 ATTENDS_TO = "self-attention to the text tokens of each word of the stretch that were fed so far"
 _NO_WORD = -1
@@ -74,7 +75,7 @@ class IstForcing(ForcedPass):
         self._memory.cut(self._memory.length - (len(frames) - count))
         fed_back = count if closes else count - 1
         self._token_words = np.concatenate((self._token_words, plan.tokens, np.full(fed_back, _NO_WORD)))
-        likely = logits[:count].float().log_softmax(-1).gather(-1, levels[:count].long().unsqueeze(-1))[..., 0].sum(-1)
+        likely = log_likelihood(logits[:count], levels[:count])
         asked = shares[:, len(text) - 1 : len(text) - 1 + count, : len(self._token_words)].float().cpu().numpy()
         events = self._told(frames[:count], closes=closes)
         found = ForcedSegment(

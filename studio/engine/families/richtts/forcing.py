@@ -12,6 +12,7 @@ from studio.engine.families.richtts.net import RichTts
 from studio.engine.families.richtts.row import Piece, RichTtsRow
 from studio.engine.families.speakstream.rule import SPACE
 from studio.engine.nets.opened import OpenDecoder
+from studio.engine.sampling import log_likelihood
 
 ATTENDS_TO = "self-attention to the characters of each word of the piece"
 _NO_WORD = -1
@@ -40,7 +41,7 @@ class RichTtsForcing(ForcedPass):
         logits, eos = net.heads(hidden[begun:])
         p_eos = np.array([probability(one) for one in eos[1:].float().cpu().numpy()], np.float32)
         count = len(frames) if stop is not None else self._end(p_eos >= EOS_AT, first)
-        likely = logits[:-1].float().log_softmax(-1).gather(-1, levels.long().unsqueeze(-1))[..., 0].sum(-1)
+        likely = log_likelihood(logits[:-1], levels)
         forced = bool(p_eos[count - 1] < EOS_AT)
         events = self._told(frames[:count])
         found = ForcedSegment(

@@ -51,20 +51,6 @@ class _Speaking:
     frames: int = 0
 
 
-@dataclass(frozen=True)
-class Mark:
-    """Where a row stood between two pieces: nothing of a slot need be kept."""
-
-    spoken: int
-    pieces: int
-    frames: int
-
-    @property
-    def fed(self) -> int:
-        """Words that the net had seen: those that were spoken."""
-        return self.spoken
-
-
 class RichTtsRow(RequestRow[Options, _Speaking]):
     """Words in, one frame a turn out; see ``studio.engine.families.base.Revisable``.
 
@@ -87,7 +73,6 @@ class RichTtsRow(RequestRow[Options, _Speaking]):
     ) -> None:
         super().__init__(slots, time_base, Options, options, temperature, seed)
         self._silence, self._longest, self._speaker = silence, longest_word_frames, speaker
-        self._pieces = 0
         self._last: np.ndarray | None = None  # the frame drawn last, whose p_eos is not known yet
 
     @property
@@ -120,19 +105,8 @@ class RichTtsRow(RequestRow[Options, _Speaking]):
             return []
         return [Frames(first_frame=self._frames - 1, p_eos=[math.nan], levels=self._last)]
 
-    def mark(self) -> Mark | None:
-        """Where the row stands between two pieces; None within one."""
-        if self._speaking is not None or self._wanted is not None:
-            return None
-        return Mark(self._spoken, self._pieces, self._frames)
-
-    def back(self, mark: Mark) -> None:
-        """Return to a mark: its piece begins with nothing before it."""
-        self._spoken, self._pieces, self._frames = mark.spoken, mark.pieces, mark.frames
-        self._speaking = self._next = self._wanted = self._last = None
-
     def _piece(self, words: range) -> Piece:
-        self._next = _Speaking(self._pieces, words, self._frames, self._longest * len(words))
+        self._next = _Speaking(self._requests, words, self._frames, self._longest * len(words))
         sampling = (self._speaker, self._temperature, self._seed, self._frames)
         return Piece(symbols(self._texts(words)), self._silence, *sampling)
 
@@ -140,7 +114,7 @@ class RichTtsRow(RequestRow[Options, _Speaking]):
         self._speaking, self._next = self._next, None
         speaking = self._speaking
         assert speaking is not None, "a piece was wanted"
-        self._spoken, self._pieces = speaking.words.stop, speaking.index + 1
+        self._spoken, self._requests = speaking.words.stop, speaking.index + 1
         words, sample = [*speaking.words], self._time_base.samples(self._frames)
         before: list[Event] = [
             Segment(index=speaking.index, words=words, seen=words, sample=sample, frame=self._frames),

@@ -14,6 +14,7 @@ from studio.engine.families.s5.net import S5, seen_steps
 from studio.engine.families.s5.row import Drawn, S5Row, WordStep
 from studio.engine.families.s5.rule import Plan
 from studio.engine.nets.opened import OpenDecoder
+from studio.engine.sampling import log_likelihood
 
 ATTENDS_TO = "cross-attention to the phonemes of each word that the step saw"
 
@@ -47,8 +48,7 @@ class S5Forcing(ForcedPass):
             p_eos = after[:, words >= plan.speak.stop].sum(1)
             ended = words[after.argmax(1)] >= plan.speak.stop  # c_s^i (``rule.is_complete``)
         count = len(frames) if stop is not None else self._end(ended, first)
-        levels = torch.from_numpy(frames.copy()).to(self._device).long().unsqueeze(-1)
-        likely = logits[:-1].float().log_softmax(-1).gather(-1, levels)[..., 0].sum(-1)
+        likely = log_likelihood(logits[:-1], torch.from_numpy(frames.copy()).to(self._device))
         self._memory.cut(self._memory.length - (len(frames) - count))
         events = self._told(frames[:count], shares.mean(0), plan)
         forced = not bool(ended[count - 1])

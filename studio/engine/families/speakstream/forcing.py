@@ -16,6 +16,7 @@ from studio.engine.families.speakstream.net import SpeakStream
 from studio.engine.families.speakstream.row import SpeakStreamRow
 from studio.engine.families.speakstream.rule import SPACE, W_EOS
 from studio.engine.nets.opened import OpenDecoder
+from studio.engine.sampling import log_likelihood
 
 ATTENDS_TO = "self-attention to the characters of each word that the segment saw, wherever they were fed"
 _NO_WORD = -1
@@ -49,7 +50,7 @@ class SpeakStreamForcing(ForcedPass):
         logits, eos = self._net.heads(hidden[len(text) - 1 :])
         p_eos = np.array([probability(one) for one in eos[1:].float().cpu().numpy()], np.float32)
         count = len(frames) if stop is not None else self._end(p_eos >= EOS_AT, first)
-        likely = logits[:-1].float().log_softmax(-1).gather(-1, levels.long().unsqueeze(-1))[..., 0].sum(-1)
+        likely = log_likelihood(logits[:-1], levels)
         self._memory.cut(self._memory.length - (len(frames) - count))
         self._token_words = np.concatenate((self._token_words, text_words, np.full(count, _NO_WORD)))
         events = self._told(frames[:count])

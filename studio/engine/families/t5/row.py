@@ -68,20 +68,6 @@ class _Speaking:
         return [Frames(first_frame=self.first_frame + first, p_eos=self.p[first : self.told], levels=levels)]
 
 
-@dataclass(frozen=True)
-class Mark:
-    """Where a row stood between two sentences: nothing of a slot need be kept."""
-
-    spoken: int
-    sentences: int
-    frames: int
-
-    @property
-    def fed(self) -> int:
-        """Words that the net had seen: those that were spoken."""
-        return self.spoken
-
-
 class T5Row(RequestRow[Options, _Speaking]):
     """Words in, a chunk of frames every so many turns out; see ``studio.engine.families.base.Revisable``.
 
@@ -109,7 +95,6 @@ class T5Row(RequestRow[Options, _Speaking]):
         self._before = np.concatenate((reference.frames, silence))
         self._said = reference.spelled
         self._longest, self._pronounce, self._speaker = longest_word_frames, pronounce, speaker
-        self._sentences = 0
 
     def want(self) -> Want | None:
         """A sentence to be read where one is whole, or a frame more of the present one."""
@@ -138,17 +123,6 @@ class T5Row(RequestRow[Options, _Speaking]):
             Frames(first_frame=one.first_frame + one.told, p_eos=[math.nan], levels=one.drawn[one.told]),
         ]
 
-    def mark(self) -> Mark | None:
-        """Where the row stands between two sentences; None within one."""
-        if self._speaking is not None or self._wanted is not None:
-            return None
-        return Mark(self._spoken, self._sentences, self._frames)
-
-    def back(self, mark: Mark) -> None:
-        """Return to a mark: its sentence begins with nothing before it."""
-        self._spoken, self._sentences, self._frames = mark.spoken, mark.sentences, mark.frames
-        self._speaking = self._next = self._wanted = None
-
     def _sentence(self, words: range) -> WordStep:
         spelled = [*self._said, *map(spell, self._pronounce(self._texts(words))), [END]]
         through = counts_through(spelled)[len(self._said) : -1]
@@ -156,11 +130,11 @@ class T5Row(RequestRow[Options, _Speaking]):
         attended = AttendedWords(self._time_base, words, through, at)
         sample = self._time_base.samples(at)
         begin: list[Event] = [
-            Segment(index=self._sentences, words=spoken, seen=spoken, sample=sample, frame=at),
+            Segment(index=self._requests, words=spoken, seen=spoken, sample=sample, frame=at),
             attended.begun(),
         ]
         limit = self._longest * len(words)
-        self._next = _Speaking(self._sentences, attended, self._options.chunk_frames, limit, at, begin)
+        self._next = _Speaking(self._requests, attended, self._options.chunk_frames, limit, at, begin)
         return WordStep(
             symbols=[*chain.from_iterable(spelled)],
             words=[i for i, word in enumerate(spelled) for _ in word],
@@ -179,7 +153,7 @@ class T5Row(RequestRow[Options, _Speaking]):
     def _begun(self, drawn: Drawn) -> Turn:
         self._speaking, self._next = self._next, None
         assert self._speaking is not None, "a sentence was wanted"
-        self._spoken, self._sentences = self._speaking.words.words.stop, self._sentences + 1
+        self._spoken, self._requests = self._speaking.words.words.stop, self._requests + 1
         return self._drawn(self._speaking, drawn, [])
 
     def _gone_on(self, drawn: Drawn) -> Turn:

@@ -12,7 +12,7 @@ from studio.engine.families.forcing import ForcedPass, ForcedSegment, Given, by_
 from studio.engine.families.spelling import SPACE
 from studio.engine.families.tacotron.net import Tacotron
 from studio.engine.families.tacotron.row import Clause, Made, TacotronRow
-from studio.engine.sampling import uniform
+from studio.engine.sampling import log_likelihood, uniform
 
 ATTENDS_TO = (
     "the alignment: location-sensitive attention to the phonemes of each word of the clause, "
@@ -47,7 +47,7 @@ class TacotronForcing(ForcedPass):
         logits, stops = net.heads(seen[0])
         p_stop = np.array([probability(one) for one in stops.float().cpu().numpy()], np.float32)
         count = len(frames) if stop is not None else self._end(p_stop >= EOS_AT, first)
-        likely = logits.float().log_softmax(-1).gather(-1, levels.long().unsqueeze(-1))[..., 0].sum(-1)
+        likely = log_likelihood(logits, levels)
         alignment = shares[0, :count].float().cpu().numpy()
         forced = bool(p_stop[count - 1] < EOS_AT)
         events = self._told(frames[:count], alignment.argmax(1))

@@ -17,7 +17,7 @@ from studio.core.time import TimeBase
 from studio.engine.families.attended import AttendedWords
 from studio.engine.families.base import Turn, Want
 from studio.engine.families.drawn import check_finite
-from studio.engine.families.requests import RequestRow
+from studio.engine.families.requests import RequestMark, RequestRow
 from studio.engine.families.spelling import END, Pronounce, counts_through, spell
 from studio.engine.families.tacotron.rule import WHOLE, Options, prosody_of, repeated
 
@@ -135,18 +135,10 @@ class _Speaking:
 
 
 @dataclass(frozen=True)
-class Mark:
-    """Where a row stood between two clauses: nothing of a slot need be kept."""
+class Mark(RequestMark):
+    """A mark with the frame before it, which the next clause begins with."""
 
-    spoken: int
-    clauses: int
-    frames: int
     last: np.ndarray = field(repr=False)
-
-    @property
-    def fed(self) -> int:
-        """Words that the net had seen: those that were spoken."""
-        return self.spoken
 
 
 class TacotronRow(RequestRow[Options, _Speaking]):
@@ -172,7 +164,6 @@ class TacotronRow(RequestRow[Options, _Speaking]):
     ) -> None:
         super().__init__(slots, time_base, Options, options, temperature, seed)
         self._longest, self._pronounce, self._speaker = longest_word_frames, pronounce, speaker
-        self._clauses = 0
         self._last: np.ndarray = silence[-1]
 
     @property
@@ -210,20 +201,20 @@ class TacotronRow(RequestRow[Options, _Speaking]):
 
     def mark(self) -> Mark | None:
         """Where the row stands between two clauses; None within one."""
-        if self._speaking is not None or self._wanted is not None:
-            return None
-        return Mark(self._spoken, self._clauses, self._frames, self._last)
+        mark = super().mark()
+        return mark and Mark(mark.spoken, mark.requests, mark.frames, self._last)
 
-    def back(self, mark: Mark) -> None:
+    def back(self, mark: RequestMark) -> None:
         """Return to a mark: its clause begins with nothing but the frame before it."""
-        self._spoken, self._clauses, self._frames, self._last = mark.spoken, mark.clauses, mark.frames, mark.last
-        self._speaking = self._next = self._wanted = None
+        assert isinstance(mark, Mark), "a mark of this row's own"
+        super().back(mark)
+        self._last = mark.last
 
     def _clause(self, words: range) -> Clause:
         said = self._pronounce(self._texts(words))
         spelled = [spell(phonemes) for phonemes in said]
         through = AttendedWords(self._time_base, words, counts_through(spelled), self._frames)
-        self._next = _Speaking(self._clauses, through, self._options, self._longest * len(words))
+        self._next = _Speaking(self._requests, through, self._options, self._longest * len(words))
         return Clause(
             symbols=[*chain.from_iterable(spelled), END],
             prosody=repeated([prosody_of(phonemes) for phonemes in said], spelled),
@@ -239,12 +230,12 @@ class TacotronRow(RequestRow[Options, _Speaking]):
         made, words, before = clause.hand_out(), clause.words, list[Event]()
         if not len(made.levels):
             return Turn(_NO_FRAMES)
-        if self._clauses == clause.index:
+        if self._requests == clause.index:
             spoken = [*words.words]
             sample = self._time_base.samples(self._frames)
             before.append(Segment(index=clause.index, words=spoken, seen=spoken, sample=sample, frame=self._frames))
             before.append(words.begun())
-            self._clauses += 1
+            self._requests += 1
         before.append(Frames(first_frame=self._frames, p_eos=made.p_stop, levels=made.levels))
         for k, attended in enumerate(made.attended.tolist()):
             before += words.passed(attended, self._frames + k)

@@ -3,7 +3,8 @@
 import { h } from "../../rate/dom.js";
 
 const round = (value, digits = 2) => (value === null || value === undefined ? "–" : value.toFixed(digits).replace("-", "−"));
-const interval = ({ low, high }, digits) => (low === null || high === null ? "no interval: too few raters" : `95%: ${round(low, digits)} to ${round(high, digits)}`);
+const interval = ({ low, high }, digits, { times = 1, unit = "" } = {}) => (low === null || high === null ? "no interval: too few raters" : `95%: ${round(times * low, digits)} to ${round(times * high, digits)}${unit}`);
+const PERCENT = { times: 100, unit: "%" };
 const raters = (count) => `${count} ${count === 1 ? "rating" : "ratings"}`;
 const WIDE = 21; // from so many scores on they are drawn in groups
 
@@ -27,13 +28,11 @@ function people(found) {
   const said = [
     ...found.questions.map(scores),
     ...found.comparisons.map((one) => figure(`${one.id}, against ${one.against}`, round(one.mean), `CMOS of ${raters(one.n)}, ${interval(one)}`, `better ${one.better}, the same ${one.same}, worse ${one.worse}`)),
-    ...found.preferences.map((one) => figure(`Against ${one.against}`, `${round(100 * one.share, 0)}%`, `preferred, of ${one.n} ${one.n === 1 ? "vote" : "votes"}, ${shares(one)}`, `won ${one.won}, lost ${one.lost}, alike ${one.ties}, both bad ${one.both_bad}`)),
+    ...found.preferences.map((one) => figure(`Against ${one.against}`, `${round(100 * one.share, 0)}%`, `preferred, of ${one.n} ${one.n === 1 ? "vote" : "votes"}, ${interval(one, 0, PERCENT)}`, `won ${one.won}, lost ${one.lost}, alike ${one.ties}, both bad ${one.both_bad}`)),
     ...found.found.map((one) => figure(`X found, ${one.a} and ${one.b}`, `${one.right} of ${one.n}`, "answers to screens with this sound")),
   ];
   return said.length ? said : [h("p", { class: "muted", text: "Nobody has rated this sound yet." })];
 }
-
-const shares = ({ low, high }) => (low === null || high === null ? "no interval: too few raters" : `95%: ${round(100 * low, 0)} to ${round(100 * high, 0)}%`);
 
 function figure(title, value, ...lines) {
   return h("div", { class: "figure" }, h("h4", { text: title }), h("strong", { text: value }), ...lines.map((text) => h("p", { text })));
