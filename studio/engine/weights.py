@@ -11,14 +11,17 @@ from studio.core.errors import BadVoice
 
 
 def load_weights(net: nn.Module, folder: Path, card: Card, name: str) -> None:
-    """Load ``folder/name`` into a net, strictly.
+    """Load ``folder/name`` into a net, strictly; where it is missing, the same file of a voice beside this one.
+
+    Voices of one folder thus share a vocoder without a copy of it for each.
 
     Raises:
         BadVoice: the file is missing, is not what the card names, or does not fit the net.
     """
-    path = folder / name
+    own = folder / name
+    path = own if own.is_file() else _same_file_beside(folder, card.sha256.get(name), name)
     fetch = "fetch the voice again, or check out assets/voices from the repository"
-    if not path.is_file():
+    if path is None:
         raise BadVoice(f"voice {card.name!r} has no file {name} in {folder}", fetch)
     if card.sha256.get(name) != sha256_of(path):
         raise BadVoice(f"{path} is not the file that its card names: the sha256 differs", fetch)
@@ -30,3 +33,8 @@ def load_weights(net: nn.Module, folder: Path, card: Card, name: str) -> None:
         net.load_state_dict(tensors, strict=True)
     except (SafetensorError, RuntimeError) as error:
         raise BadVoice(f"{path} does not fit the card's configuration: {error}", fetch) from error
+
+
+def _same_file_beside(folder: Path, digest: str | None, name: str) -> Path | None:
+    """A file of that name and digest in a voice's folder beside ``folder``."""
+    return next((path for path in sorted(folder.parent.glob(f"*/{name}")) if sha256_of(path) == digest), None)
