@@ -1,10 +1,7 @@
 """A real Chromium on the real app, which speaks tones (tests/fakes.py)."""
 
-import os
 import shutil
 import socket
-import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -17,6 +14,7 @@ import pytest
 from needs import needs
 from ui.live_page import LivePage
 from ui.rate_page import RatePage, Ratings
+from ui.serving import Serving
 
 TESTS = Path(__file__).resolve().parents[1]
 FLAGS = (
@@ -39,15 +37,13 @@ class Server:
     def __init__(self, folder: Path, *arguments: str, port: int = 0, script: str = "fakes.py") -> None:
         self.port = port or _free_port()
         self.url = f"http://127.0.0.1:{self.port}/"
-        command = [sys.executable, str(TESTS / script), "--port", str(self.port), *arguments]
-        # A home of its own keeps the traces of the tests out of the user's.
-        self._process = subprocess.Popen(command, cwd=TESTS.parent, env={**os.environ, "HOME": str(folder)})
+        self._process = Serving(TESTS / script, "--port", str(self.port), *arguments, home=folder)
         self._wait()
 
     def _wait(self) -> None:
         until_s = time.monotonic() + START_S
         while time.monotonic() < until_s:
-            assert self._process.poll() is None, "the server ended at once"
+            assert self._process.is_alive, f"the server ended at once: {self._process.said.read_text()}"
             try:
                 with urllib.request.urlopen(self.url + "health", timeout=1.0):
                     return
@@ -179,7 +175,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     found = Site(tmp_path_factory.mktemp("owner"))
     yield found
     found.process.kill()
-    found.process.wait(10)
+    found.process.wait(10.0)
 
 
 @pytest.fixture

@@ -1,9 +1,6 @@
 """The owner's server as a process of its own, and what can be asked of it without a browser."""
 
 import json
-import os
-import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -11,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ui.conftest import START_S, TESTS, _free_port
+from ui.serving import Serving
 
 
 class Site:
@@ -19,13 +17,11 @@ class Site:
     def __init__(self, folder: Path, *arguments: str) -> None:
         self.folder, self.port = folder, _free_port()
         self.url = f"http://127.0.0.1:{self.port}/"
-        command = [sys.executable, str(TESTS / "ui" / "owner_server.py"), str(folder), "--port", str(self.port)]
-        self.process = subprocess.Popen(
-            [*command, *arguments], cwd=TESTS.parent, env=os.environ | {"HOME": str(folder)}
-        )
+        script = TESTS / "ui" / "owner_server.py"
+        self.process = Serving(script, str(folder), "--port", str(self.port), *arguments, home=folder)
         until_s = time.monotonic() + START_S
         while not self._answers():
-            assert self.process.poll() is None and time.monotonic() < until_s, "the server does not start"
+            assert self.process.is_alive and time.monotonic() < until_s, "the server does not start"
             time.sleep(0.1)
         self.token = (folder / "token.txt").read_text(encoding="utf-8")
 

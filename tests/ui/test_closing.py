@@ -34,17 +34,16 @@ run(app, settings)
 """
 
 
-def test_an_open_page_does_not_hold_up_the_end(
-    chromium: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_an_open_page_does_not_hold_up_the_end(chromium: Any, tmp_path: Path) -> None:
     site, page = Site(tmp_path, "--empty"), chromium.new_page()
     with page.expect_request("**/heartbeat/**"):  # its answer does not end by itself
         page.goto(site.url + "campaigns")
     page.wait_for_timeout(500)
-    site.process.send_signal(signal.SIGINT)
+    site.process.send(signal.SIGINT)
     site.process.wait(60)
     page.close()
-    said = capfd.readouterr().err
+    said = site.process.said.read_text(encoding="utf-8")
+    assert "KeyboardInterrupt" in said  # so what it says is there to be read
     assert "graceful" not in said
     assert "ASGI" not in said
 

@@ -1,0 +1,59 @@
+"""Servers as processes, forked from one that has imported what they all need: most of a start is imports."""
+
+import atexit
+import multiprocessing
+import os
+import runpy
+import signal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+_FORKED = multiprocessing.get_context("forkserver")
+_FORKED.set_forkserver_preload(
+    ["studio.serve.app", "studio.serve.run", "studio.ui.app", "studio.mos.service", "studio.mos.making.building"]
+)
+
+
+class Serving:
+    """A script of the tests, run as a program in a process and a home of its own.
+
+    What it prints goes to ``<home>/said.txt``.
+    """
+
+    def __init__(self, script: Path, *arguments: str, home: Path) -> None:
+        self.said = home / "said.txt"
+        env = {**os.environ, "HOME": str(home)}  # keeps the traces of the tests out of the user's
+        self._process = _FORKED.Process(target=_run, args=(script, arguments, env, self.said), daemon=True)
+        self._process.start()
+        atexit.register(self._process.kill)  # else the end of the tests waits until the server has drained
+
+    def send(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        assert self._process.pid is not None
+        os.kill(self._process.pid, number)
+
+    def kill(self) -> None:
+        """End it as a machine that is switched off would."""
+        self._process.kill()
+
+    def wait(self, timeout_s: float) -> None:
+        """Until it has ended. Raises TimeoutError."""
+        self._process.join(timeout_s)
+        if self.is_alive:
+            raise TimeoutError(f"the server runs on after {timeout_s:g} s")
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it runs."""
+        return self._process.is_alive()
+
+
+def _run(script: Path, arguments: tuple[str, ...], env: Mapping[str, str], said: Path) -> None:
+    os.environ.clear()
+    os.environ.update(env)
+    with said.open("ab") as file:
+        for stream in (1, 2):
+            os.dup2(file.fileno(), stream)
+    sys.argv = [str(script), *arguments]
+    runpy.run_path(str(script), run_name="__main__")
