@@ -73,6 +73,25 @@ def test_any_voice_races_against_the_pages_own(live: LivePage) -> None:
     assert names[1] in live.page.locator(".race canvas").get_attribute("aria-label")
 
 
+def test_whom_to_race_against_is_in_the_address(live: LivePage) -> None:
+    page = live.page
+    page.locator("#race-second").select_option(label="Tone (no model): High")
+    page.locator(".race-second summary").click()
+    page.locator("#race-option-m").fill("6")
+    page.wait_for_function("location.search.includes('against.m=6')")
+    page.reload()
+    page.wait_for_selector('#race-option-m[max="6"]', state="attached")
+    assert page.locator("#race-second").input_value() == "tone:high"
+    assert page.locator("#race-option-m").input_value() == "6"
+    names = page.evaluate("document.querySelector('.live').tap.page.race.record.names")
+    assert names[1] == "Tone (no model): High, scheme S1, m 6, n 1"
+    page.locator("#race-second").select_option(index=0)
+    page.wait_for_function("!location.search.includes('against')")
+    page.goto(page.url + "&against=tone:high&against.m=2.5&against.n=9")
+    page.wait_for_selector("#race-option-m", state="attached")
+    assert page.locator("#race-option-m").input_value() == page.locator("#live-option-m").input_value(), "as usual"
+
+
 def test_settings_that_do_not_fit_end_the_race_and_say_why(live: LivePage) -> None:
     live.page.locator("#race-second").select_option(label="Tone (no model): Low")
     live.page.locator(".race-second summary").click()

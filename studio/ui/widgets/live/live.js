@@ -39,7 +39,7 @@ export class Live {
     this.text = root.querySelector("#live-text");
     this.caption = new Caption(root);
     this.lights = new Lights(this.text, root.querySelector(".behind"));
-    this.address = new Address(() => ({ text: this.text.value, settings: this.settings.entries() }));
+    this.address = new Address(() => ({ text: this.text.value, settings: this.kept() }));
     this.scope = new Scope(root.querySelector(".scope"));
     this.figures = new Figures(root);
     this.status = new Status(root);
@@ -58,10 +58,16 @@ export class Live {
     const url = new URL("ws/speak", server);
     url.protocol = url.protocol.replace("http", "ws");
     this.tell({ type: "start", url: url.href });
-    this.race = new Race(root, this.player, url.href, props.race, { tell: (...message) => this.tell(...message), changed: () => this.race && this.show() });
+    this.race = new Race(root, this.player, url.href, props.race, this.params, { tell: (...message) => this.tell(...message), set: () => this.address.changed(), changed: () => this.race && this.show() });
     this.show();
     this.begun();
     this.frame = requestAnimationFrame((t) => this.tick(t));
+  }
+
+  /** What the address keeps of the settings, by name; null while the voices are not known. */
+  kept() {
+    const settings = this.settings.entries();
+    return settings && new Map([...settings, ...this.race.second.entries()]);
   }
 
   tell(message, transfer = []) {

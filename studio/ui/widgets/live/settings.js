@@ -1,6 +1,6 @@
 // Voice, speaker, the family's options, temperature and seed: drawn from what the voices' cards say.
 
-import { drawn, nameOf, spokenName } from "./options/drawn.js";
+import { asked, drawn, nameOf, spokenName } from "./options/drawn.js";
 
 const SEND_AFTER_MS = 120;
 
@@ -107,10 +107,8 @@ export class Settings {
     const { card } = this;
     if (card.speakers.includes(wanted.get("speaker"))) this.speaker.value = wanted.get("speaker");
     for (const option of card.options) {
-      const asked = wanted.get(option.name);
-      const value = option.choices.length ? asked : asked && Number(asked);
-      const isGood = option.choices.length ? option.choices.includes(asked) : value >= option.low && value <= option.high;
-      if (isGood) this.put(option.name, value);
+      const value = asked(option, wanted.get(option.name));
+      if (value !== undefined) this.put(option.name, value);
     }
     const heat = wanted.get("temperature");
     if (heat && Number(heat) >= 0 && Number(heat) <= Number(this.heat.max)) {

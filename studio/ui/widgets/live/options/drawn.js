@@ -10,6 +10,14 @@ export const drawn = (option, set, place = "live") => (DRAWN[option.kind] ?? DRA
 
 export const nameOf = (card) => (card.title ? card.title.split(": ")[0] : spokenName(card.name));
 
+/** What an address asks of an option, a text; undefined where it is none of what the option may be. */
+export function asked(option, text) {
+  if (!text) return undefined;
+  if (option.choices.length) return option.choices.includes(text) ? text : undefined;
+  const value = Number(text);
+  return value >= option.low && value <= option.high && (option.kind !== "int" || Number.isInteger(value)) ? value : undefined;
+}
+
 const DRAWN = { int: slider, float: slider, choice: (option, set, place) => (option.choices.length > MOST_SEGMENTS ? menu : segmented)(option, set, place) };
 
 function slider(option, set, place) {

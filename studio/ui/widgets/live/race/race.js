@@ -21,8 +21,8 @@ export function raceText(text) {
 }
 
 export class Race {
-  /** `on` has tell(message, transfer), text(), changed(isRunning). */
-  constructor(root, player, url, sample, on) {
+  /** `on` has tell(message, transfer), set(): somebody chose whom to race against; changed(); `wanted` is of the address. */
+  constructor(root, player, url, sample, wanted, on) {
     Object.assign(this, { player, url, on, sample });
     this.box = root.querySelector(".race");
     this.canvas = this.box.querySelector("canvas");
@@ -36,7 +36,10 @@ export class Race {
     this.size.observe(this.canvas);
     this.theme = new MutationObserver(() => this.draw());
     this.theme.observe(document.body, { attributes: true, attributeFilter: ["class"] });
-    this.second = new Second(this.box, () => this.renew());
+    this.second = new Second(this.box, wanted, () => {
+      this.renew();
+      this.on.set();
+    });
     this.text = sample;
     this.renew();
   }

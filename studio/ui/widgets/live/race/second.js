@@ -1,13 +1,15 @@
 // Whom the voice of the page races against: itself a sentence at a time, or any voice with settings of its own.
 
-import { drawn, nameOf, spokenName } from "../options/drawn.js";
+import { asked, drawn, nameOf, spokenName } from "../options/drawn.js";
 
+const AGAINST = "against"; // its name in the address; its options are against.name
 const SENTENCES = ["Word by word", "Sentence by sentence"];
 const written = (options) => Object.entries(options).map(([name, value]) => `${name} ${value}`).join(", ");
 
 export class Second {
-  /** `changed` is called when somebody chose otherwise. */
-  constructor(box, changed) {
+  /** `changed` is called when somebody chose otherwise; `wanted` are settings of the page's address, as text. */
+  constructor(box, wanted, changed) {
+    this.wanted = wanted;
     this.part = box.querySelector(".race-second");
     this.select = this.part.querySelector("select");
     this.details = this.part.querySelector("details");
@@ -16,7 +18,8 @@ export class Second {
     this.first = null;
     this.voices = [];
     this.options = {};
-    this.select.addEventListener("change", () => this.choose());
+    this.named = new Set(); // options of every voice that was chosen: the address forgets those of the one before
+    this.select.addEventListener("change", () => this.choose(new Map()));
   }
 
   /** Voices that can be heard after the page's own: those of its rate. `settings` are the page's. */
@@ -28,9 +31,10 @@ export class Second {
       const { value } = this.select;
       const own = fits.flatMap((voice) => voice.speakers.map((name) => new Option(`${nameOf(voice)}: ${spokenName(name)}`, `${voice.name}:${name}`)));
       this.select.replaceChildren(this.select.options[0], ...own);
-      this.select.value = value;
+      this.select.value = this.wanted.get(AGAINST) ?? value;
       if (this.select.selectedIndex < 0) this.select.selectedIndex = 0;
-      this.choose();
+      this.choose(this.wanted);
+      this.wanted = new Map();
     } else if (this.names.join() !== this.said) this.tell();
   }
 
@@ -44,10 +48,12 @@ export class Second {
     return this.voices.find((voice) => this.select.value.startsWith(`${voice.name}:`));
   }
 
-  choose() {
+  choose(wanted) {
     const { card } = this;
-    this.options = Object.fromEntries((card?.options ?? []).map((option) => [option.name, option.default]));
-    const controls = (card?.options ?? []).map((option) => drawn(option, (value) => this.set(option.name, value), "race"));
+    const options = (card?.options ?? []).map((option) => ({ ...option, default: asked(option, wanted.get(`${AGAINST}.${option.name}`)) ?? option.default }));
+    this.options = Object.fromEntries(options.map((option) => [option.name, option.default]));
+    for (const { name } of options) this.named.add(name);
+    const controls = options.map((option) => drawn(option, (value) => this.set(option.name, value), "race"));
     if (card?.notes) controls.push(Object.assign(document.createElement("p"), { className: "sub", textContent: card.notes }));
     this.list.replaceChildren(...controls);
     this.details.hidden = !controls.length;
@@ -57,6 +63,13 @@ export class Second {
   set(name, value) {
     this.options[name] = value;
     this.tell();
+  }
+
+  /** What the address keeps, by name: null where it is as it was at the start. */
+  entries() {
+    const usual = new Map((this.card?.options ?? []).map((option) => [option.name, option.default]));
+    const own = [...this.named].map((name) => [`${AGAINST}.${name}`, this.options[name] === usual.get(name) ? null : this.options[name]]);
+    return [[AGAINST, this.card ? this.select.value : null], ...own];
   }
 
   freeze(isFrozen) {
