@@ -60,21 +60,22 @@ def test_a_planted_violation_is_seen(file, line, wall, tmp_path):
 
 
 def test_scripts_see_only_what_is_below_them():
-    """The pages' scripts: sound and wire know no page, one page not the other, and a Worker not what is drawn."""
+    """The pages' scripts: options, sound and wire know no page, one page not another, a Worker not what is drawn."""
     widgets = ROOT / "studio" / "ui" / "widgets"
     below = {
-        "live": {"live", "live/field", "live/options", "live/race", "live/talk", "sound", "wire"},
+        "live": {"live", "live/field", "live/race", "live/talk", "options", "sound", "wire"},
         "live/field": {"live/field", "sound", "wire"},
-        "live/race": {"live/options", "live/race", "live/worker", "sound", "wire"},
+        "live/race": {"live/race", "live/worker", "options", "sound", "wire"},
         "live/talk": {"live/talk", "sound", "wire"},
         "annotate": {"annotate", "inspect", "inspect/annotate", "rate", "timeline"},
         "compare": {"compare", "owner", "rate", "sound", "timeline", "wire"},
         "edit": {"edit", "owner", "rate"},  # its preview is drawn by the raters' own scripts
-        "inspect": {"inspect", "owner", "sound", "timeline"},
+        "inspect": {"inspect", "options", "owner", "sound", "timeline"},
         "inspect/ratings": {"inspect/ratings", "rate"},
         "inspect/annotate": {"inspect", "inspect/annotate", "owner", "rate", "timeline"},
         "library": {"library", "owner", "rate"},
         "live/worker": {"live/worker", "sound", "wire"},
+        "options": {"options"},
         "owner": {"owner"},
         "rate": {"rate", "sound", "wire"},
         "sound": {"sound"},
@@ -86,7 +87,7 @@ def test_scripts_see_only_what_is_below_them():
         for path in widgets.rglob("*.js")
         for other in re.findall(r'^import .* from "(.+)";$', path.read_text(encoding="utf-8"), re.M)
     }
-    assert len({folder for folder, _ in found} & below.keys()) == 14  # live/options, live/talk, owner and wire: none
+    assert len({folder for folder, _ in found} & below.keys()) == 14  # live/talk, options, owner and wire: none
     for folder, other in found:
         assert other.is_file() and other.parent.relative_to(widgets).as_posix() in below[folder], (folder, other)
 

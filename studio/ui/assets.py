@@ -13,6 +13,7 @@ WIDGETS = Path(__file__).parent / "widgets"
 _MEDIA_TYPES = {".js": "text/javascript; charset=utf-8", ".json": "application/json", ".png": "image/png"}
 _STYLES = (
     "widgets/tokens.css",
+    "widgets/options/options.css",
     *(f"widgets/live/{name}.css" for name in ("live", "settings", "race/race", "stage", "talk/talk", "sizes")),
     "widgets/rate/rate.css",
     "widgets/inspect/inspect.css",

@@ -121,12 +121,13 @@ def test_the_voices_that_take_recordings_are_told(served: Served, tmp_path: Path
 
 
 def test_what_it_became_lies_on_the_shelf_and_can_be_kept(served: Served, taking: Taking) -> None:
-    answer = served.send(sound(), "Guten Morgen, Jürgen.", X_Studio_Voice="tones:one")
+    options = {"X_Studio_Voice": "tones:one", "X_Studio_Options": '{"m": 2}'}
+    answer = served.send(sound(), "Guten Morgen, Jürgen.", **options)
     assert answer.status_code == 200 and answer.headers["cache-control"] == "private, no-store"
     token = answer.json()["trace"]
     (given,) = taking.given
     assert (given.voice, given.text, given.rate_hz) == ("tones:one", "Guten Morgen, Jürgen.", RATE_HZ)
-    assert len(given.pcm) == 2 * RATE_HZ and not given.spans
+    assert len(given.pcm) == 2 * RATE_HZ and not given.spans and given.options == {"m": 2}
     assert open_trace(served.traces / f"{token}.trace").meta["source"] == "forced"
     assert httpx.get(f"{served.url}/traces/{token}.view").status_code == 200
     kept = httpx.post(f"{served.url}/library/keep", json={"trace": token}, headers=served.owner)
@@ -163,6 +164,9 @@ def test_a_textgrid_stands_before_the_sound(served: Served, taking: Taking) -> N
         (sound(601.0, 1000), "Good", {}, "at most 600 s"),
         (sound(121.0, 1000), "Good", {"X_Studio_Placed_By": "pocketsphinx"}, "at most 120 s"),
         (sound(), "Good", {"X_Studio_Placed_By": "somebody"}, "nothing here is called 'somebody'"),
+        (sound(), "Good", {"X_Studio_Options": '{"m": 3'}, "the options are no JSON"),
+        (sound(), "Good", {"X_Studio_Options": "[" * 600}, "the options are no JSON"),
+        (sound(), "Good", {"X_Studio_Options": "[3]"}, "the options are no JSON object"),
         (GRID + sound(), "", {"X_Studio_TextGrid_Bytes": str(len(GRID)), "X_Studio_Placed_By": "pocketsphinx"}, "both"),
     ],
 )
@@ -205,6 +209,9 @@ def test_a_real_voice_says_what_it_makes_of_it(tmp_path: Path) -> None:
         for voice, status in (("nobody", 404), ("tiny:nobody", 404)):
             assert served.send(sound(), "Good morning.", X_Studio_Voice=voice).status_code == status
         assert served.send(sound(), "...").status_code == 422
+        for options, why in (('{"m": 3}', "m"), ('{"clause_words": NaN}', "clause_words")):
+            answer = served.send(sound(), "Good morning.", X_Studio_Options=options)
+            assert answer.status_code == 422 and why in answer.json()["message"], answer.text
         body = GRID.replace(b"1.5", b"9.5") + sound()
         answer = served.send(body, X_Studio_TextGrid_Bytes=str(len(GRID)))
         assert answer.status_code == 422 and "beyond the recording" in answer.json()["message"]

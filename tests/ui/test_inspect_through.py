@@ -96,6 +96,20 @@ def test_a_recording_goes_through_the_voice_that_was_chosen(tab: Inspect, wav: P
     assert not form.is_visible(), "the recording itself is not there any more"
 
 
+def test_the_voice_is_asked_with_settings_of_ones_own(tab: Inspect, wav: Path) -> None:
+    form = heard(tab, wav)
+    its = form.locator(".its")
+    its.locator("summary").click()
+    its.locator("#through-option-m").fill("5")
+    its.locator('input[value="S2"]').check(force=True)
+    form.locator(".voice").select_option("tiny:two")
+    assert its.locator("#through-option-m").input_value() == "5", "another speaker, the same voice"
+    form.locator(".send").click()
+    tab.until("viewer.view.facts.about.source === 'forced'")
+    about = tab.page.locator(".about").text_content()
+    assert "m 5" in about and "S2" in about, about
+
+
 def test_a_textgrid_places_the_words(tab: Inspect, wav: Path, tmp_path: Path) -> None:
     (tmp_path / "good.TextGrid").write_text(GRID, encoding="utf-8")
     form = heard(tab, wav, text="")

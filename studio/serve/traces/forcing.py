@@ -3,10 +3,11 @@
 What comes of it lies on the shelf of recent traces, as an utterance does, under a name that cannot be guessed.
 """
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from importlib.util import find_spec
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 from urllib.parse import unquote
 
 from fastapi import Body, FastAPI, Header, Request
@@ -27,7 +28,9 @@ from studio.serve.traces.shelf import TraceShelf
 FORCE, VOICES = "/inspect/force", "/inspect/voices"
 FORCE_FILES = {FORCE: FileRoute(MAX_FILE_BYTES)}
 MAX_ALIGNED_S = 120.0  # an aligner cannot be stopped in the middle
+MAX_OPTIONS_CHARS = 2_000
 _TEXTGRID = "the TextGrid"
+_OPTIONS = 'write them by name, as {"m": 3}'
 
 
 class Sending:
@@ -80,11 +83,25 @@ def add_forcing(app: FastAPI, sending: Sending) -> None:
         x_studio_voice: Annotated[str, Header(max_length=200)] = "",
         x_studio_placed_by: Annotated[str, Header(max_length=40)] = "",
         x_studio_textgrid_bytes: Annotated[int, Header(ge=0, le=MAX_BYTES)] = 0,
+        x_studio_options: Annotated[str, Header(max_length=MAX_OPTIONS_CHARS)] = "",
     ) -> Response:
         def read() -> Recording:
-            return read_recording(body, unquote(x_studio_text), x_studio_textgrid_bytes, x_studio_placed_by)
+            options = read_options(unquote(x_studio_options))
+            found = read_recording(body, unquote(x_studio_text), x_studio_textgrid_bytes, x_studio_placed_by)
+            return replace(found, options=options)
 
         return await while_asked(request, lambda wanted: sending.sent(read, unquote(x_studio_voice), wanted))
+
+
+def read_options(text: str) -> dict[str, Any]:
+    """The family's options by name, as a JSON object; the family looks at what they say. Raises BadMessage."""
+    try:
+        options = json.loads(text or "{}")
+    except (ValueError, RecursionError) as error:
+        raise BadMessage("the options are no JSON", _OPTIONS) from error
+    if not isinstance(options, dict):
+        raise BadMessage("the options are no JSON object", _OPTIONS)
+    return cast("dict[str, Any]", options)
 
 
 def read_recording(body: bytes, text: str, textgrid_bytes: int, placed_by: str) -> Recording:

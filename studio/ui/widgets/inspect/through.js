@@ -1,5 +1,7 @@
 // A recording of the caller's own is sent through a voice, whose net is given its frames; what comes back is a trace.
 
+import { drawn } from "../options/drawn.js";
+
 const MAX_TEXTGRID_MB = 16;
 
 /** What the server says of voices that take recordings; nothing where it cannot be reached. */
@@ -15,13 +17,15 @@ export async function fetchTakers(root) {
 export class Through {
   /** `on` has text() (what the recording says), opened(token, name, file), why(answer). */
   constructor(page, root, takers, on) {
-    Object.assign(this, { root, on });
+    Object.assign(this, { root, on, takers });
     this.section = page.querySelector(".through");
     const find = (selector) => this.section.querySelector(selector);
     [this.voice, this.placing, this.grid, this.send, this.stop, this.said] = [".voice", ".placing", ".grid input", ".send", ".stop", ".said"].map(find);
     this.voice.replaceChildren(...takers.voices.flatMap(({ name, speakers }) => speakers.map((speaker) => new Option(`${name}: ${speaker}`, `${name}:${speaker}`))));
     if (!takers.aligner) this.placing.querySelector('[value="aligner"]').remove();
-    this.aligner = takers.aligner;
+    [this.its, this.list] = [find(".its"), find(".its .options")];
+    this.voice.addEventListener("change", () => this.draw());
+    this.draw();
     this.placing.addEventListener("change", () => this.chosen());
     find("form").addEventListener("submit", (e) => {
       e.preventDefault();
@@ -38,6 +42,16 @@ export class Through {
     this.file = file;
     this.section.hidden = !file || !this.voice.options.length;
     this.tell("");
+  }
+
+  /** The settings of the voice that is chosen: where another one of the same voice speaks they stay. */
+  draw() {
+    const card = this.takers.voices.find(({ name }) => this.voice.value.startsWith(`${name}:`));
+    if (card === this.card) return;
+    this.card = card;
+    this.options = {};
+    this.list.replaceChildren(...(card?.options ?? []).map((option) => drawn(option, (value) => (this.options[option.name] = value), "through")));
+    this.its.hidden = !this.list.childElementCount;
   }
 
   chosen() {
@@ -88,7 +102,8 @@ export class Through {
       "Content-Type": "application/octet-stream",
       "X-Studio-Voice": encodeURIComponent(voice),
       "X-Studio-Text": grid ? "" : encodeURIComponent(this.on.text()),
-      "X-Studio-Placed-By": this.placing.value === "aligner" ? this.aligner : "",
+      "X-Studio-Placed-By": this.placing.value === "aligner" ? this.takers.aligner : "",
+      "X-Studio-Options": encodeURIComponent(JSON.stringify(this.options)),
       "X-Studio-TextGrid-Bytes": String(grid?.size ?? 0),
     };
     const body = new Blob(grid ? [grid, file] : [file]);

@@ -1,6 +1,6 @@
 // Voice, speaker, the family's options, temperature and seed: drawn from what the voices' cards say.
 
-import { asked, drawn, nameOf, spokenName } from "./options/drawn.js";
+import { asked, drawn, nameOf, spokenName } from "../options/drawn.js";
 
 const SEND_AFTER_MS = 120;
 

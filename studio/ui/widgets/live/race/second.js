@@ -1,6 +1,6 @@
 // Whom the voice of the page races against: itself a sentence at a time, or any voice with settings of its own.
 
-import { asked, drawn, nameOf, spokenName } from "../options/drawn.js";
+import { asked, drawn, nameOf, spokenName } from "../../options/drawn.js";
 
 const AGAINST = "against"; // its name in the address; its options are against.name
 const SENTENCES = ["Word by word", "Sentence by sentence"];
