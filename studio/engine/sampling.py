@@ -33,8 +33,6 @@ def sample_levels(logits: Tensor, temperature: Tensor, noise: Tensor) -> Tensor:
     """
     shares = (logits / temperature.clamp(min=1e-3)[:, None, None]).softmax(-1).cumsum(-1)
     drawn = (shares < noise.unsqueeze(-1)).sum(-1).clamp_(max=logits.shape[-1] - 1)
-    if (temperature > 0).all():
-        return drawn.to(torch.uint8)
     return torch.where((temperature > 0)[:, None], drawn, logits.argmax(-1)).to(torch.uint8)
 
 

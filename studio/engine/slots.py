@@ -25,8 +25,8 @@ class KeyValueSlots:
 
     Attributes:
         keys, values: for each layer [slots, heads, capacity, head_width].
-        start, length: int64 [slots], the first token held, and how many were ever written.
-        epoch: int64 [slots], how many owners a slot has had.
+        start, length: int64 [slots] on the host, the first token held, and how many were ever written.
+        epoch: int64 [slots] on the host, how many owners a slot has had.
         poison: fill a slot's memory with NaN when it changes hands (filling takes long: for tests, which all do).
     """
 
@@ -47,9 +47,8 @@ class KeyValueSlots:
         fill = float("nan") if poison else 0.0
         self.keys = [torch.full(shape, fill, device=device, dtype=dtype) for _ in range(layers)]
         self.values = [torch.full(shape, fill, device=device, dtype=dtype) for _ in range(layers)]
-        self.start = torch.zeros(slots, dtype=torch.int64, device=device)
-        self.length = torch.zeros(slots, dtype=torch.int64, device=device)
-        self.epoch = torch.zeros(slots, dtype=torch.int64, device=device)
+        # On the host whatever the device: who plans a step asks for them, and a GPU would have to be waited for.
+        self.start, self.length, self.epoch = (torch.zeros(slots, dtype=torch.int64) for _ in range(3))
         self.capacity, self.poison = capacity, poison
 
     def reset(self, slot: int) -> None:

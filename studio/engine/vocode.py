@@ -5,9 +5,13 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
+from torch import Tensor
 
 from studio.engine.alphabets import Alphabet
 from studio.engine.nets.products import rows_apart
+from studio.engine.recorded import MOST_ROWS as ON_DEVICE
+from studio.engine.recorded import Recorded, filled_up
 from studio.engine.vocoders.base import State, Vocoder
 from studio.engine.vocoders.on_host import Arrays, SourceFilterOnHost
 
@@ -17,16 +21,24 @@ MOST_ROWS = 16
 class VocodeModule:
     """Runs a vocoder over slots; see ``studio.engine.families.base.Module``.
 
+    Args:
+        fills_up: whether batches are filled up with a slot more, which is nobody's; always on a GPU.
+
     Attributes:
         look_ahead_frames: frames a vocoder must have beyond those it speaks; the causal ones need none.
     """
 
-    def __init__(self, vocoder: Vocoder[Any], alphabet: Alphabet, slots: int, device: torch.device) -> None:
-        on_host = SourceFilterOnHost.of(vocoder) if device.type == "cpu" else None
+    def __init__(
+        self, vocoder: Vocoder[Any], alphabet: Alphabet, slots: int, device: torch.device, *, fills_up: bool = False
+    ) -> None:
+        fills_up = fills_up or device.type != "cpu"
+        on_host = None if fills_up else SourceFilterOnHost.of(vocoder)
         rows_apart(vocoder)
-        self.most_rows = MOST_ROWS if vocoder.rows_apart or device.type != "cpu" else 1
+        self.most_rows = ON_DEVICE if device.type != "cpu" else MOST_ROWS if vocoder.rows_apart else 1
         self.vocoder, self._alphabet, self._device = vocoder, alphabet, device
-        self.slots: State = vocoder.init_state(slots, device)
+        self._spare = slots if fills_up else None
+        self._recorded = Recorded(device)
+        self.slots: State = vocoder.init_state(slots if self._spare is None else slots + 1, device)
         self.look_ahead_frames = vocoder.look_ahead_frames
         self._frame_samples = int(vocoder.config.frame_samples)
         self._unsaid = [self.look_ahead_frames] * slots  # frames whose samples are somebody else's, or were said
@@ -71,10 +83,19 @@ class VocodeModule:
         if self._on_host is not None:
             vocoder, arrays = self._on_host
             return vocoder.step(self._mels(*inputs).numpy(), arrays, np.array(numbers))
-        index = self._index(numbers)
-        pcm, after = self.vocoder.step(self._mels(*inputs), slots.take(index))
-        slots.put(index, after)
-        return pcm.float().cpu().numpy()
+        index, frames = torch.tensor(numbers), torch.from_numpy(np.stack(inputs))
+        if self._spare is not None:
+            index = F.pad(index, (0, filled_up(len(numbers)) - len(numbers)), value=self._spare)
+            frames = torch.cat((frames, frames.new_zeros(len(index) - len(frames), *frames.shape[1:])))
+        idle = [torch.full_like(index, self._spare or 0), torch.zeros_like(frames)]
+
+        def body(index: Tensor, frames: Tensor) -> Tensor:
+            pcm, after = self.vocoder.step(self._alphabet.to_mels(frames), slots.take(index))
+            slots.put(index, after)
+            return pcm.float()
+
+        key = ("vocode", id(slots), frames.shape)
+        return self._recorded.run(key, body, [index, frames], idle)[: len(numbers)].numpy()
 
     @torch.inference_mode()
     def finish(self, slot: int) -> np.ndarray:
@@ -88,8 +109,8 @@ class VocodeModule:
         self._unsaid[slot] = self.look_ahead_frames
         return self.vocoder.held_back(self.slots.take(self._index([slot])))[0, -held:].float().cpu().numpy()
 
-    def _mels(self, *frames: np.ndarray) -> torch.Tensor:
+    def _mels(self, *frames: np.ndarray) -> Tensor:
         return self._alphabet.to_mels(torch.from_numpy(np.stack(frames)).to(self._device))
 
-    def _index(self, slots: list[int]) -> torch.Tensor:
+    def _index(self, slots: list[int]) -> Tensor:
         return torch.tensor(slots, device=self._device)

@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from studio.engine.nets.batched import BatchedStep
 from studio.engine.nets.one_token import TokenLayer, TokenStep
 from studio.engine.nets.products import NumberFormat, Product
 from studio.engine.nets.transformer import Block, Decoder, DecoderConfig
@@ -84,6 +85,7 @@ class LeanDecoder:
 
     Attributes:
         on_host: what runs one token of each row on a CPU, in float32; None elsewhere.
+        batched: what runs one token of all rows at once, on a GPU.
     """
 
     @torch.no_grad()
@@ -92,6 +94,7 @@ class LeanDecoder:
         self._layers = [LeanLayer(block, c, number_format) for block in decoder.layers()]
         self._device = decoder.norm.weight.device
         self._angles = Angles(c.head_width, c.rotary_base, self._device)
+        self.batched = BatchedStep(self._layers, c, self._device)
         self.on_host: TokenStep | None = None
         if number_format == "float32" and self._device.type == "cpu":
             layers = [layer.for_tokens() for layer in self._layers]
@@ -105,8 +108,9 @@ class LeanDecoder:
     def extend(self, x: Tensor, slots: KeyValueSlots, rows: Sequence[int], between: Between | None = None) -> Tensor:
         """Run T new tokens of each row over what its slot holds, and keep their keys and values.
 
-        Either one row of any number of tokens, or one token of several rows. Attention runs row by row over exactly
-        what the row holds: a row's result depends neither on how many neighbours it has nor on how long they are.
+        Either one row of any number of tokens, or one token of several rows. On a CPU attention runs row by row over
+        exactly what the row holds: a row's result depends neither on how many neighbours it has nor on how long they
+        are. On a GPU, where a batch costs what a row does, it does within rounding.
 
         Args:
             x: [B, T, D]; row b continues slot ``rows[b]`` at its length.
@@ -121,6 +125,8 @@ class LeanDecoder:
         if tokens == 1 and self.on_host is not None:
             crossed = None if between is None else _over_arrays(between)
             return torch.from_numpy(self.on_host.extend(x[:, 0].numpy(), slots, rows, crossed))
+        if tokens == 1 and self._device.type != "cpu":
+            return self.batched.extend(x[:, 0], slots, rows, between)
         at = [int(slots.length[row]) for row in rows]
         if count == 1:
             turns = self._angles.at(at[0], tokens)

@@ -20,7 +20,6 @@ from studio.engine.families.richtts.rule import option_specs as specs
 from studio.engine.families.speakstream.modules import DecodeModule, SpeakStreamStep
 from studio.engine.families.speakstream.slots import SpeakStreamSlots
 from studio.engine.nets.products import NumberFormat, check_format
-from studio.engine.slots import KeyValueSlots
 from studio.engine.weights import load_weights
 
 
@@ -35,10 +34,8 @@ class RichTtsFamily:
     ) -> None:
         self.net = net.eval()
         step = SpeakStreamStep(net, number_format)
-        sizes = net.decoder.config
         capacity = MOST_WHOLE_WORDS * net.config.longest_word_frames + 2 * MOST_LETTERS
-        memory = KeyValueSlots(sizes.layers, places, sizes.heads, capacity, sizes.head_width, device=device)
-        self.slots = SpeakStreamSlots(memory, places, device)
+        self.slots = SpeakStreamSlots.made(net.decoder.config, places, capacity, device)
         self.modules: Mapping[str, Module] = {"prefill": PrefillModule(net, step), "decode": DecodeModule(step)}
         self._silence = net.silence.cpu().numpy()
 

@@ -19,7 +19,6 @@ from studio.engine.families.speakstream.row import Limits, SpeakStreamRow
 from studio.engine.families.speakstream.rule import OPTION_SPECS, Options
 from studio.engine.families.speakstream.slots import SpeakStreamSlots
 from studio.engine.nets.products import NumberFormat, check_format
-from studio.engine.slots import KeyValueSlots
 from studio.engine.weights import load_weights
 
 CAPACITY_TOKENS = 6144
@@ -41,9 +40,8 @@ class SpeakStreamFamily:
     ) -> None:
         self.net = net.eval()
         step = SpeakStreamStep(net, number_format)
-        sizes, c = net.decoder.config, net.config
-        memory = KeyValueSlots(sizes.layers, places, sizes.heads, capacity_tokens, sizes.head_width, device=device)
-        self.slots = SpeakStreamSlots(memory, places, device)
+        c = net.config
+        self.slots = SpeakStreamSlots.made(net.decoder.config, places, capacity_tokens, device)
         self.modules: Mapping[str, Module] = {"prefill": PrefillModule(net, step), "decode": DecodeModule(step)}
         self._limits = Limits(c.context_frames, c.kept_frames, c.longest_word_frames, capacity_tokens)
         self._silence = net.silence.cpu().numpy()

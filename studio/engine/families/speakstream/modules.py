@@ -10,12 +10,15 @@ from studio.engine import dmel
 from studio.engine.families.drawn import Drawn, probability
 from studio.engine.families.speakstream.fed import Prefill, Stretch
 from studio.engine.families.speakstream.net import SpeakStream
+from studio.engine.families.speakstream.on_device import DecodeOnDevice
 from studio.engine.families.speakstream.on_host import DecodeOnHost
 from studio.engine.families.speakstream.slots import SpeakStreamSlots
 from studio.engine.nets.frame_decoder import FrameDecoder
 from studio.engine.nets.frames import FrameTable
 from studio.engine.nets.lean import LeanDecoder
 from studio.engine.nets.products import NumberFormat, Product
+from studio.engine.recorded import MOST_ROWS as ON_DEVICE
+from studio.engine.recorded import Recorded
 from studio.engine.sampling import sample_levels
 
 MOST_ROWS = 16
@@ -26,6 +29,7 @@ class SpeakStreamStep:
 
     Attributes:
         on_host: what decodes on a CPU, in float32; None elsewhere.
+        on_device: what decodes on a GPU; None elsewhere.
     """
 
     @torch.no_grad()
@@ -36,10 +40,16 @@ class SpeakStreamStep:
         heads = torch.cat((net.levels_out.weight, net.eos_out.weight))
         bias = torch.cat((net.levels_out.bias, net.eos_out.bias))
         self.head = Product(self.decoder.folded(net.decoder, heads), bias, number_format)
+        device = heads.device
+        self.on_device = None if device.type == "cpu" else self.for_device(Recorded(device))
         self.on_host: DecodeOnHost | None = None
         if self.decoder.on_host is not None:
             tables = (self._frames.table.numpy(), self._speakers.numpy())
             self.on_host = DecodeOnHost(self.decoder.on_host, *tables, self.head.transposed(), bias.numpy())
+
+    def for_device(self, recorded: Recorded) -> DecodeOnDevice:
+        """What decodes all rows in one step."""
+        return DecodeOnDevice(self.decoder.batched, self.embed_frames, self.head, recorded)
 
     def embed_frames(self, levels: Tensor, speaker: Tensor) -> Tensor:
         """Frames uint8 [N, 80] of speakers [N] -> [N, D], as ``SpeakStream.embed_frames`` within rounding."""
@@ -101,10 +111,9 @@ class PrefillModule:
 class DecodeModule:
     """Feeds back the frame drawn last and draws the next; the inputs are in the slots already."""
 
-    most_rows = MOST_ROWS
-
     def __init__(self, step: SpeakStreamStep) -> None:
         self._step = step
+        self.most_rows = MOST_ROWS if step.on_device is None else ON_DEVICE
 
     @torch.inference_mode()
     def run(self, slots: SpeakStreamSlots, rows: Sequence[tuple[int, ...]], inputs: Sequence[None]) -> list[Drawn]:
@@ -112,6 +121,8 @@ class DecodeModule:
         numbers = [slot for (slot,) in rows]
         if self._step.on_host is not None:
             return self._step.on_host.decode(slots, numbers)
+        if self._step.on_device is not None:
+            return self._step.on_device.decode(slots, numbers)
         index = torch.tensor(numbers, device=slots.last.device)
         x = self._step.embed_frames(slots.last[index], slots.speaker[index])
         return self._step.draw(slots, numbers, x.unsqueeze(1))

@@ -5,6 +5,7 @@ from typing import Protocol
 import torch
 
 from studio.engine import dmel
+from studio.engine.nets.transformer import DecoderConfig
 from studio.engine.sampling import FrameNoise
 from studio.engine.slots import KeyValueSlots
 
@@ -33,10 +34,18 @@ class SpeakStreamSlots:
         last: uint8 [slots, 80], the frame drawn last, not yet fed back.
         speaker, temperature: [slots].
         noise: which noise comes next.
+        spare: the last slot, where there is one more than are given to rows.
     """
 
+    @staticmethod
+    def made(sizes: DecoderConfig, places: int, capacity_tokens: int, device: torch.device) -> "SpeakStreamSlots":
+        """Memory for so many rows; on a GPU one slot more, with which batches are filled up."""
+        count = places if device.type == "cpu" else places + 1
+        memory = KeyValueSlots(sizes.layers, count, sizes.heads, capacity_tokens, sizes.head_width, device=device)
+        return SpeakStreamSlots(memory, count, device)
+
     def __init__(self, keys_and_values: KeyValueSlots, count: int, device: torch.device) -> None:
-        self.memory = keys_and_values
+        self.memory, self.spare = keys_and_values, count - 1
         self.last = torch.zeros(count, dmel.CHANNELS, dtype=torch.uint8, device=device)
         self.speaker = torch.zeros(count, dtype=torch.int64, device=device)
         self.temperature = torch.ones(count, device=device)
