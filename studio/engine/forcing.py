@@ -20,7 +20,7 @@ from studio.core.errors import BadFile, BadText, BadVoice, Busy
 from studio.core.options import default_options, merge_options
 from studio.core.ports import Normaliser
 from studio.core.text.words import SpokenWord, WordStream
-from studio.core.traces.forced import MAX_FORCED_S, Attended, Left, Recording, Unable, WordSpan
+from studio.core.traces.forced import MAX_FORCED_S, MIN_FORCED_S, Attended, Left, Recording, Unable, WordSpan
 from studio.core.traces.trace import Trace, collect
 from studio.engine import dmel
 from studio.engine.families.base import family_info, family_names
@@ -56,6 +56,8 @@ def attend(voice: Voice, trace: Trace, wanted: Callable[[], bool]) -> Attended:
         raise BadFile(
             "this utterance holds no frames", "its family keeps none, or it is a recording: send it through a model"
         )
+    if not len(trace.frames):
+        raise BadFile("there is no frame in this trace", "nothing was spoken")
     _check_length(len(trace.frames) * card.frame_samples / card.sample_rate_hz)
     if trace.meta.get("checkpoint_sha256", card.sha256) != card.sha256:
         raise BadVoice(
@@ -82,12 +84,14 @@ def force(
 
     Raises:
         BadText: there is no word in it.
-        BadFile: it is too long, or its words lie beyond its end.
+        BadFile: it is too long or too short, or its words lie beyond its end.
         BadOption: the family takes no such options.
         Unable, Left: see ``studio.core.traces.forced``.
     """
     family, card = _forcible(voice), voice.card
     _check_length(len(recording.pcm) / recording.rate_hz)
+    if len(recording.pcm) < MIN_FORCED_S * recording.rate_hz:
+        raise BadFile("there is next to no sound in this recording", f"give at least {MIN_FORCED_S * 1000:.0f} ms")
     options = merge_options(card.options, recording.options, default_options(card.options))
     sound = dmel.resample(torch.from_numpy(to_float(recording.pcm)), recording.rate_hz, card.sample_rate_hz)
     frames = dmel.encode(sound).numpy()

@@ -27,12 +27,13 @@ from studio.train.speakstream.fit import SpeakStreamFitter
 from studio.train.speakstream.interleave import BOS, FRAME, interleave
 
 TEXT = "one two three four five six seven eight nine ten eleven twelve"
-FORCIBLE = ["speakstream", "s5", "tacotron", "richtts", "ngram-richtts", "ist", "dsm"]
+FORCIBLE = ["speakstream", "s5", "t5", "tacotron", "richtts", "ngram-richtts", "ist", "dsm"]
 
 
 @pytest.fixture(params=FORCIBLE)
 def engine(request, tmp_path):
-    write_tiny_voice(tmp_path, family=request.param)
+    speaks_on = {"eos_bias": -4.0} if request.param == "t5" else {}  # it reads all of a sentence: one end is the end
+    write_tiny_voice(tmp_path, family=request.param, **speaks_on)
     made = open_engine(tmp_path, plain(), device="cpu")
     yield made
     made.close()
@@ -243,7 +244,12 @@ def test_words_lie_where_a_reference_says(engine) -> None:
     assert [(word.start, word.end, word.source) for word in trace.words()] == [
         (4800, 16800, "aligner"), (16800, 24000, "aligner"), (31200, 69600, "aligner")
     ]  # fmt: skip
-    begun = {"s5": [0, 28], "ist": [*range(0, 46, 3)], "dsm": [0, 28, 52]}  # what S5 looks ahead to is in one step
+    begun = {
+        "s5": [0, 28],
+        "t5": [0],
+        "ist": [*range(0, 46, 3)],
+        "dsm": [0, 28, 52],
+    }  # what S5 looks ahead to is in one step
     assert [one.frame for one in trace.segments()] == begun.get(family, [0, 28, 40])
     assert len(trace.p_eos) == len(trace.frames) == 120
 
@@ -256,6 +262,14 @@ def test_what_cannot_be_forced_is_refused_in_words(stream, tmp_path) -> None:
         stream.force(Recording(np.ones(601 * 1000, np.int16), 1000, text="one"))
     with pytest.raises(BadVoice):
         stream.force(Recording(second, 24_000, text="one", voice="nobody"))
+    for rate_hz in (24_000, 8_000):
+        with pytest.raises(BadFile, match="at least 50 ms"):
+            stream.force(Recording(np.ones(rate_hz // 20 - 1, np.int16), rate_hz, text="one"))
+        assert len(stream.force(Recording(np.ones(rate_hz // 20, np.int16), rate_hz, text="one two")).frames) == 2
+    trace = spoken(stream)
+    trace.frames = trace.frames[:0]
+    with pytest.raises(BadFile, match="no frame"):
+        stream.attend(trace)
     trace = spoken(stream)
     trace.meta["checkpoint_sha256"] = {"other": "weights"}
     with pytest.raises(BadVoice, match="other weights"):

@@ -14,7 +14,7 @@ from studio.core.cards import Card
 from studio.core.errors import StudioError
 from studio.core.traces.trace import Trace
 
-MAX_FORCED_S = 600.0  # of sound at once
+MIN_FORCED_S, MAX_FORCED_S = 0.05, 600.0  # of sound at once
 
 
 class Unable(StudioError):

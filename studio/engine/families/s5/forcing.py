@@ -19,54 +19,27 @@ from studio.engine.sampling import log_likelihood
 ATTENDS_TO = "cross-attention to the phonemes of each word that the step saw"
 
 
-class S5Forcing(ForcedPass):
-    """See ``ForcedPass``; the row remembers as much as when it speaks."""
+class OpenS5:
+    """The net of S5-TTS, or of T5-TTS, given frames step after step, so that one sees where it attends.
 
-    def __init__(self, net: S5, row: S5Row, given: Given) -> None:
-        super().__init__(row, given)
-        self._net, self._row = net, row
-        self._device = next(net.parameters()).device
-        self._speaker = torch.tensor([given.speaker], device=self._device)
+    Attributes:
+        longest_word_frames: of its configuration.
+    """
+
+    def __init__(self, net: S5, speaker: int) -> None:
+        self._net, self._device = net, next(net.parameters()).device
+        self._speaker = torch.tensor([speaker], device=self._device)
         self._memory = OpenDecoder(net.decoder)
+        self._given = 0
+        self.longest_word_frames = net.config.longest_word_frames
 
-    @torch.inference_mode()
-    def _segment(self, index: int, first: int, fed: WordStep) -> tuple[ForcedSegment, Sequence[Event]]:
-        assert isinstance(fed, WordStep), "a step begins with its text"
-        plan = self._row.planned
-        stop = self._arrivals.stop(first, plan.speak)
-        frames = self._frames(first, stop, self._net.config.longest_word_frames * len(plan.speak))
-        hidden, shares = self._run(fed, frames)
-        logits, stops = self._net.heads(hidden)
-        words = (
-            np.array(fed.words) + plan.stop + plan.close - 1 - fed.words[-1]
-        )  # of all: those of a reference lie below
-        if plan.close:
-            p_eos = np.array([probability(one) for one in stops[1:].float().cpu().numpy()], np.float32)
-            ended = p_eos >= EOS_AT
-        else:
-            after = shares.mean(0)[1:]
-            p_eos = after[:, words >= plan.speak.stop].sum(1)
-            ended = words[after.argmax(1)] >= plan.speak.stop  # c_s^i (``rule.is_complete``)
-        count = len(frames) if stop is not None else self._end(ended, first)
-        likely = log_likelihood(logits[:-1], torch.from_numpy(frames.copy()).to(self._device))
-        self._memory.cut(self._memory.length - (len(frames) - count))
-        events = self._told(frames[:count], shares.mean(0), plan)
-        forced = not bool(ended[count - 1])
-        seen = range(plan.speak.start, plan.stop)
-        found = ForcedSegment(
-            index=index,
-            first=first,
-            word=seen.start,
-            by_layer=by_word(shares[:, :count], words, seen),
-            p_eos=p_eos[:count].astype(np.float32),
-            log_likelihood=likely[:count].cpu().numpy(),
-            forced=forced,
-            events=with_end(events, float(p_eos[count - 1]), forced=forced),
-        )
-        return found, events
+    def run(self, fed: WordStep, frames: np.ndarray) -> tuple[Tensor, Tensor, np.ndarray]:
+        """A step's beginning and n frames, uint8 [n, 80].
 
-    def _run(self, fed: WordStep, frames: np.ndarray) -> tuple[Tensor, np.ndarray]:
-        """Hidden states from the token on that predicts the first frame [n + 1, D], and their shares [L, n + 1, T]."""
+        Returns:
+            Logits [n + 1, 80, 16] and those of the end [n + 1] after the beginning and after each frame, and their
+            shares of the step's symbols, [L, n + 1, T].
+        """
         net, device = self._net, self._device
         if fed.start > self._memory.start:
             self._memory.forget(fed.start)
@@ -95,7 +68,58 @@ class S5Forcing(ForcedPass):
             return h
 
         hidden, _ = self._memory.extend(x, between)
-        return hidden[fed.tokens - 1 :], torch.stack(found)[:, fed.tokens - 1 :].float().cpu().numpy()
+        self._given = len(frames)
+        shares = torch.stack(found)[:, fed.tokens - 1 :].float().cpu().numpy()
+        return *net.heads(hidden[fed.tokens - 1 :]), shares
+
+    def likely(self, logits: Tensor, frames: np.ndarray) -> np.ndarray:
+        """The log-likelihood of each frame, float32 [n], by what ``run`` answered."""
+        return log_likelihood(logits[:-1], torch.from_numpy(frames.copy()).to(self._device)).cpu().numpy()
+
+    def take(self, count: int) -> None:
+        """Of the frames given last so many belong to the step; the others were not said yet."""
+        self._memory.cut(self._memory.length - (self._given - count))
+
+
+class S5Forcing(ForcedPass):
+    """See ``ForcedPass``; the row remembers as much as when it speaks."""
+
+    def __init__(self, net: S5, row: S5Row, given: Given) -> None:
+        super().__init__(row, given)
+        self._row, self._net = row, OpenS5(net, given.speaker)
+
+    @torch.inference_mode()
+    def _segment(self, index: int, first: int, fed: WordStep) -> tuple[ForcedSegment, Sequence[Event]]:
+        assert isinstance(fed, WordStep), "a step begins with its text"
+        plan = self._row.planned
+        stop = self._arrivals.stop(first, plan.speak)
+        frames = self._frames(first, stop, self._net.longest_word_frames * len(plan.speak))
+        logits, stops, shares = self._net.run(fed, frames)
+        words = np.array(fed.words) + plan.stop + plan.close - 1 - fed.words[-1]  # those of a reference lie below
+        if plan.close:
+            p_eos = np.array([probability(one) for one in stops[1:].float().cpu().numpy()], np.float32)
+            ended = p_eos >= EOS_AT
+        else:
+            after = shares.mean(0)[1:]
+            p_eos = after[:, words >= plan.speak.stop].sum(1)
+            ended = words[after.argmax(1)] >= plan.speak.stop  # c_s^i (``rule.is_complete``)
+        count = len(frames) if stop is not None else self._end(ended, first)
+        likely = self._net.likely(logits, frames)
+        self._net.take(count)
+        events = self._told(frames[:count], shares.mean(0), plan)
+        forced = not bool(ended[count - 1])
+        seen = range(plan.speak.start, plan.stop)
+        found = ForcedSegment(
+            index=index,
+            first=first,
+            word=seen.start,
+            by_layer=by_word(shares[:, :count], words, seen),
+            p_eos=p_eos[:count].astype(np.float32),
+            log_likelihood=likely[:count],
+            forced=forced,
+            events=with_end(events, float(p_eos[count - 1]), forced=forced),
+        )
+        return found, events
 
     def _told(self, frames: np.ndarray, shares: np.ndarray, plan: Plan) -> list[Event]:
         """What the row says of a step that takes these frames; ``shares`` [n + 1, T] of the net."""

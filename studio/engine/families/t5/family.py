@@ -1,6 +1,6 @@
 """T5-TTS loaded: its net, its slots; its modules are S5-TTS's, for so is its net."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +10,11 @@ import torch
 from studio.core.cards import Card
 from studio.engine import dmel
 from studio.engine.families.base import FamilyInfo, Module
+from studio.engine.families.forcing import FAR, ForcedSegment, Given
 from studio.engine.families.s5.family import CAPACITY_SYMBOLS
 from studio.engine.families.s5.modules import DecodeModule, S5Slots, S5Step, WordModule
 from studio.engine.families.s5.references import check_references, reference
+from studio.engine.families.t5.forcing import ATTENDS_TO, T5Forcing
 from studio.engine.families.t5.net import T5, Config
 from studio.engine.families.t5.row import T5Row
 from studio.engine.families.t5.rule import MOST_WORDS, OPTION_SPECS, Options
@@ -26,6 +28,7 @@ class T5Family:
     """A loaded checkpoint with a number of slots; see ``studio.engine.families.base.Family``."""
 
     slots_per_row = 1
+    attends_to = ATTENDS_TO
 
     def __init__(self, net: T5, places: int, device: torch.device, number_format: NumberFormat = "float32") -> None:
         self.net = net.eval()
@@ -58,12 +61,27 @@ class T5Family:
         self, slots: tuple[int, ...], speaker: int, options: Mapping[str, Any], temperature: float, seed: int
     ) -> T5Row:
         """A row in a slot that was reset. Raises BadOption."""
+        return self._row(slots, self.net.config.longest_word_frames, speaker, options, temperature, seed)
+
+    def force(self, given: Given) -> Iterator[ForcedSegment]:
+        """See ``studio.engine.families.forcing.Forcible``."""
+        return T5Forcing(self.net, self._row((), FAR, given.speaker, given.options, 1.0, 0), given).segments()
+
+    def _row(
+        self,
+        slots: tuple[int, ...],
+        longest: int,
+        speaker: int,
+        options: Mapping[str, Any],
+        temperature: float,
+        seed: int,
+    ) -> T5Row:
         return T5Row(
             slots,
             dmel.TIME_BASE,
             self._silence[speaker],
             self._references[speaker],
-            self.net.config.longest_word_frames,
+            longest,
             phonemes.pronounce,
             speaker=speaker,
             options=options,
@@ -83,4 +101,5 @@ INFO = FamilyInfo(
     Options().look_ahead_words,
     T5Family.load,
     NOTES,
+    can_force=True,
 )

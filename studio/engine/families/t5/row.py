@@ -96,6 +96,12 @@ class T5Row(RequestRow[Options, _Speaking]):
         self._said = reference.spelled
         self._longest, self._pronounce, self._speaker = longest_word_frames, pronounce, speaker
 
+    @property
+    def planned(self) -> range:
+        """The words of the sentence that is wanted."""
+        assert self._next is not None, "a sentence is wanted"
+        return self._next.words.words
+
     def want(self) -> Want | None:
         """A sentence to be read where one is whole, or a frame more of the present one."""
         if self._wanted is None:
