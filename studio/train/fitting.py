@@ -20,6 +20,7 @@ from studio.train.recipe import FitRecipe, Recipe
 from studio.train.spoken import SpokenText
 
 _SAVE_EVERY_S = 180.0
+_MOST_SKIPPED = 20  # batches in a row that nothing can be learned from
 _CHECK_EVERY_S = {"cpu": 420.0, "cuda": 60.0}
 
 
@@ -156,7 +157,8 @@ def run(
 
     It goes on from wherever ``state`` says. ``start`` are weights to begin from instead of chance, such as a shipped
     voice's; layers that they lack are added on top, and begin as the identity. ``passes`` makes the batches of a pass
-    elsewhere; else they are made here. Metrics go to ``state/metrics.jsonl`` (one line a few steps, one a validation).
+    elsewhere; else they are made here. Raises BadFile where the training diverges: what was saved before is kept.
+    Metrics go to ``state/metrics.jsonl`` (one line a few steps, one a validation).
     """
     recipe, settings = fitting.recipe, fitting.settings
     if threads:
@@ -172,7 +174,7 @@ def run(
     steps = settings.steps
     copied = HalfCopy(fitter)
     saved = checked = last = time.monotonic()
-    done = at.done(steps, budget_s)
+    done, skipped = at.done(steps, budget_s), 0
     log = (state / "metrics.jsonl").open("a", encoding="utf-8", buffering=1)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns) as progress:
@@ -186,8 +188,11 @@ def run(
                 own_share = settings.own_share * (at.step % 2)
                 losses = train_step(copied, optims, batch.to(device), fitting, share, own_share)
                 at.step, at.batch = at.step + 1, i + 1
-                progress.update(bar, completed=at.step, description=f"frame {losses['frame']:.3f}")
-                if at.step % 10 == 0:
+                skipped = skipped + 1 if "skipped" in losses else 0
+                if skipped == _MOST_SKIPPED:
+                    raise _diverged(state, f"{skipped} batches in a row had a gradient that is no number")
+                progress.update(bar, completed=at.step, description=f"frame {losses.get('frame', math.nan):.3f}")
+                if at.step % 10 == 0 or skipped:
                     log.write(json.dumps({"step": at.step, "rate": share, "hours": text.hours, **losses}) + "\n")
                 now = time.monotonic()
                 at.trained_s, last = at.trained_s + now - last, now
@@ -216,16 +221,21 @@ def train_step(
     rate_share: float,
     own_share: float,
 ) -> dict[str, float]:
-    """One step at a share of the peak rate; answers the losses."""
+    """One step at a share of the peak rate; answers the losses.
+
+    Where a gradient is no number nothing is learned from the batch, and ``skipped`` is 1.
+    """
     losses = copied.losses(batch, own_share, fitting.recipe.temperature)
     copied.half.total(losses).backward()
     copied.hand_over_gradients()
-    nn.utils.clip_grad_norm_(copied.master.parameters(), 1.0)
+    told = {k: round(float(v.detach()), 4) for k, v in losses.items() if v.isfinite()}
+    if not nn.utils.clip_grad_norm_(copied.master.parameters(), 1.0).isfinite():
+        return told | {"skipped": 1.0}
     for optim in optims:
         for group in optim.param_groups:
             group["lr"] = fitting.settings.peak_rate * rate_share
         optim.step()
-    return {k: round(float(v.detach()), 4) for k, v in losses.items()}
+    return told
 
 
 @torch.no_grad()
@@ -259,7 +269,13 @@ def _begin_from(fitter: Fitter, path: Path) -> None:
         )
 
 
+def _diverged(state: Path, why: str) -> BadFile:
+    return BadFile(f"the training has diverged: {why}", f"{state} is as it was saved before; lower the peak_rate")
+
+
 def _save(state: Path, family: str, fitter: Fitter, optims: list[torch.optim.Optimizer], at: Progressed) -> None:
+    if not all(bool(parameter.isfinite().all()) for parameter in fitter.parameters()):
+        raise _diverged(state, f"a weight is no number after {at.step} steps")
     part = state / ".checkpoint.part"
     torch.save({"fitter": fitter.state_dict(), "optims": [o.state_dict() for o in optims], "at": vars(at)}, part)
     part.rename(state / "checkpoint.pt")

@@ -231,6 +231,45 @@ def test_losses_fall(streams):
     assert len(optims[0].param_groups[0]["params"]) == 1 * 4 + 1 * 3 + 1 * 4
 
 
+def test_a_batch_whose_gradient_is_no_number_teaches_nothing(streams):
+    recipe = a_recipe()
+    fitting = fitting_of(recipe)
+    batch = a_batch(streams, [sentence()])
+    copied, optims = HalfCopy(fitting.fitter), optimisers(fitting.fitter, recipe.fit)
+    train_step(copied, optims, batch, fitting, 1.0, 0.0)
+    before = copy.deepcopy(fitting.fitter.state_dict())
+    usual = copied.half.total
+    copied.half.total = lambda losses: usual(losses) * torch.nan
+    assert train_step(copied, optims, batch, fitting, 1.0, 0.0)["skipped"] == 1.0
+    assert all(torch.equal(value, before[name]) for name, value in fitting.fitter.state_dict().items())
+    copied.half.total = usual
+    assert "skipped" not in train_step(copied, optims, batch, fitting, 1.0, 0.0)
+    assert all(p.isfinite().all() for p in fitting.fitter.parameters())
+
+
+def test_a_training_that_diverges_leaves_what_was_saved(features, tmp_path, monkeypatch):
+    write_tiny_bpe(tmp_path / "bpe.json")
+    run(fitting_of(a_recipe()), features, tmp_path, torch.device("cpu"), threads=1)
+    saved = (tmp_path / "checkpoint.pt").read_bytes()
+    usual = DsmFitter.total
+    with monkeypatch.context() as patch:
+        patch.setattr(DsmFitter, "total", lambda self, losses: usual(self, losses) * torch.nan)
+        with pytest.raises(BadFile, match=r"has diverged: 20 batches in a row.*lower the peak_rate"):
+            run(fitting_of(a_recipe(steps=60)), features, tmp_path, torch.device("cpu"), threads=1)
+    broken = fitting_of(a_recipe(steps=6))
+
+    def spoilt(*_):
+        broken.fitter.net.action_out.weight.data.fill_(torch.nan)
+        return {}
+
+    monkeypatch.setattr(broken, "validate", spoilt)
+    with pytest.raises(BadFile, match=r"a weight is no number after 6 steps"):
+        run(broken, features, tmp_path, torch.device("cpu"), threads=1)
+    assert (tmp_path / "checkpoint.pt").read_bytes() == saved
+    for line in (tmp_path / "metrics.jsonl").read_text().splitlines():
+        assert "NaN" not in line
+
+
 def test_own_frames_are_fed_where_frames_were_drawn(streams):
     fitter = DsmFitter(CONFIG)
     with torch.no_grad():  # a net that is certain of level 7 everywhere
