@@ -8,6 +8,7 @@ from tinyvoice import write_tiny_voice
 from typer.testing import CliRunner, Result
 
 from studio.cli import cli
+from studio.core.cards import find_file, read_cards, sha256_of
 from studio.core.shipped import VOICES
 from studio.engine.families.base import family_info
 
@@ -28,8 +29,12 @@ def test_info_tells_what_a_shipped_voice_is(name: str) -> None:
     said = voices("info", name).stdout
     assert all(speaker in said for speaker in card["speakers"]) and card["licence"] in said and card["family"] in said
     assert all(f"option {one['name']} " in said and one["label"] in said for one in card["options"])
-    size = sum((VOICES / name / weights).stat().st_size for weights in card["sha256"])
-    assert size > 1e6 and all(weights in said for weights in card["sha256"])
+    there = read_cards(VOICES)[name]
+    found = {weights: find_file(there[1], there[0], weights) for weights in card["sha256"]}
+    assert all(path is not None and sha256_of(path) == card["sha256"][weights] for weights, path in found.items())
+    for weights, path in found.items():
+        shared = "" if path.parent.name == name else f" (shared with {path.parent.name})"
+        assert f"{weights} {path.stat().st_size / 1e6:.1f} MB{shared}" in said
     assert json.loads(voices("info", name, "--json").stdout) == card
 
 

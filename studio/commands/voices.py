@@ -59,12 +59,16 @@ def _facts(card: "Card", folder: Path) -> list[tuple[str, str]]:
     """Each fact of a card with its title; texts are escaped, since a card may come from anywhere."""
     from rich.markup import escape
 
+    from studio.core.cards import find_file
     from studio.engine.families.base import family_info
 
     family = family_info(card.family)
-    weights = {name: (folder / name).stat().st_size for name in card.sha256 if (folder / name).is_file()}
+    weights = {name: path for name in card.sha256 if (path := find_file(folder, card, name)) is not None}
     sizes = [f"{count / 1e6:.2f}M {part}" for part, count in card.parameters.items()]
-    files = [f"{name} {size / 1e6:.1f} MB" for name, size in weights.items()]
+    shared = {
+        name: "" if path.parent == folder else f" (shared with {path.parent.name})" for name, path in weights.items()
+    }
+    files = [f"{name} {path.stat().st_size / 1e6:.1f} MB{shared[name]}" for name, path in weights.items()]
     facts = [
         ("voice", f"{card.name}: {card.title}"),
         ("family", f"{card.family}: {family.paper}"),

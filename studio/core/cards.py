@@ -204,6 +204,14 @@ def sha256_of(path: Path) -> str:
     return digest.hexdigest()
 
 
+def find_file(folder: Path, card: Card, name: str) -> Path | None:
+    """A file that a card names, in the voice's folder, or with its digest in that of a voice beside it."""
+    if (folder / name).is_file():
+        return folder / name
+    digest = card.sha256.get(name)
+    return next((path for path in sorted(folder.parent.glob(f"*/{name}")) if sha256_of(path) == digest), None)
+
+
 def read_cards(root: Path) -> dict[str, tuple[Card, Path]]:
     """Cards and folders under ``root`` by name: the studio's default voice first, the others in the order of names.
 

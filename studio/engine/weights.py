@@ -6,7 +6,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import nn
 
-from studio.core.cards import Card, sha256_of
+from studio.core.cards import Card, find_file, sha256_of
 from studio.core.errors import BadVoice
 
 
@@ -18,8 +18,7 @@ def load_weights(net: nn.Module, folder: Path, card: Card, name: str) -> None:
     Raises:
         BadVoice: the file is missing, is not what the card names, or does not fit the net.
     """
-    own = folder / name
-    path = own if own.is_file() else _same_file_beside(folder, card.sha256.get(name), name)
+    path = find_file(folder, card, name)
     fetch = "fetch the voice again, or check out assets/voices from the repository"
     if path is None:
         raise BadVoice(f"voice {card.name!r} has no file {name} in {folder}", fetch)
@@ -33,8 +32,3 @@ def load_weights(net: nn.Module, folder: Path, card: Card, name: str) -> None:
         net.load_state_dict(tensors, strict=True)
     except (SafetensorError, RuntimeError) as error:
         raise BadVoice(f"{path} does not fit the card's configuration: {error}", fetch) from error
-
-
-def _same_file_beside(folder: Path, digest: str | None, name: str) -> Path | None:
-    """A file of that name and digest in a voice's folder beside ``folder``."""
-    return next((path for path in sorted(folder.parent.glob(f"*/{name}")) if sha256_of(path) == digest), None)

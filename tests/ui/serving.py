@@ -55,5 +55,6 @@ def _run(script: Path, arguments: tuple[str, ...], env: Mapping[str, str], said:
     with said.open("ab") as file:
         for stream in (1, 2):
             os.dup2(file.fileno(), stream)
+    print(f"{script.name} begins", flush=True)
     sys.argv = [str(script), *arguments]
     runpy.run_path(str(script), run_name="__main__")
