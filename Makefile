@@ -13,9 +13,9 @@ help: ## print the targets
 app: .venv/app.stamp ## open the studio at http://$(HOST):$(PORT)
 	$(BIN)/studio app --host $(HOST) --port $(PORT)
 
-test: .venv/dev.stamp ## lint, then run every test, two files at a time
+test: .venv/dev.stamp ## lint, then run every test, three files at a time
 	$(MAKE) --no-print-directory lint
-	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest -n 3 --dist loadfile $(ARGS)
 
 lint: .venv/dev.stamp ## check style, types and the walls between rooms
 	$(BIN)/ruff check .
