@@ -13,7 +13,7 @@ from torch import Tensor
 GRAPHS = "STUDIO_GRAPHS"
 _WARM_UPS = 2  # libraries make their workspaces at the first runs, which must not be recorded
 
-MOST_ROWS = 128  # of a batch on a GPU
+MOST_ROWS_ON_DEVICE = 128  # of a batch on a GPU
 
 Body = Callable[..., Tensor]
 
@@ -36,7 +36,7 @@ class Recorded:
         self._graphs: dict[Hashable, _Graph] = {}
         self._pool: Any = None  # memory that all graphs share: only one of them runs at a time
 
-    def run(self, key: Hashable, body: Body, given: Sequence[Tensor], idle: Sequence[Tensor]) -> Tensor:
+    def run(self, key: Hashable, body: Body, given: Sequence[Tensor], idle: Callable[[], Sequence[Tensor]]) -> Tensor:
         """What a step answers, on the host.
 
         Args:
@@ -44,13 +44,13 @@ class Recorded:
             body: the step, of tensors on the device; it may change others that stay where they are. It must neither
                 ask the device for a number nor do anything else on the host.
             given: what it is given, on the host.
-            idle: the same of an utterance that is nobody's: the step runs with it before it is recorded.
+            idle: makes the same of an utterance that is nobody's: the step runs with it before it is recorded.
         """
         if not self._records:
             return body(*(one.to(self._device) for one in given)).cpu()
         if key not in self._graphs:
             self._pool = self._pool or torch.cuda.graph_pool_handle()
-            self._graphs[key] = _Graph(body, idle, self._device, self._pool)
+            self._graphs[key] = _Graph(body, idle(), self._device, self._pool)
         return self._graphs[key].replay(given)
 
 

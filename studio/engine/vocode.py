@@ -10,8 +10,7 @@ from torch import Tensor
 
 from studio.engine.alphabets import Alphabet
 from studio.engine.nets.products import rows_apart
-from studio.engine.recorded import MOST_ROWS as ON_DEVICE
-from studio.engine.recorded import Recorded, filled_up
+from studio.engine.recorded import MOST_ROWS_ON_DEVICE, Recorded, filled_up
 from studio.engine.vocoders.base import State, Vocoder
 from studio.engine.vocoders.on_host import Arrays, SourceFilterOnHost
 
@@ -34,7 +33,7 @@ class VocodeModule:
         fills_up = fills_up or device.type != "cpu"
         on_host = None if fills_up else SourceFilterOnHost.of(vocoder)
         rows_apart(vocoder)
-        self.most_rows = ON_DEVICE if device.type != "cpu" else MOST_ROWS if vocoder.rows_apart else 1
+        self.most_rows = MOST_ROWS_ON_DEVICE if device.type != "cpu" else MOST_ROWS if vocoder.rows_apart else 1
         self.vocoder, self._alphabet, self._device = vocoder, alphabet, device
         self._spare = slots if fills_up else None
         self._recorded = Recorded(device)
@@ -87,7 +86,10 @@ class VocodeModule:
         if self._spare is not None:
             index = F.pad(index, (0, filled_up(len(numbers)) - len(numbers)), value=self._spare)
             frames = torch.cat((frames, frames.new_zeros(len(index) - len(frames), *frames.shape[1:])))
-        idle = [torch.full_like(index, self._spare or 0), torch.zeros_like(frames)]
+
+        def idle() -> list[Tensor]:
+            assert self._spare is not None, "steps are recorded on a GPU alone"
+            return [torch.full_like(index, self._spare), torch.zeros_like(frames)]
 
         def body(index: Tensor, frames: Tensor) -> Tensor:
             pcm, after = self.vocoder.step(self._alphabet.to_mels(frames), slots.take(index))

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from engine.smalldecoder import ROWS, SIZES, a_decoder, memory
 from torch import Tensor
 
 from studio.engine import dmel
@@ -17,27 +18,16 @@ from studio.engine.families.speakstream.net import Config, SpeakStream
 from studio.engine.families.speakstream.slots import SpeakStreamSlots
 from studio.engine.nets.batched import span_of
 from studio.engine.nets.lean import LeanDecoder
-from studio.engine.nets.transformer import Decoder, DecoderConfig
 from studio.engine.recorded import Recorded
 from studio.engine.slots import ContextFull, KeyValueSlots
 
-ROWS = 5
 GPU = torch.cuda.is_available()
 Decode = Callable[[SpeakStreamSlots, Sequence[tuple[int, ...]], Sequence[Any]], Sequence[Drawn]]
-SIZES = DecoderConfig(layers=3, width=64, heads=4, hidden=96)
 
 
 @pytest.fixture(scope="module")
 def lean() -> LeanDecoder:
-    torch.manual_seed(5)
-    made = Decoder(SIZES).eval().requires_grad_(False)
-    for parameter in made.parameters():
-        parameter.uniform_(0.5, 1.5) if parameter.ndim == 1 else parameter.normal_(std=0.1)
-    return LeanDecoder(made)
-
-
-def memory(capacity: int) -> KeyValueSlots:
-    return KeyValueSlots(SIZES.layers, ROWS, SIZES.heads, capacity, SIZES.head_width, poison=True)
+    return LeanDecoder(a_decoder())
 
 
 @torch.inference_mode()

@@ -3,31 +3,23 @@
 import numpy as np
 import pytest
 import torch
+from engine.smalldecoder import ROWS, SIZES, a_decoder, memory
 
 from studio.engine.nets.lean import LeanDecoder
 from studio.engine.nets.products import Product
-from studio.engine.nets.transformer import Decoder, DecoderConfig
+from studio.engine.nets.transformer import Decoder
 from studio.engine.sampling import sample_levels, sample_on_host, uniform
-from studio.engine.slots import ContextFull, KeyValueSlots
+from studio.engine.slots import ContextFull
 from studio.engine.vocoders.base import State
 from studio.engine.vocoders.on_host import Arrays, SourceFilterOnHost
 from studio.engine.vocoders.sourcefilter import REST_LOGIT, SourceFilter, SourceFilterConfig
 
-ROWS, FRAMES = 5, 24
-SIZES = DecoderConfig(layers=3, width=64, heads=4, hidden=96)
+FRAMES = 24
 
 
 @pytest.fixture(scope="module")
 def decoder() -> Decoder:
-    torch.manual_seed(5)
-    made = Decoder(SIZES).eval().requires_grad_(False)
-    for parameter in made.parameters():
-        parameter.uniform_(0.5, 1.5) if parameter.ndim == 1 else parameter.normal_(std=0.1)
-    return made
-
-
-def memory(capacity: int = 64) -> KeyValueSlots:
-    return KeyValueSlots(SIZES.layers, ROWS, SIZES.heads, capacity, SIZES.head_width, poison=True)
+    return a_decoder()
 
 
 @torch.inference_mode()

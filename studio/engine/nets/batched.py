@@ -39,12 +39,10 @@ def span_of(held: int, capacity: int) -> int:
 
 
 class BatchedStep:
-    """Runs folded layers over slots, one token of each row at a time."""
+    """Runs folded layers over slots, one token of each row at a time; ``rates`` are for ``turns_at``."""
 
-    def __init__(self, layers: Sequence[Layer], config: DecoderConfig, device: torch.device) -> None:
-        self._layers, self._config = layers, config
-        exponents = torch.arange(0, config.head_width, 2, dtype=torch.float64, device=device) / config.head_width
-        self._rates = config.rotary_base**-exponents
+    def __init__(self, layers: Sequence[Layer], config: DecoderConfig, rates: Tensor) -> None:
+        self._layers, self._config, self._rates = layers, config, rates
 
     def extend(self, h: Tensor, slots: KeyValueSlots, rows: Sequence[int], between: Between | None = None) -> Tensor:
         """Run a token of each row, [B, D], over what its slot holds, and keep its keys and values.
@@ -81,8 +79,7 @@ class BatchedStep:
         # What a row does not hold may be NaN: in its place the new token is read, and masked.
         places = torch.where(held, tokens, at[:, None]) % slots.capacity
         rows, mask, here = slot[:, None], held[:, None, None], at % slots.capacity
-        angles = at.to(torch.float64)[:, None] * self._rates
-        turns = torch.polar(torch.ones_like(angles), angles).to(torch.complex64)[:, None, None]
+        turns = turns_at(at, self._rates)[:, None, None]
         for number, layer in enumerate(self._layers):
             qkv = layer.qkv(unit(h)).view(len(h), 3, c.heads, c.head_width)
             pairs = torch.view_as_complex((unit(qkv[:, :2]) * layer.gains).unflatten(-1, (-1, 2))) * turns
@@ -98,6 +95,15 @@ class BatchedStep:
             fed = F.relu(layer.up(unit(h)))
             h = h + layer.down(fed * fed)
         return unit(h)
+
+
+def turns_at(positions: Tensor, rates: Tensor) -> Tensor:
+    """Turns of positions int64 [N] by rates float64 [d / 2], complex64 [N, d / 2].
+
+    Angles are made in float64, so that a stream may run for hours.
+    """
+    angles = positions.to(torch.float64).unsqueeze(-1) * rates
+    return torch.polar(torch.ones_like(angles), angles).to(torch.complex64)
 
 
 def unit(x: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from studio.engine.nets.batched import BatchedStep
+from studio.engine.nets.batched import BatchedStep, Between, turns_at, unit
 from studio.engine.nets.one_token import TokenLayer, TokenStep
 from studio.engine.nets.products import NumberFormat, Product
 from studio.engine.nets.transformer import Block, Decoder, DecoderConfig
@@ -23,19 +23,16 @@ from studio.engine.slots import KeyValueSlots
 _CHUNK = 2048  # positions of one table of angles
 _TABLES = 64  # of them kept: far more than streams of different ages need
 
-# What stands between a layer's self-attention and its feed-forward: (layer, [N, D]) -> [N, D].
-Between = Callable[[int, Tensor], Tensor]
-
 
 class Angles:
     """Turns of absolute positions, complex64 [positions, width / 2], made a table at a time.
 
-    Angles are made in float64, so that a stream may run for hours.
+    Attributes:
+        rates: how fast each pair turns, float64 [width / 2].
     """
 
     def __init__(self, width: int, base: float, device: torch.device) -> None:
-        rates = base ** (-torch.arange(0, width, 2, dtype=torch.float64, device=device) / width)
-        self._rates = rates
+        self.rates = base ** (-torch.arange(0, width, 2, dtype=torch.float64, device=device) / width)
         self._tables: OrderedDict[int, Tensor] = OrderedDict()
 
     def at(self, position: int, count: int) -> Tensor:
@@ -49,9 +46,8 @@ class Angles:
 
     def _table(self, number: int) -> Tensor:
         if number not in self._tables:
-            positions = torch.arange(number * _CHUNK, (number + 1) * _CHUNK, device=self._rates.device)
-            angles = positions.to(torch.float64).unsqueeze(-1) * self._rates
-            self._tables[number] = torch.polar(torch.ones_like(angles), angles).to(torch.complex64)
+            positions = torch.arange(number * _CHUNK, (number + 1) * _CHUNK, device=self.rates.device)
+            self._tables[number] = turns_at(positions, self.rates)
             while len(self._tables) > _TABLES:
                 self._tables.popitem(last=False)
         self._tables.move_to_end(number)
@@ -94,7 +90,7 @@ class LeanDecoder:
         self._layers = [LeanLayer(block, c, number_format) for block in decoder.layers()]
         self._device = decoder.norm.weight.device
         self._angles = Angles(c.head_width, c.rotary_base, self._device)
-        self.batched = BatchedStep(self._layers, c, self._device)
+        self.batched = BatchedStep(self._layers, c, self._angles.rates)
         self.on_host: TokenStep | None = None
         if number_format == "float32" and self._device.type == "cpu":
             layers = [layer.for_tokens() for layer in self._layers]
@@ -136,7 +132,7 @@ class LeanDecoder:
         for row in rows:
             slots.length[row] += tokens
         last = h[-count:]
-        return last / torch.linalg.vector_norm(last, dim=1, keepdim=True)
+        return unit(last)
 
     def _run(
         self,
@@ -155,10 +151,9 @@ class LeanDecoder:
             return product(rows.unsqueeze(0))[0] if tokens > 1 else product(rows)
 
         for number, layer in enumerate(self._layers):
-            qkv = one(layer.qkv, h / torch.linalg.vector_norm(h, dim=1, keepdim=True))
+            qkv = one(layer.qkv, unit(h))
             qkv = qkv.view(len(h), 3, c.heads, c.head_width)
-            qk = qkv[:, :2]
-            qk = qk / torch.linalg.vector_norm(qk, dim=-1, keepdim=True) * layer.gains
+            qk = unit(qkv[:, :2]) * layer.gains
             pairs = torch.view_as_complex(qk.unflatten(-1, (-1, 2))) * turns
             qk = torch.view_as_real(pairs).flatten(-2)
             if tokens > 1:
@@ -175,7 +170,7 @@ class LeanDecoder:
             h = h + one(layer.out, mixed)
             if between is not None:
                 h = between(number, h)
-            fed = F.relu(one(layer.up, h / torch.linalg.vector_norm(h, dim=1, keepdim=True)))
+            fed = F.relu(one(layer.up, unit(h)))
             h = h + one(layer.down, fed * fed)
         return h
 

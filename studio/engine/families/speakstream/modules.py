@@ -17,8 +17,7 @@ from studio.engine.nets.frame_decoder import FrameDecoder
 from studio.engine.nets.frames import FrameTable
 from studio.engine.nets.lean import LeanDecoder
 from studio.engine.nets.products import NumberFormat, Product
-from studio.engine.recorded import MOST_ROWS as ON_DEVICE
-from studio.engine.recorded import Recorded
+from studio.engine.recorded import MOST_ROWS_ON_DEVICE, Recorded
 from studio.engine.sampling import sample_levels
 
 MOST_ROWS = 16
@@ -113,7 +112,7 @@ class DecodeModule:
 
     def __init__(self, step: SpeakStreamStep) -> None:
         self._step = step
-        self.most_rows = MOST_ROWS if step.on_device is None else ON_DEVICE
+        self.most_rows = MOST_ROWS if step.on_device is None else MOST_ROWS_ON_DEVICE
 
     @torch.inference_mode()
     def run(self, slots: SpeakStreamSlots, rows: Sequence[tuple[int, ...]], inputs: Sequence[None]) -> list[Drawn]:

@@ -44,7 +44,7 @@ class DecodeOnDevice:
         def body(given: Tensor) -> Tensor:
             return self._step(slots, given, span)
 
-        told = self._recorded.run(("decode", id(slots), rows, span), body, [filled], [idle]).numpy()
+        told = self._recorded.run(("decode", id(slots), rows, span), body, [filled], lambda: [idle]).numpy()
         slots.memory.length[list(numbers)] += 1
         slots.noise.drawn(numbers)
         return [
