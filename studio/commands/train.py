@@ -200,17 +200,21 @@ def vocoder(
     corpus: Annotated[Path, typer.Option(help="Folder of spoken shards.")],
     state: Annotated[Path, typer.Option(help="Folder for checkpoints and metrics; a stopped run goes on.")],
     export: Annotated[Path, typer.Option(help="The weights to write; their configuration goes beside them.")],
-    name: Annotated[str, typer.Option(help="sourcefilter, sourcevocos, vocstream or hifigan.")] = "sourcefilter",
+    name: Annotated[str, typer.Option(help="What the recipe calls it, such as sourcefilter.")] = "sourcefilter",
     recipe: Recipe = RECIPE,
     device: Device = "auto",
     threads: Annotated[int, typer.Option(help="Of arithmetic on a CPU.")] = 1,
+    start: Annotated[Path | None, typer.Option(help="Weights to begin from, such as a shipped voice's.")] = None,
+    minutes: Annotated[float | None, typer.Option(min=0.1, help="End after so long, the rate fallen.")] = None,
 ) -> None:
     """Fit a vocoder."""
     from studio.train.recipe import read_recipe, vocoder_settings
     from studio.train.vocoder_fit import VocoderFit, fit
 
     chosen = vocoder_settings(read_recipe(recipe), name)
-    typer.echo(json.dumps(fit(VocoderFit(corpus, state, export, name, device=device, threads=threads, **chosen))))
+    budget = {} if minutes is None else {"budget_s": 60.0 * minutes}
+    asked = chosen | budget | {"start": start, "device": device, "threads": threads}
+    typer.echo(json.dumps(fit(VocoderFit(corpus, state, export, **asked))))
 
 
 @train.command()

@@ -12,7 +12,8 @@ from studio.engine.alphabets import Alphabet
 from studio.engine.nets.products import rows_apart
 from studio.engine.recorded import MOST_ROWS_ON_DEVICE, Recorded, filled_up
 from studio.engine.vocoders.base import State, Vocoder
-from studio.engine.vocoders.on_host import Arrays, SourceFilterOnHost
+from studio.engine.vocoders.on_host.ready import made_ready
+from studio.engine.vocoders.on_host.sourcefilter import Arrays
 
 MOST_ROWS = 16
 
@@ -31,7 +32,7 @@ class VocodeModule:
         self, vocoder: Vocoder[Any], alphabet: Alphabet, slots: int, device: torch.device, *, fills_up: bool = False
     ) -> None:
         fills_up = fills_up or device.type != "cpu"
-        on_host = None if fills_up else SourceFilterOnHost.of(vocoder)
+        on_host = None if fills_up else made_ready(vocoder)
         rows_apart(vocoder)
         self.most_rows = MOST_ROWS_ON_DEVICE if device.type != "cpu" else MOST_ROWS if vocoder.rows_apart else 1
         self.vocoder, self._alphabet, self._device = vocoder, alphabet, device

@@ -12,10 +12,11 @@ from typing import Any
 
 import torch
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from studio.core.errors import BadFile
+from studio.train.beginning import begin_from
 from studio.train.recipe import FitRecipe, Recipe
 from studio.train.spoken import SpokenText
 
@@ -168,7 +169,7 @@ def run(
     optims = optimisers(fitter, settings)
     at = _resume(state, fitter, optims, device)
     if start is not None and at.step == 0:
-        _begin_from(fitter, start)
+        begin_from(fitter.net, start, fitter.beginnings)
     text = SpokenText(features, recipe.corpus.speakers, recipe.corpus.validation_shards)
     fitting.prepare(text, state)
     steps = settings.steps
@@ -256,17 +257,6 @@ def drawn_levels(logits: Tensor, temperature: float) -> Tensor:
     shares = (logits.float() / temperature).softmax(-1)
     noise = torch.rand(*shares.shape[:-1], 1, device=shares.device)
     return (shares.cumsum(-1) < noise).sum(-1).clamp(max=shares.shape[-1] - 1).to(torch.uint8)
-
-
-def _begin_from(fitter: Fitter, path: Path) -> None:
-    weights = load_file(path)
-    misfits = fitter.net.load_state_dict(weights, strict=False)
-    lacking = [k for k in misfits.missing_keys if not k.startswith(fitter.beginnings)]
-    if lacking or misfits.unexpected_keys:
-        raise BadFile(
-            f"{path} does not fit this net: {', '.join([*lacking, *misfits.unexpected_keys][:3])}",
-            "give weights of the same widths and speakers, with as many layers or fewer",
-        )
 
 
 def _diverged(state: Path, why: str) -> BadFile:

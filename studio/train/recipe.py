@@ -292,10 +292,13 @@ def read_recipe(path: Path) -> Recipe:
 
 
 def vocoder_settings(recipe: Recipe, name: str) -> dict[str, Any]:
-    """The settings of a vocoder's fit. Raises BadOption when the recipe has none of that name."""
+    """The settings of a vocoder's fit, of the kind it is called after unless it says ``vocoder``.
+
+    Raises BadOption when the recipe has none of that name.
+    """
     if name not in recipe.vocoders:
         raise BadOption(f"the recipe has no vocoder {name!r}", f"it has {', '.join(recipe.vocoders) or 'none'}")
-    return recipe.vocoders[name]
+    return {"vocoder": name} | recipe.vocoders[name]
 
 
 def check_held_out(recipe: Recipe, texts: Path) -> set[str]:

@@ -16,7 +16,8 @@ from torch import Tensor
 from studio.engine import dmel
 from studio.engine.vocoders.base import Vocoder
 from studio.engine.vocoders.registry import build_vocoder
-from studio.train.discriminators import Adversary
+from studio.train.beginning import begin_from
+from studio.train.discriminators import RESOLUTIONS, Adversary
 from studio.train.losses import SpectralLoss
 from studio.train.vocoder_data import Batch, Sounds, collate, crop, roughen
 from studio.train.vocoder_objectives import OBJECTIVES, WEIGHTS, Made, judges
@@ -32,7 +33,9 @@ class VocoderFit:
         export: the weights to write; the configuration goes beside them as JSON.
         crop_frames, warm_frames: frames of a crop, of which the first ones only warm the net up and are not scored.
         steps, budget_s: the end, whichever comes first; seconds count training alone, over all restarts.
+        start: weights to begin from instead of chance, such as those of a training without discriminators.
         adversarial_from: the step from which discriminators have a say; None means never.
+        resolutions: transform lengths of the spectra that they judge, samples; each costs as much as five of samples.
         shards: at most so many shards are used, also those that appear while training runs.
     """
 
@@ -54,7 +57,9 @@ class VocoderFit:
     device: str = "auto"
     shards: int = 12
     checkpoint_s: float = 120.0
+    start: Path | None = None
     adversarial_from: int | None = None
+    resolutions: tuple[int, ...] = RESOLUTIONS
 
 
 class Trainer:
@@ -67,12 +72,14 @@ class Trainer:
         wanted = ("cuda" if torch.cuda.is_available() else "cpu") if s.device == "auto" else s.device
         self.device = torch.device(wanted)
         self.model: Vocoder[Any] = build_vocoder(s.vocoder, s.config).to(self.device)
+        if s.start is not None:
+            begin_from(self.model, s.start)
         self.average: Vocoder[Any] = build_vocoder(s.vocoder, s.config).to(self.device).requires_grad_(False)
         self.average.load_state_dict(self.model.state_dict())
         self.optimizer = torch.optim.AdamW(
             self.model.parameters(), lr=s.learning_rate, betas=(0.9, 0.99), weight_decay=0.01
         )
-        self.adversary = Adversary(judges(self.model), s.learning_rate / 2).to(self.device)
+        self.adversary = Adversary(judges(self.model, s.resolutions), s.learning_rate / 2).to(self.device)
         self.spectral = SpectralLoss(self.model.config.sample_rate_hz).to(self.device)
         self.step = 0
         self.trained_s = 0.0

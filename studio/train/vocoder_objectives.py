@@ -1,6 +1,6 @@
 """What each vocoder learns by, beside the spectral loss of its samples that all share."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -91,10 +91,12 @@ OBJECTIVES: dict[str, Objective] = {
 WEIGHTS = {"stft": 1.0, "mel": 1.0, "pitch": 0.2, "voicing": 0.5, "fine": 1.0, "deceive": 1.0}
 
 
-def judges(model: Vocoder[Any]) -> dict[str, nn.Module]:
-    """Fresh discriminators that a vocoder meets, by the names of ``Made.pairs``."""
+def judges(model: Vocoder[Any], resolutions: Sequence[int]) -> dict[str, nn.Module]:
+    """Fresh discriminators that a vocoder meets, by the names of ``Made.pairs``.
+
+    Args:
+        resolutions: transform lengths of the spectra that are judged, samples; VocStream's judges see none.
+    """
     if isinstance(model, VocStream):
         return {"pcm": Discriminator(1), "fine": Discriminator(model.config.fine_channels)}
-    if isinstance(model, SourceVocos | HifiGan):
-        return {"pcm": SampleDiscriminators()}
-    return {"pcm": Discriminator(1)}
+    return {"pcm": SampleDiscriminators(ffts=tuple(resolutions))}

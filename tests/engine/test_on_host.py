@@ -11,8 +11,11 @@ from studio.engine.nets.transformer import Decoder
 from studio.engine.sampling import sample_levels, sample_on_host, uniform
 from studio.engine.slots import ContextFull
 from studio.engine.vocoders.base import State
-from studio.engine.vocoders.on_host import Arrays, SourceFilterOnHost
+from studio.engine.vocoders.on_host.ready import made_ready
+from studio.engine.vocoders.on_host.sourcefilter import Arrays, SourceFilterOnHost
+from studio.engine.vocoders.on_host.sourcevocos import SourceVocosOnHost
 from studio.engine.vocoders.sourcefilter import REST_LOGIT, SourceFilter, SourceFilterConfig
+from studio.engine.vocoders.sourcevocos import SourceVocos, SourceVocosConfig
 
 FRAMES = 24
 
@@ -78,10 +81,16 @@ def test_the_same_levels_are_drawn() -> None:
     assert (cold == logits.argmax(-1).numpy()).mean() > 0.9 > (hot == logits.argmax(-1).numpy()).mean()
 
 
-@pytest.fixture(scope="module")
-def vocoder() -> SourceFilter:
+@pytest.fixture(scope="module", params=["sourcefilter", "sourcevocos"])
+def vocoder(request: pytest.FixtureRequest) -> SourceFilter:
     torch.manual_seed(7)
-    made = SourceFilter(SourceFilterConfig(width=64, fine_width=32)).eval().requires_grad_(False)
+    sizes = {"width": 64, "fine_width": 32}
+    made = (
+        SourceFilter(SourceFilterConfig(**sizes))
+        if request.param == "sourcefilter"
+        else SourceVocos(SourceVocosConfig(**sizes, refine_width=48, refine_blocks=2))
+    )
+    made = made.eval().requires_grad_(False)
     for parameter in made.parameters():
         parameter.uniform_(-0.6, 1.2) if parameter.ndim == 1 else parameter.normal_(std=parameter.shape[-1] ** -0.5)
     made.heads.bias[made.config.pitch_classes + 1 :][: made.config.envelope_bands] = -4.0
@@ -104,7 +113,9 @@ def test_the_source_filter_says_the_same(vocoder: SourceFilter) -> None:
     rests = controls.voicing < REST_LOGIT
     assert rests.any() and not rests.all(), "the phase begins again somewhere"
     slots = begun(vocoder)
-    found = SourceFilterOnHost(vocoder).step(frames().numpy(), Arrays(slots), np.arange(ROWS))
+    host = made_ready(vocoder)
+    assert type(host) is (SourceVocosOnHost if isinstance(vocoder, SourceVocos) else SourceFilterOnHost)
+    found = host.step(frames().numpy(), Arrays(slots), np.arange(ROWS))
     assert found.dtype == np.float32 and 0.01 < wanted.abs().max() < 1
     torch.testing.assert_close(torch.from_numpy(found), wanted, rtol=1e-3, atol=1e-4)
     for mine, theirs in zip(slots.leaves(), after.leaves(), strict=True):
@@ -115,7 +126,8 @@ def test_the_source_filter_says_the_same(vocoder: SourceFilter) -> None:
 @pytest.mark.parametrize("at_once", [1, 3])
 def test_rows_and_chunks_are_the_same_bit_for_bit(vocoder: SourceFilter, at_once: int) -> None:
     """Laws 2 and 3: the frames of a row whole, a few at once, alone and in another order."""
-    host, mels = SourceFilterOnHost(vocoder), frames().numpy()
+    host, mels = made_ready(vocoder), frames().numpy()
+    assert host is not None
     whole = host.step(mels, Arrays(begun(vocoder)), np.arange(ROWS))
     slots, order = Arrays(begun(vocoder)), np.array([3, 1, 4, 0])
     pieces = [host.step(mels[order, t : t + at_once], slots, order) for t in range(0, FRAMES, at_once)]

@@ -22,7 +22,7 @@ from studio.train.discriminators import Adversary, Discriminator, SampleDiscrimi
 from studio.train.losses import SpectralLoss, fine_log_mel, pitch_loss
 from studio.train.pitch import hop_pitch
 from studio.train.vocoder_data import Sounds, analyse, collate, crop, roughen
-from studio.train.vocoder_fit import VocoderFit, fit
+from studio.train.vocoder_fit import Trainer, VocoderFit, fit
 
 RATE = dmel.TIME_BASE.rate_hz
 CONFIGS = {
@@ -176,6 +176,9 @@ def test_a_run_stops_continues_and_exports(corpus: Path, tmp_path: Path, vocoder
     made = build_vocoder(card["vocoder"], card["config"])
     made.load_state_dict(load_file(settings.export), strict=True)
     assert made(torch.full((1, 3, 80), -3.0)).isfinite().all()
+    begun = Trainer(replace(settings, state=tmp_path / "next", start=settings.export))
+    assert begun.step == 0
+    assert all(torch.equal(tensor, made.state_dict()[name]) for name, tensor in begun.average.state_dict().items())
 
 
 def test_held_out_sounds_are_not_trained_on(corpus: Path, tmp_path: Path) -> None:

@@ -4,14 +4,14 @@ A frame is 600 samples: most of what torch takes for it are calls. Products take
 alone, so that samples depend neither on who shares the batch (law 3) nor on how many frames come at once (law 2).
 """
 
-from typing import Any
+from collections.abc import Iterable
 
 import numpy as np
 import torch
 from torch import nn
 
 from studio.engine.nets.products import one_blas_thread
-from studio.engine.vocoders.base import State, Vocoder
+from studio.engine.vocoders.base import State
 from studio.engine.vocoders.sourcefilter import (
     PITCH_SHARPNESS,
     REST_LOGIT,
@@ -23,7 +23,7 @@ from studio.engine.vocoders.sourcefilter import (
 _SQRT3 = float(np.sqrt(3.0))
 
 
-class _Linear:
+class Linear:
     """A linear layer, and the norm before it where there is one: its gain and bias are folded in."""
 
     def __init__(self, layer: nn.Linear, norm: nn.LayerNorm | None = None) -> None:
@@ -40,13 +40,13 @@ class _Linear:
         return found
 
 
-class _Block:
+class Block:
     """A ``CausalBlock`` for [F, T, C], where F frames of T hops follow each other within a row."""
 
     def __init__(self, block: CausalBlock) -> None:
         self._taps = block.depthwise.detach().numpy()
         self._eps = block.norm.eps
-        self._wide, self._narrow = _Linear(block.wide, block.norm), _Linear(block.narrow)
+        self._wide, self._narrow = Linear(block.wide, block.norm), Linear(block.narrow)
 
     def __call__(self, x: np.ndarray, tail: np.ndarray, hops: int) -> tuple[np.ndarray, np.ndarray]:
         """``x [B, T, C]`` with what came before, ``tail [B, kernel - 1, C]``; ``hops`` a frame."""
@@ -67,25 +67,25 @@ def normed(x: np.ndarray, eps: float) -> np.ndarray:
 
 
 class SourceFilterOnHost:
-    """A trained ``SourceFilter`` made ready to run on a CPU."""
+    """A trained ``SourceFilter`` made ready to run on a CPU.
 
-    def __init__(self, trained: SourceFilter) -> None:
+    Args:
+        ahead_samples: how far a hop's sources go on after its end, for windows that reach over the next ones.
+    """
+
+    def __init__(self, trained: SourceFilter, ahead_samples: int = 0) -> None:
         one_blas_thread()
+        self._ahead_samples = ahead_samples
         self.config = c = trained.config
-        self._enter = _Linear(trained.enter)
-        self._coarse = [_Block(_causal(one)) for one in trained.coarse]
-        self._upsample = _Linear(trained.upsample)
-        self._fine = [_Block(_causal(one)) for one in trained.fine]
-        self._heads, self._eps = _Linear(trained.heads, trained.norm), trained.norm.eps
-        self._cuts = np.cumsum([c.pitch_classes, 1, c.envelope_bands])
+        self._enter = Linear(trained.enter)
+        self._coarse = blocks(trained.coarse)
+        self._upsample = Linear(trained.upsample)
+        self._fine = blocks(trained.fine)
+        self._heads, self._eps = Linear(trained.heads, trained.norm), trained.norm.eps
+        self._cuts = np.cumsum([c.pitch_classes, 1, c.envelope_bands, c.aperiodicity_bands])
         self._to_spectrum, self._to_bands = trained.to_spectrum.transposed(), trained.to_bands.transposed()
         self._log_pitches = trained.log_pitches.numpy()
         self._within = np.arange(1, c.hop_samples + 1, dtype=np.float64)
-
-    @staticmethod
-    def of(vocoder: Vocoder[Any]) -> "SourceFilterOnHost | None":
-        """A vocoder made ready, where it is a source filter and nothing more."""
-        return SourceFilterOnHost(vocoder) if type(vocoder) is SourceFilter else None
 
     @np.errstate(all="ignore")  # whoever reads what is no number says so
     def step(self, mels: np.ndarray, slots: "Arrays", rows: np.ndarray) -> np.ndarray:
@@ -100,13 +100,14 @@ class SourceFilterOnHost:
         """
         c = self.config
         tails = [tail[rows] for tail in slots.tails]
-        pitch, voicing, envelope, aperiodicity = self._controls(mels, tails)
+        pitch, voicing, envelope, aperiodicity, detail = self._controls(mels, tails)
         f0_hz = self._pitch_hz(pitch)
         pulses, phase = self._pulses(f0_hz, slots.f0_hz[rows], slots.phase[rows], voicing[:, :, 0] < REST_LOGIT)
         hops = f0_hz.shape[1]
         noise = self._noise(slots.seed[rows], slots.position[rows], hops)
         sources = np.stack((pulses.astype(np.float32), noise), axis=2)
-        pcm, ringing = self._filtered(sources, self._envelopes(voicing, envelope, aperiodicity), slots.ringing[rows])
+        spectra = self._spectra(self._envelopes(voicing, envelope, aperiodicity))
+        pcm, ringing = overlapped(self._responses(sources, spectra, detail, tails), slots.ringing[rows])
         slots.position[rows] += hops * c.hop_samples
         slots.phase[rows], slots.f0_hz[rows], slots.ringing[rows] = phase, f0_hz[:, -1], ringing
         for kept, tail in zip(slots.tails, tails, strict=True):
@@ -114,7 +115,7 @@ class SourceFilterOnHost:
         return np.clip(pcm, -1, 1, out=pcm)
 
     def _controls(self, mels: np.ndarray, tails: list[np.ndarray]) -> list[np.ndarray]:
-        """What the net says of each hop, [B, S, ...]: logits, log envelopes, noise-share logits; the tails move on."""
+        """What the net says of each hop, [B, S, ...], as ``sourcefilter.Controls``; the tails move on."""
         c, (rows, steps, _) = self.config, mels.shape
         scaled = (mels - np.float32(c.mel_mean)) * np.float32(1 / c.mel_scale)
         x = self._enter(scaled.reshape(rows * steps, 1, -1)).reshape(rows, steps, -1)
@@ -146,7 +147,7 @@ class SourceFilterOnHost:
     def _pulses(
         self, f0_hz: np.ndarray, before_hz: np.ndarray, phase: np.ndarray, rests: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """See ``excitation.pulse_train``: [B, S, hop] float64, and the phase after it [B]."""
+        """See ``excitation.pulse_train``: [B, S, hop + ahead] float64, and the phase after the last hop [B]."""
         c, n = self.config, self._within
         start = np.concatenate((before_hz[:, None], f0_hz[:, :-1]), axis=1)
         cycles = (start + f0_hz) * (c.hop_samples / (2 * c.sample_rate_hz))
@@ -156,6 +157,9 @@ class SourceFilterOnHost:
             phase = np.where(rests[:, hop], 0.0, (phase + cycles[:, hop]) % 1.0)
         bend = ((f0_hz - start) / (2 * c.hop_samples))[:, :, None]
         phi = begin[:, :, None] + (bend * n + start[:, :, None]) * (n / c.sample_rate_hz)
+        if self._ahead_samples:
+            ahead = np.arange(1, self._ahead_samples + 1) / c.sample_rate_hz
+            phi = np.concatenate((phi, phi[:, :, -1:] + f0_hz[:, :, None] * ahead), axis=2)
         phi -= np.rint(phi)
         fitting = (0.48 * c.sample_rate_hz / np.maximum(start, f0_hz))[:, :, None]
         harmonics = np.floor(fitting)
@@ -166,35 +170,48 @@ class SourceFilterOnHost:
         return kernel / np.sqrt(2 * (harmonics + highest * highest)), phase
 
     def _noise(self, seed: np.ndarray, position: np.ndarray, hops: int) -> np.ndarray:
-        """See ``excitation.uniform_noise``: float32 [B, S, hop]."""
-        hop = self.config.hop_samples
-        index = position[:, None] + np.arange(hops * hop)
+        """See ``excitation.uniform_noise``: float32 [B, S, hop + ahead]."""
+        hop, ahead = self.config.hop_samples, self._ahead_samples
+        index = position[:, None] + np.arange(hops * hop + ahead)
         key = hash32((seed.astype(np.uint32) + np.uint32(0x9E3779B9))[:, None])
         bits = hash32(index.astype(np.uint32) ^ key).astype(np.float32)
         bits -= np.float32(2.0**31)
         bits *= np.float32(_SQRT3 / 2.0**31)
-        return bits.reshape(len(seed), hops, hop)
+        return np.lib.stride_tricks.sliding_window_view(bits, hop + ahead, axis=1)[:, ::hop]
 
-    def _filtered(
-        self, sources: np.ndarray, log_envelope: np.ndarray, tail: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """See ``excitation.filtered``."""
-        c = self.config
+    def _spectra(self, log_envelope: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Minimum-phase filters of envelopes [B, S, 2, bands]: log magnitudes and phases, [B, S, 2, bins] each."""
         rows, hops, kinds, bands = log_envelope.shape
-        spectrum = np.matmul(log_envelope.reshape(-1, c.upsampling * kinds, bands), self._to_spectrum)
+        spectrum = np.matmul(log_envelope.reshape(-1, self.config.upsampling * kinds, bands), self._to_spectrum)
         log_magnitude, angle = np.split(spectrum.reshape(rows, hops, kinds, -1), 2, axis=-1)
-        response = np.empty(angle.shape, np.complex64)
-        gain = np.exp(log_magnitude)
-        np.multiply(gain, np.cos(angle), out=response.real)
-        np.multiply(gain, np.sin(angle), out=response.imag)
-        response *= np.fft.rfft(sources, n=c.fft)
-        heard = np.fft.irfft(response[:, :, 0] + response[:, :, 1], n=c.fft)
-        overlaps = tail.shape[1]
-        parts = heard.reshape(rows, hops, overlaps + 1, c.hop_samples)
-        out = np.concatenate((tail, np.zeros((rows, hops, c.hop_samples), np.float32)), axis=1)
-        for hop in range(hops):  # in the order in which they come, so that sums are the same for any number at once
-            out[:, hop : hop + overlaps + 1] += parts[:, hop]
-        return out[:, :hops].reshape(rows, -1), out[:, hops:]
+        return log_magnitude, angle
+
+    def _responses(
+        self, sources: np.ndarray, spectra: tuple[np.ndarray, np.ndarray], detail: np.ndarray, tails: list[np.ndarray]
+    ) -> np.ndarray:
+        """What each hop's sources [B, S, 2, hop + ahead] sound like, [B, S, fft], as far as they ring."""
+        return turned(sources, *spectra, self.config.fft)
+
+
+def turned(sources: np.ndarray, log_magnitude: np.ndarray, angle: np.ndarray, fft: int) -> np.ndarray:
+    """Sources [B, S, 2, samples] filtered by spectra [B, S, 2, bins], and added: [B, S, fft]."""
+    response = np.empty(angle.shape, np.complex64)
+    gain = np.exp(log_magnitude)
+    np.multiply(gain, np.cos(angle), out=response.real)
+    np.multiply(gain, np.sin(angle), out=response.imag)
+    response *= np.fft.rfft(sources, n=fft)
+    return np.fft.irfft(response[:, :, 0] + response[:, :, 1], n=fft)
+
+
+def overlapped(responses: np.ndarray, tail: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """See ``excitation.overlapped``."""
+    overlaps, hop = tail.shape[1:]
+    rows, hops, _ = responses.shape
+    parts = responses.reshape(rows, hops, overlaps + 1, hop)
+    out = np.concatenate((tail, np.zeros((rows, hops, hop), np.float32)), axis=1)
+    for late in range(hops):  # in the order in which they come, so that sums are the same for any number at once
+        out[:, late : late + overlaps + 1] += parts[:, late]
+    return out[:, :hops].reshape(rows, -1), out[:, hops:]
 
 
 class Arrays:
@@ -214,6 +231,6 @@ def hash32(x: np.ndarray) -> np.ndarray:
     return x ^ (x >> np.uint32(16))
 
 
-def _causal(module: nn.Module) -> CausalBlock:
-    assert isinstance(module, CausalBlock)
-    return module
+def blocks(modules: Iterable[nn.Module]) -> list[Block]:
+    """A net's ``CausalBlock``s made ready."""
+    return [Block(module) for module in modules if isinstance(module, CausalBlock)]

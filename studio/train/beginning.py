@@ -1,0 +1,33 @@
+"""Weights that a training begins from instead of chance."""
+
+from pathlib import Path
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import nn
+
+from studio.core.errors import BadFile
+
+
+def begin_from(net: nn.Module, path: Path, may_lack: tuple[str, ...] = ()) -> None:
+    """Put a file's weights into a net, whatever their number format.
+
+    Args:
+        may_lack: names by their first letters that the file may lack: layers that begin as the identity.
+
+    Raises:
+        BadFile: it is no file of weights, or not of this net's.
+    """
+    try:
+        weights = load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise BadFile(f"{path} is no file of weights ({error})", "give one that a training or a voice wrote") from error
+    own = net.state_dict()
+    lacking = [name for name in own if name not in weights and not name.startswith(may_lack)]
+    other = [name for name, tensor in weights.items() if name not in own or own[name].shape != tensor.shape]
+    if lacking or other:
+        raise BadFile(
+            f"{path} does not fit this net: {', '.join([*lacking, *other][:3])}",
+            "give weights of the same kind, widths and speakers, with as many layers or fewer",
+        )
+    net.load_state_dict(weights, strict=False)
