@@ -20,7 +20,7 @@ from studio.train.beginning import begin_from
 from studio.train.discriminators import RESOLUTIONS, Adversary
 from studio.train.losses import SpectralLoss
 from studio.train.vocoder_data import Batch, Sounds, collate, crop, roughen
-from studio.train.vocoder_objectives import OBJECTIVES, WEIGHTS, Made, judges
+from studio.train.vocoder_objectives import BEGINNINGS, OBJECTIVES, WEIGHTS, Made, judges
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,8 @@ class VocoderFit:
         export: the weights to write; the configuration goes beside them as JSON.
         crop_frames, warm_frames: frames of a crop, of which the first ones only warm the net up and are not scored.
         steps, budget_s: the end, whichever comes first; seconds count training alone, over all restarts.
-        start: weights to begin from instead of chance, such as those of a training without discriminators.
+        start: weights to begin from instead of chance, such as those of a training without discriminators; for
+            sourcevocos also those of a sourcefilter of the same sizes.
         adversarial_from: the step from which discriminators have a say; None means never.
         resolutions: transform lengths of the spectra that they judge, samples; each costs as much as five of samples.
         shards: at most so many shards are used, also those that appear while training runs.
@@ -73,7 +74,7 @@ class Trainer:
         self.device = torch.device(wanted)
         self.model: Vocoder[Any] = build_vocoder(s.vocoder, s.config).to(self.device)
         if s.start is not None:
-            begin_from(self.model, s.start)
+            begin_from(self.model, s.start, BEGINNINGS.get(s.vocoder, ()))
         self.average: Vocoder[Any] = build_vocoder(s.vocoder, s.config).to(self.device).requires_grad_(False)
         self.average.load_state_dict(self.model.state_dict())
         self.optimizer = torch.optim.AdamW(

@@ -88,6 +88,8 @@ OBJECTIVES: dict[str, Objective] = {
     SourceVocos.name: source_filter_objective,
     VocStream.name: vocstream_objective,
 }
+# Names of weights, by their first letters, that a training may begin without: what refines begins as the identity.
+BEGINNINGS: dict[str, tuple[str, ...]] = {SourceVocos.name: ("tell.", "hear.", "refine", "correct.")}
 WEIGHTS = {"stft": 1.0, "mel": 1.0, "pitch": 0.2, "voicing": 0.5, "fine": 1.0, "deceive": 1.0}
 
 

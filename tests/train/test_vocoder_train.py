@@ -11,7 +11,7 @@ import pytest
 import torch
 from needs import needs
 from numpy.typing import NDArray
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from studio.core.errors import BadFile
 from studio.engine import dmel
@@ -179,6 +179,19 @@ def test_a_run_stops_continues_and_exports(corpus: Path, tmp_path: Path, vocoder
     begun = Trainer(replace(settings, state=tmp_path / "next", start=settings.export))
     assert begun.step == 0
     assert all(torch.equal(tensor, made.state_dict()[name]) for name, tensor in begun.average.state_dict().items())
+
+
+def test_refined_spectra_begin_from_a_source_filter(tmp_path: Path) -> None:
+    sizes = {name: value for name, value in CONFIGS["sourcevocos"].items() if not name.startswith("refine")}
+    plain = build_vocoder("sourcefilter", sizes)
+    start = tmp_path / "sourcefilter.safetensors"
+    save_file({name: tensor.contiguous() for name, tensor in plain.state_dict().items()}, start)
+    asked = VocoderFit(tmp_path, tmp_path / "state", tmp_path / "x.safetensors", "sourcevocos", CONFIGS["sourcevocos"])
+    model = Trainer(replace(asked, start=start)).model
+    assert all(torch.equal(model.state_dict()[name], tensor) for name, tensor in plain.state_dict().items())
+    assert not model.get_parameter("correct.weight").any(), "what refines begins as the identity"
+    with pytest.raises(BadFile, match="does not fit this net"):
+        Trainer(replace(asked, vocoder="vocstream", config=CONFIGS["vocstream"], start=start))
 
 
 def test_held_out_sounds_are_not_trained_on(corpus: Path, tmp_path: Path) -> None:

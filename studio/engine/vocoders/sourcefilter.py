@@ -138,7 +138,7 @@ class SourceFilter(Vocoder[SourceFilterState]):
     Config: ClassVar[type] = SourceFilterConfig
     log_pitches: Tensor
 
-    def __init__(self, config: SourceFilterConfig, detail: int = 0) -> None:
+    def __init__(self, config: SourceFilterConfig) -> None:
         super().__init__()
         self.config = c = config
         assert c.fft % c.hop_samples == 0 and c.frame_samples % c.upsampling == 0, "hops tile frames and filters"
@@ -147,7 +147,7 @@ class SourceFilter(Vocoder[SourceFilterState]):
         self.upsample = nn.Linear(c.width, c.upsampling * c.fine_width)
         self.fine = nn.ModuleList(CausalBlock(c.fine_width, c.kernel) for _ in range(c.fine_blocks))
         self.norm = nn.LayerNorm(c.fine_width)
-        self._sizes = (c.pitch_classes, 1, c.envelope_bands, c.aperiodicity_bands, detail)
+        self._sizes = (c.pitch_classes, 1, c.envelope_bands, c.aperiodicity_bands)
         self.heads = nn.Linear(c.fine_width, sum(self._sizes))
         with torch.no_grad():
             self.heads.bias[c.pitch_classes + 1 :][: c.envelope_bands] = -4.0
@@ -191,7 +191,12 @@ class SourceFilter(Vocoder[SourceFilterState]):
         for block, tail in zip(self.fine, tails[c.blocks : c.blocks + c.fine_blocks], strict=True):
             x, new = block(x, tail)
             after.append(new)
-        return Controls(*self.heads(self.norm(x)).split(self._sizes, dim=-1)), after
+        return self.told(self.norm(x)), after
+
+    def told(self, hidden: Tensor) -> Controls:
+        """What the net's last layer says of each hop, from [B, S, fine_width]."""
+        pitch, voicing, envelope, aperiodicity = self.heads(hidden).split(self._sizes, dim=-1)
+        return Controls(pitch, voicing, envelope, aperiodicity, hidden[..., :0])
 
     def pitch_hz(self, logits: Tensor) -> Tensor:
         """Frequencies [B, S] float64 from pitch logits [B, S, classes]."""

@@ -52,10 +52,11 @@ class SourceVocos(SourceFilter):
     fade: Tensor
 
     def __init__(self, config: SourceVocosConfig) -> None:
-        super().__init__(config, detail=config.refine_width)
+        super().__init__(config)
         c, hop = config, config.hop_samples
         assert c.window % hop == 0 and c.window >= 2 * hop, "windows of whole hops that overlap"
         assert c.fft >= c.window + _FADE_HOPS * hop, "a response outlasts its window"
+        self.tell = nn.Linear(c.fine_width, c.refine_width)
         self.hear = nn.Linear(2 * c.window, c.refine_width, bias=False)
         self.refine = nn.ModuleList(CausalBlock(c.refine_width, c.kernel) for _ in range(c.refine_blocks))
         self.refine_norm = nn.LayerNorm(c.refine_width)
@@ -73,6 +74,10 @@ class SourceVocos(SourceFilter):
         more = [torch.zeros(rows, c.kernel - 1, c.refine_width, device=device) for _ in range(c.refine_blocks)]
         state.tails = state.tails + more
         return state
+
+    def told(self, hidden: Tensor) -> Controls:
+        """What the source-filter says, and what its net tells the refining one."""
+        return super().told(hidden)._replace(detail=self.tell(hidden))
 
     def render(self, controls: Controls, f0_hz: Tensor, state: SourceFilterState) -> tuple[Tensor, SourceFilterState]:
         """Samples [B, S * hop] of the controls with pulses at ``f0_hz`` [B, S] float64, by the refined spectra."""

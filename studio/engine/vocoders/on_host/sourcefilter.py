@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 import numpy as np
 import torch
+from numpy.lib.stride_tricks import as_strided
 from torch import nn
 
 from studio.engine.nets.products import one_blas_thread
@@ -82,7 +83,7 @@ class SourceFilterOnHost:
         self._upsample = Linear(trained.upsample)
         self._fine = blocks(trained.fine)
         self._heads, self._eps = Linear(trained.heads, trained.norm), trained.norm.eps
-        self._cuts = np.cumsum([c.pitch_classes, 1, c.envelope_bands, c.aperiodicity_bands])
+        self._cuts = np.cumsum([c.pitch_classes, 1, c.envelope_bands])
         self._to_spectrum, self._to_bands = trained.to_spectrum.transposed(), trained.to_bands.transposed()
         self._log_pitches = trained.log_pitches.numpy()
         self._within = np.arange(1, c.hop_samples + 1, dtype=np.float64)
@@ -100,22 +101,22 @@ class SourceFilterOnHost:
         """
         c = self.config
         tails = [tail[rows] for tail in slots.tails]
-        pitch, voicing, envelope, aperiodicity, detail = self._controls(mels, tails)
+        (pitch, voicing, envelope, aperiodicity), hidden = self._controls(mels, tails)
         f0_hz = self._pitch_hz(pitch)
         pulses, phase = self._pulses(f0_hz, slots.f0_hz[rows], slots.phase[rows], voicing[:, :, 0] < REST_LOGIT)
         hops = f0_hz.shape[1]
         noise = self._noise(slots.seed[rows], slots.position[rows], hops)
         sources = np.stack((pulses.astype(np.float32), noise), axis=2)
         spectra = self._spectra(self._envelopes(voicing, envelope, aperiodicity))
-        pcm, ringing = overlapped(self._responses(sources, spectra, detail, tails), slots.ringing[rows])
+        pcm, ringing = overlapped(self._responses(sources, spectra, hidden, tails), slots.ringing[rows])
         slots.position[rows] += hops * c.hop_samples
         slots.phase[rows], slots.f0_hz[rows], slots.ringing[rows] = phase, f0_hz[:, -1], ringing
         for kept, tail in zip(slots.tails, tails, strict=True):
             kept[rows] = tail
         return np.clip(pcm, -1, 1, out=pcm)
 
-    def _controls(self, mels: np.ndarray, tails: list[np.ndarray]) -> list[np.ndarray]:
-        """What the net says of each hop, [B, S, ...], as ``sourcefilter.Controls``; the tails move on."""
+    def _controls(self, mels: np.ndarray, tails: list[np.ndarray]) -> tuple[list[np.ndarray], np.ndarray]:
+        """What the net says of each hop, as ``sourcefilter.Controls``, and its last hidden layer; the tails move on."""
         c, (rows, steps, _) = self.config, mels.shape
         scaled = (mels - np.float32(c.mel_mean)) * np.float32(1 / c.mel_scale)
         x = self._enter(scaled.reshape(rows * steps, 1, -1)).reshape(rows, steps, -1)
@@ -124,8 +125,9 @@ class SourceFilterOnHost:
         x = self._upsample(x.reshape(rows * steps, 1, -1)).reshape(rows, steps * c.upsampling, -1)
         for k, block in enumerate(self._fine, len(self._coarse)):
             x, tails[k] = block(x, tails[k], c.upsampling)
-        said = self._heads(normed(x, self._eps).reshape(rows * steps, c.upsampling, -1))
-        return np.split(said.reshape(rows, steps * c.upsampling, -1), self._cuts, axis=-1)
+        hidden = normed(x, self._eps)
+        said = self._heads(hidden.reshape(rows * steps, c.upsampling, -1))
+        return np.split(said.reshape(rows, steps * c.upsampling, -1), self._cuts, axis=-1), hidden
 
     def _pitch_hz(self, logits: np.ndarray) -> np.ndarray:
         scaled = logits.astype(np.float64) * PITCH_SHARPNESS
@@ -177,7 +179,8 @@ class SourceFilterOnHost:
         bits = hash32(index.astype(np.uint32) ^ key).astype(np.float32)
         bits -= np.float32(2.0**31)
         bits *= np.float32(_SQRT3 / 2.0**31)
-        return np.lib.stride_tricks.sliding_window_view(bits, hop + ahead, axis=1)[:, ::hop]
+        row, sample = bits.strides
+        return as_strided(bits, (len(seed), hops, hop + ahead), (row, hop * sample, sample))
 
     def _spectra(self, log_envelope: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Minimum-phase filters of envelopes [B, S, 2, bands]: log magnitudes and phases, [B, S, 2, bins] each."""
@@ -187,7 +190,7 @@ class SourceFilterOnHost:
         return log_magnitude, angle
 
     def _responses(
-        self, sources: np.ndarray, spectra: tuple[np.ndarray, np.ndarray], detail: np.ndarray, tails: list[np.ndarray]
+        self, sources: np.ndarray, spectra: tuple[np.ndarray, np.ndarray], hidden: np.ndarray, tails: list[np.ndarray]
     ) -> np.ndarray:
         """What each hop's sources [B, S, 2, hop + ahead] sound like, [B, S, fft], as far as they ring."""
         return turned(sources, *spectra, self.config.fft)

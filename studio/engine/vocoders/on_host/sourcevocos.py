@@ -12,19 +12,20 @@ class SourceVocosOnHost(SourceFilterOnHost):
     def __init__(self, trained: SourceVocos) -> None:
         super().__init__(trained, trained.config.window - trained.config.hop_samples)
         self._hann, self._fade = trained.hann.numpy(), trained.fade.numpy()
+        self._tell = Linear(trained.tell, trained.norm)
         self._hear = np.ascontiguousarray(trained.hear.weight.detach().numpy().T)
         self._refine = blocks(trained.refine)
         self._correct = Linear(trained.correct, trained.refine_norm)
         self._refine_eps = trained.refine_norm.eps
 
     def _responses(
-        self, sources: np.ndarray, spectra: tuple[np.ndarray, np.ndarray], detail: np.ndarray, tails: list[np.ndarray]
+        self, sources: np.ndarray, spectra: tuple[np.ndarray, np.ndarray], hidden: np.ndarray, tails: list[np.ndarray]
     ) -> np.ndarray:
         """The sources as windowed, each spectrum corrected bin by bin, the responses' ends faded."""
         c, (rows, hops) = self.config, sources.shape[:2]
         sources = sources * self._hann
         heard = np.matmul(sources.reshape(-1, c.upsampling, sources[0, 0].size), self._hear)
-        x = detail + heard.reshape(rows, hops, -1)
+        x = (heard + self._tell(hidden.reshape(-1, c.upsampling, c.fine_width))).reshape(rows, hops, -1)
         for k, block in enumerate(self._refine, len(tails) - len(self._refine)):
             x, tails[k] = block(x, tails[k], c.upsampling)
         said = self._correct(normed(x, self._refine_eps).reshape(-1, c.upsampling, x.shape[-1]))
