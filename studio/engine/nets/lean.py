@@ -144,7 +144,11 @@ class LeanDecoder:
         tokens: int,
         between: Between | None,
     ) -> Tensor:
-        """All layers over [N, D], N = tokens of one row or rows of one token; ``turns`` [N, 1, 1, d / 2]."""
+        """All layers over [N, D], N = tokens of one row or rows of one token; the last token's result is there.
+
+        Args:
+            turns: [N, 1, 1, d / 2].
+        """
         c, mask = self.config, None
 
         def one(product: Product, rows: Tensor) -> Tensor:
@@ -160,6 +164,8 @@ class LeanDecoder:
                 mask = _mask(tokens, at[0] + tokens - int(slots.start[rows[0]]), h.device) if mask is None else mask
                 q, k, v = qk[:, 0].transpose(0, 1), qk[:, 1].transpose(0, 1), qkv[:, 2].transpose(0, 1)
                 slots.write(number, rows[0], at[0], k, v)
+                if between is None and layer is self._layers[-1]:  # nobody asks for the others' results
+                    h, q, mask = h[-1:], q[:, -1:], None
                 mixed = attend(q, slots.held(number, rows[0], at[0] + tokens), mask).transpose(0, 1).flatten(1)
             else:
                 mixed = torch.empty_like(h)
