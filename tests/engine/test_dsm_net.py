@@ -18,8 +18,9 @@ from studio.engine import dmel
 from studio.engine.families.bpe import Bpe
 from studio.engine.families.dsm.depth import GROUP_CHANNELS, GROUPS, DepthTransformer
 from studio.engine.families.dsm.family import DsmFamily
+from studio.engine.families.dsm.modules import DsmStep
 from studio.engine.families.dsm.net import Config, Dsm
-from studio.engine.families.dsm.row import Drawn, Step
+from studio.engine.families.dsm.step import Drawn, Step
 from studio.engine.loop import open_engine
 from studio.engine.nets.cross import CrossAttention
 from studio.text.normalise import best
@@ -87,9 +88,16 @@ def steps_of(family: DsmFamily, given: list[Step], row: tuple[int, int] = (0, 1)
     return found
 
 
+@pytest.fixture(params=["numpy", "torch"])
+def way(request, monkeypatch):
+    """Steps run in numpy, as on every CPU, and in torch, as on a GPU."""
+    if request.param == "torch":
+        monkeypatch.setattr(DsmStep, "_for_host", lambda self, tokens: None)
+
+
 @torch.inference_mode()
 @pytest.mark.parametrize("depth_shared", [True, False])
-def test_what_is_made_ready_to_run_says_what_the_net_says(bpe, depth_shared):
+def test_what_is_made_ready_to_run_says_what_the_net_says(bpe, depth_shared, way):
     """Steps through modules and slots against one pass of the net over the whole."""
     net = tiny(depth_shared=depth_shared)
     family = DsmFamily(net, bpe, 1, CPU)
@@ -144,7 +152,7 @@ def test_a_group_knows_those_before_it_and_no_other(is_shared):
 
 
 @torch.inference_mode()
-def test_guidance_is_equation_8(bpe):
+def test_guidance_is_equation_8(bpe, way):
     """l = l0 + alpha (lc - l0), group by group, the channels before being the same for both; the action is lc's."""
     net, alpha = tiny(), 2.5
     family = DsmFamily(net, bpe, 1, CPU)
@@ -169,7 +177,7 @@ def test_guidance_is_equation_8(bpe):
 
 
 @torch.inference_mode()
-def test_guided_and_unguided_rows_of_different_phases_in_one_batch(bpe):
+def test_guided_and_unguided_rows_of_different_phases_in_one_batch(bpe, way):
     net = tiny()
     rows, starts = [(0, 1), (2, 3), (4, 5)], [0, 3, 7]
     ways = [{"guidance": 2.0}, {"guidance": 1.0, "speakers": (1,)}, {"guidance": 1.5, "temperature": 0.6}]

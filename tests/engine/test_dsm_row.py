@@ -12,8 +12,9 @@ from studio.core import events as ev
 from studio.core.errors import BadOption
 from studio.core.time import TimeBase
 from studio.engine.families.base import NotFinite
-from studio.engine.families.dsm.row import Delays, Drawn, DsmRow, Step
+from studio.engine.families.dsm.row import Delays, DsmRow
 from studio.engine.families.dsm.rule import Symbols
+from studio.engine.families.dsm.step import Drawn, Step
 
 PAD, WORD, MAIN, OTHER, END, NOTHING = range(100, 106)
 DELAYS = Delays(sound=5, acoustic=2, first_channels=10, look_ahead_words=2, context=30, longest_word=9, tail=2)

@@ -104,6 +104,28 @@ class TokenStep:
         return mixed
 
 
+class TokenCross:
+    """A trained cross-attention for one token of each row; see ``nets.cross.LeanCross``.
+
+    Args:
+        query, out: [D, D]; ``gain`` of queries, [d].
+    """
+
+    def __init__(self, layer: int, query: np.ndarray, gain: np.ndarray, out: np.ndarray) -> None:
+        self._layer, self._query, self._gain, self._out = layer, query, gain, out
+
+    def __call__(self, h: np.ndarray, slots: KeyValueSlots, rows: Sequence[int]) -> np.ndarray:
+        """Attend from [N, D] to all that the rows' slots hold: [N, D]."""
+        q = unit(product(unit(h), self._query).reshape(len(h), -1, len(self._gain)))
+        q *= self._gain
+        keys, values = slots.keys[self._layer].numpy(), slots.values[self._layer].numpy()
+        mixed = np.empty_like(h)
+        for b, row in enumerate(rows):
+            held = range(int(slots.start[row]), int(slots.length[row]))
+            mixed[b] = _attend(q[b, :, :, None], keys[row], values[row], held)
+        return h + product(mixed, self._out)
+
+
 def _attend(q: np.ndarray, keys: np.ndarray, values: np.ndarray, tokens: range) -> np.ndarray:
     """Attention of a token's queries [H, d, 1] over some tokens of a ring [H, S, d] -> [D]."""
     first = tokens.start % keys.shape[1]

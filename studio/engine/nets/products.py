@@ -58,6 +58,11 @@ class Product(nn.Module):
         self._weight = torch.from_numpy(found).t()
         return found
 
+    def bias(self) -> np.ndarray:
+        """The bias [O] as an array, on a CPU. The layer has one."""
+        assert self._bias is not None
+        return self._bias.numpy()
+
     def forward(self, x: Tensor) -> Tensor:
         """The products of rows, each of an utterance of its own."""
         if self._format == "int8":

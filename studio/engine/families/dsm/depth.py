@@ -96,6 +96,11 @@ class LeanDepth:
     Args:
         level: embedding of a level.
         backbone: whose hidden states, divided by their length, are given (``LeanDecoder.extend``).
+
+    Attributes:
+        layers: of each stack.
+        turns: of each group's place, complex64 [8, d / 2].
+        enter, out: products into a group and out of it; ``group`` [8, d].
     """
 
     @torch.no_grad()
@@ -105,18 +110,30 @@ class LeanDepth:
         self._level, self._config = level, trained.config
         self._own = range(len(trained.stacks))
         c, stacks = self._config, [trained.stack(g) for g in self._own]
-        self._layers = [[LeanLayer(block, c, number_format) for block in one.layers()] for one in stacks]
-        self._turns = Angles(c.head_width, c.rotary_base, trained.group.device).at(0, GROUPS)
+        self.layers = [[LeanLayer(block, c, number_format) for block in one.layers()] for one in stacks]
+        self.turns = Angles(c.head_width, c.rotary_base, trained.group.device).at(0, GROUPS)
         gain = backbone.norm.weight * backbone.config.width**0.5
         entries = [trained.entry(g) for g in self._own]
-        self._enter = [Product(one.weight * gain, one.bias, number_format) for one in entries]
-        self._heard = [Product(one.weight, one.bias, number_format) for one in trained.listeners()]
-        self._group = trained.group.detach()
+        self.enter = [Product(one.weight * gain, one.bias, number_format) for one in entries]
+        self._trained_listeners = trained.listeners()
+        self._heard = [Product(one.weight, one.bias, number_format) for one in self._trained_listeners]
+        self.group = trained.group.detach()
         norms = [trained.stack(g).norm.weight * c.width**0.5 for g in range(GROUPS)]
-        self._out = [
+        self.out = [
             Product(head.weight * norm, head.bias, number_format)
             for head, norm in zip(trained.heads(), norms, strict=True)
         ]
+
+    @torch.no_grad()
+    def heard_tables(self) -> list[Tensor]:
+        """What levels of each group but the last add to the next one, [10 * SYMBOLS, d]: a row for each channel's level."""
+        tables = list[Tensor]()
+        for heard in self._trained_listeners:
+            parts = heard.weight.view(heard.out_features, GROUP_CHANNELS, -1)
+            table = torch.einsum("dcl,sl->csd", parts, self._level.weight)
+            table[0] += heard.bias  # a channel has one level
+            tables.append(table.flatten(0, 1).contiguous())
+        return tables
 
     def frame(self, hidden: Tensor, draw: Callable[[int, Tensor], Tensor]) -> Tensor:
         """A step's channels, one group after another.
@@ -129,16 +146,16 @@ class LeanDepth:
             uint8 [N, 80].
         """
         c, count = self._config, len(hidden)
-        entered = [enter(hidden) for enter in self._enter]
+        entered = [enter(hidden) for enter in self.enter]
         shape = (2, c.layers, count, c.heads, GROUPS, c.head_width)
         kept, found = torch.empty(shape, device=hidden.device), list[Tensor]()
         for group in range(GROUPS):
-            h = entered[group % len(entered)] + self._group[group]
+            h = entered[group % len(entered)] + self.group[group]
             if found:
                 h = h + self._heard[group - 1](self._level(found[-1].long()).flatten(1))
-            for number, layer in enumerate(self._layers[group % len(self._layers)]):
+            for number, layer in enumerate(self.layers[group % len(self.layers)]):
                 h = self._run(layer, h, kept[:, number], group)
-            logits = self._out[group](_normal(h))
+            logits = self.out[group](_normal(h))
             found.append(draw(group, logits.view(count, GROUP_CHANNELS, dmel.LEVELS)))
         return torch.cat(found, 1)
 
@@ -147,7 +164,7 @@ class LeanDepth:
         c = self._config
         qkv = layer.qkv(_normal(h)).view(len(h), 3, c.heads, c.head_width)
         qk = _normal(qkv[:, :2]) * layer.gains
-        turned = torch.view_as_real(torch.view_as_complex(qk.unflatten(-1, (-1, 2))) * self._turns[group]).flatten(-2)
+        turned = torch.view_as_real(torch.view_as_complex(qk.unflatten(-1, (-1, 2))) * self.turns[group]).flatten(-2)
         kept[0, :, :, group], kept[1, :, :, group] = turned[:, 1], qkv[:, 2]
         keys, values = kept[0, :, :, : group + 1], kept[1, :, :, : group + 1]
         shares = (turned[:, 0].unsqueeze(2) * keys).sum(-1).softmax(-1)

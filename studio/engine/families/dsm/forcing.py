@@ -17,8 +17,9 @@ from studio.engine import dmel
 from studio.engine.families.drawn import probability
 from studio.engine.families.dsm.depth import GROUP_CHANNELS
 from studio.engine.families.dsm.net import Dsm
-from studio.engine.families.dsm.row import Delays, Drawn, DsmRow, Step
+from studio.engine.families.dsm.row import Delays, DsmRow
 from studio.engine.families.dsm.rule import MOST_SPEAKERS
+from studio.engine.families.dsm.step import Drawn, Step
 from studio.engine.families.forcing import ForcedSegment, Given, Spoken, another, by_word
 from studio.engine.nets.opened import OpenDecoder
 

@@ -7,25 +7,24 @@ no text, no speaker.
 
 from collections.abc import Sequence
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from studio.engine import dmel
-from studio.engine.families.drawn import probability
 from studio.engine.families.dsm.depth import GROUP_CHANNELS, LeanDepth
 from studio.engine.families.dsm.net import Dsm
-from studio.engine.families.dsm.row import Drawn, Step
+from studio.engine.families.dsm.on_host import DepthOnHost, DsmOnHost
 from studio.engine.families.dsm.rule import MOST_SPEAKERS
+from studio.engine.families.dsm.step import Drawn, Step
 from studio.engine.nets.cross import LeanCross
 from studio.engine.nets.frames import FrameTable
 from studio.engine.nets.lean import LeanDecoder
+from studio.engine.nets.one_token import TokenStep
 from studio.engine.nets.products import NumberFormat, Product
 from studio.engine.sampling import FrameNoise, sample_levels
 from studio.engine.slots import KeyValueSlots
 
 MOST_ROWS = 16
-ACTION_AT = 0.5  # at temperature 0
 _NOISE = dmel.CHANNELS + 1  # the last one is the action's
 
 
@@ -52,7 +51,11 @@ class DsmSlots:
 
 
 class DsmStep:
-    """The net made ready to run: a table instead of a product where a frame's levels choose."""
+    """The net made ready to run: a table instead of a product where a frame's levels choose.
+
+    Attributes:
+        on_host: what takes steps on a CPU, in float32; None elsewhere.
+    """
 
     @torch.no_grad()
     def __init__(self, net: Dsm, number_format: NumberFormat = "float32") -> None:
@@ -66,6 +69,29 @@ class DsmStep:
         )
         self._depth = LeanDepth(net.depth, net.level, net.decoder, number_format)
         self._embedded = net.encoder(net.extract)
+        self.on_host = None if self.decoder.on_host is None else self._for_host(self.decoder.on_host)
+
+    def _for_host(self, tokens: TokenStep) -> DsmOnHost:
+        net = self.net
+        return DsmOnHost(
+            tokens,
+            [cross.for_tokens() for cross in self._cross],
+            DepthOnHost(self._depth),
+            net.text.weight.detach().numpy(),
+            net.ahead.weight.detach().numpy(),
+            self._frames.table.numpy(),
+            self._bias.numpy(),
+            (self._action.transposed(), self._action.bias()),
+            self._nothing,
+        )
+
+    def run(self, slots: DsmSlots, rows: Sequence[tuple[int, ...]], inputs: Sequence[Step]) -> list[Drawn]:
+        """A step of several rows, all of them warm or none."""
+        for row, given in zip(rows, inputs, strict=True):
+            self._take_over(slots, row, given)
+        if self.on_host is not None:
+            return self.on_host.run(slots, rows, inputs)
+        return self.told(slots, rows, inputs, self.backbone(slots, rows, inputs))
 
     def backbone(self, slots: DsmSlots, rows: Sequence[tuple[int, ...]], inputs: Sequence[Step]) -> Tensor:
         """A step of each row: hidden states of first slots, then of the second slots of those that are guided.
@@ -74,8 +100,6 @@ class DsmStep:
             [N, D], each divided by its length.
         """
         guided = [b for b, given in enumerate(inputs) if given.guidance != 1.0]
-        for row, given in zip(rows, inputs, strict=True):
-            self._take_over(slots, row, given)
         device = slots.last.device
         text = [given.text for given in inputs] + [self._nothing] * len(guided)
         ahead = [given.ahead for given in inputs] + [self._nothing] * len(guided)
@@ -134,7 +158,10 @@ class DsmStep:
             levels, check = self.sound(inputs, hidden, noise)
             slots.last[torch.tensor([slot for slot, *_ in rows], device=hidden.device)] = levels
         host = torch.cat((action, check[:, None], noise[:, -1:], levels), 1).cpu().numpy()
-        return [_drawn(row, given.temperature) for row, given in zip(host, inputs, strict=True)]
+        return [
+            Drawn.of(row[3:].astype("uint8"), row[0], float(row[2]), row[1], given.temperature)
+            for row, given in zip(host, inputs, strict=True)
+        ]
 
     def _take_over(self, slots: DsmSlots, row: tuple[int, ...], given: Step) -> None:
         """What a step says about its row's slots."""
@@ -157,13 +184,6 @@ class DsmStep:
         slots.length[slot] = MOST_SPEAKERS
 
 
-def _drawn(row: np.ndarray, temperature: float) -> Drawn:
-    """On the host, where a row's roundings do not depend on the batch. The action is drawn as likely as it is."""
-    p = probability(row[0])
-    begins = p >= ACTION_AT if temperature == 0.0 else float(row[2]) < p
-    return Drawn(row[3:].astype(np.uint8), p, begins, bool(np.isfinite(row[:2]).all()))
-
-
 class StepModule:
     """Runs a step of several rows, warm or not."""
 
@@ -175,5 +195,4 @@ class StepModule:
     @torch.inference_mode()
     def run(self, slots: DsmSlots, rows: Sequence[tuple[int, ...]], inputs: Sequence[Step]) -> list[Drawn]:
         """See ``studio.engine.families.base.Module``."""
-        hidden = self._step.backbone(slots, rows, inputs)
-        return self._step.told(slots, rows, inputs, hidden)
+        return self._step.run(slots, rows, inputs)

@@ -14,8 +14,8 @@ import numpy as np
 from studio.core.events import Eos, Event, Frames, Segment, WordEnd, WordStart
 from studio.core.time import TimeBase
 from studio.engine.families.base import Turn, Want
-from studio.engine.families.drawn import check_finite
 from studio.engine.families.dsm.rule import MAIN, Options, Symbols, TextStreams, next_word
+from studio.engine.families.dsm.step import Drawn, Step
 from studio.engine.families.reading import ReadingRow
 
 _NO_FRAMES = np.zeros((0, 80), np.uint8)
@@ -47,51 +47,6 @@ class Delays:
     def all(self) -> int:
         """Between a word in the text stream and the whole of its sound."""
         return self.sound + self.acoustic
-
-
-@dataclass(frozen=True)
-class Step:
-    """One step of a row.
-
-    Attributes:
-        text, ahead: symbols of the two text streams.
-        start, at: this step's place since the utterance began; steps before ``start`` are forgotten.
-        begins: a stretch begins: nobody has said anything yet, and the next attributes are new.
-        groups: which groups of channels are drawn: none ("warm"), the first alone, or all.
-        speakers: who may speak, the main one first.
-        guidance: alpha of equation 8.
-    """
-
-    text: int
-    ahead: int
-    start: int
-    at: int
-    begins: bool
-    groups: str
-    speakers: tuple[int, ...]
-    guidance: float
-    temperature: float
-    seed: int
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """What a step drew.
-
-    Attributes:
-        levels: uint8 [80], of different frames (the acoustic delay); all padding where no sound is due.
-        p_word: how likely a word begins at the next step; ``begins``: whether it does, as drawn.
-        is_finite: whether what they were drawn from were numbers.
-    """
-
-    levels: np.ndarray
-    p_word: float
-    begins: bool
-    is_finite: bool
-
-    def check(self) -> None:
-        """Raises NotFinite."""
-        check_finite(self.is_finite)
 
 
 @dataclass(frozen=True)

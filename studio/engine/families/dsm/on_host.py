@@ -1,0 +1,154 @@
+"""A step of DSM-TTS on a CPU, in numpy over the slots' own memory: the backbone, then the depth transformer.
+
+A frame is eight runs of the depth transformer, one after another: at its width they cost calls, and one of numpy is a
+third of one of torch. Rows do not know each other (law 3).
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from studio.engine import dmel
+from studio.engine.families.dsm.depth import GROUP_CHANNELS, GROUPS, LeanDepth
+from studio.engine.families.dsm.step import Drawn, Step
+from studio.engine.nets.one_token import TokenCross, TokenLayer, TokenStep, product, unit
+from studio.engine.sampling import sample_on_host
+
+if TYPE_CHECKING:
+    from studio.engine.families.dsm.modules import DsmSlots
+
+
+class DepthOnHost:
+    """A trained depth transformer made ready to run on a CPU."""
+
+    def __init__(self, lean: LeanDepth) -> None:
+        self._layers = [[layer.for_tokens() for layer in stack] for stack in lean.layers]
+        self._turns = lean.turns.numpy()
+        self._enter = [(one.transposed(), one.bias()) for one in lean.enter]
+        self._heard = [table.numpy() for table in lean.heard_tables()]
+        self._group, self._out = lean.group.numpy(), [(one.transposed(), one.bias()) for one in lean.out]
+        self._first = np.arange(GROUP_CHANNELS) * dmel.SYMBOLS
+
+    def frame(self, hidden: np.ndarray, draw: Callable[[int, np.ndarray], np.ndarray]) -> np.ndarray:
+        """As ``LeanDepth.frame``: [N, D] and a draw from logits [N, 10, 16], to uint8 [N, 80]."""
+        entered = [product(hidden, weight) + bias for weight, bias in self._enter]
+        kept: list[list[np.ndarray]] = [[] for _ in self._layers[0]]  # of each layer: keys and values, group by group
+        found: list[np.ndarray] = []
+        for group in range(GROUPS):
+            h = entered[group % len(entered)] + self._group[group]
+            if found:
+                h += self._heard[group - 1][found[-1] + self._first].sum(1)
+            for number, layer in enumerate(self._layers[group % len(self._layers)]):
+                h = self._run(layer, h, kept[number], group)
+            weight, bias = self._out[group]
+            logits = product(unit(h), weight) + bias
+            found.append(draw(group, logits.reshape(len(h), GROUP_CHANNELS, dmel.LEVELS)))
+        return np.concatenate(found, 1)
+
+    def _run(self, layer: TokenLayer, h: np.ndarray, kept: list[np.ndarray], group: int) -> np.ndarray:
+        """One layer over [N, d]; ``kept`` grows by [2, N, H, d / H], this group's keys and values."""
+        width = layer.gains.shape[-1]
+        qkv = product(unit(h), layer.qkv).reshape(len(h), 3, -1, width)
+        qk = unit(qkv[:, :2])
+        qk *= layer.gains
+        pairs = qk.view(np.complex64)
+        pairs *= self._turns[group]
+        kept.append(np.stack((qk[:, 1], qkv[:, 2])))
+        keys, values = np.stack(kept, axis=3)  # [N, H, groups, d / H] each
+        scores = np.matmul(keys, qk[:, 0, :, :, None])[..., 0]
+        shares = np.exp(scores - scores.max(-1, keepdims=True))
+        shares /= shares.sum(-1, keepdims=True)
+        h = h + product(np.matmul(shares[:, :, None], values).reshape(len(h), -1), layer.out)
+        fed = product(unit(h), layer.up)
+        np.maximum(fed, 0.0, out=fed)
+        fed *= fed
+        return h + product(fed, layer.down)
+
+
+class DsmOnHost:
+    """What ``modules.DsmStep`` does with a step of each row.
+
+    Args:
+        text, ahead: embeddings of symbols, [symbols, D].
+        frames: what each level of each channel adds to a frame's embedding, [80 * SYMBOLS, D]; ``bias`` [D].
+        action: [D, 1] and [1].
+        nothing: the symbol of a guided row's second slot.
+    """
+
+    def __init__(
+        self,
+        tokens: TokenStep,
+        cross: Sequence[TokenCross],
+        depth: DepthOnHost,
+        text: np.ndarray,
+        ahead: np.ndarray,
+        frames: np.ndarray,
+        bias: np.ndarray,
+        action: tuple[np.ndarray, np.ndarray],
+        nothing: int,
+    ) -> None:
+        self._tokens, self._cross, self._depth, self._nothing = tokens, cross, depth, nothing
+        self._text, self._ahead, self._frames, self._bias, self._action = text, ahead, frames, bias, action
+        self._first = np.arange(dmel.CHANNELS) * dmel.SYMBOLS
+
+    @np.errstate(all="ignore")  # whoever reads what is no number says so
+    def run(self, slots: "DsmSlots", rows: Sequence[tuple[int, ...]], inputs: Sequence[Step]) -> list[Drawn]:
+        """A step of rows whose slots were told of it."""
+        count, firsts = len(inputs), [slot for slot, *_ in rows]
+        guided = np.array([b for b, given in enumerate(inputs) if given.guidance != 1.0], dtype=np.int64)
+        hidden = self._hidden(slots, rows, inputs, guided)
+        noise = slots.noise.next_on_host(firsts)
+        weight, bias = self._action
+        action = product(hidden[:count], weight)[:, 0] + bias
+        levels, check = np.full((count, dmel.CHANNELS), dmel.PAD, np.uint8), hidden[:count].sum(1)
+        if inputs[0].groups != "none":
+            levels, check = self._sound(inputs, hidden, guided, noise)
+            slots.last.numpy()[firsts] = levels
+        return [
+            Drawn.of(levels[b], action[b], float(noise[b, -1]), check[b], given.temperature)
+            for b, given in enumerate(inputs)
+        ]
+
+    def _hidden(
+        self, slots: "DsmSlots", rows: Sequence[tuple[int, ...]], inputs: Sequence[Step], guided: np.ndarray
+    ) -> np.ndarray:
+        """Hidden states of first slots, then of the second slots of guided rows, [N, D], divided by their lengths."""
+        nothing = [self._nothing] * len(guided)
+        heard = slots.last.numpy()[[rows[b][0] for b in (*range(len(rows)), *guided)]]
+        x = self._text[[given.text for given in inputs] + nothing]
+        x = x + self._ahead[[given.ahead for given in inputs] + nothing]
+        x += self._frames[heard + self._first].sum(1)
+        x += self._bias
+        numbers = [slot for slot, *_ in rows] + [rows[b][1] for b in guided]
+
+        def between(layer: int, h: np.ndarray) -> np.ndarray:
+            return self._cross[layer](h, slots.speakers, numbers)
+
+        return self._tokens.extend(x, slots.steps, numbers, between)
+
+    def _sound(
+        self, inputs: Sequence[Step], hidden: np.ndarray, guided: np.ndarray, noise: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Each row's channels, uint8 [B, 80], and a sum that is a number if all is well, [B].
+
+        A guided row's logits are l0 + alpha (lc - l0), where l0 is its second slot's (equation 8).
+        """
+        count = len(inputs)
+        alpha = np.array([inputs[b].guidance for b in guided], np.float32)[:, None, None]
+        temperature = np.array([given.temperature for given in inputs], np.float32)
+        check = np.zeros(count, np.float32)
+
+        def draw(group: int, found: np.ndarray) -> np.ndarray:
+            logits = found[:count]
+            if len(guided):
+                without = found[count:]
+                logits[guided] = without + alpha * (logits[guided] - without)
+            here = slice(group * GROUP_CHANNELS, (group + 1) * GROUP_CHANNELS)
+            levels = sample_on_host(logits, temperature, noise[:, here])
+            np.add(check, logits.sum((1, 2)), out=check)
+            return np.concatenate((levels, levels[guided])) if len(guided) else levels
+
+        made = self._depth.frame(hidden, draw)[:count]
+        made[[given.groups == "first" for given in inputs], GROUP_CHANNELS:] = dmel.PAD
+        return made, check
