@@ -126,7 +126,7 @@ class LeanDepth:
 
     @torch.no_grad()
     def heard_tables(self) -> list[Tensor]:
-        """What levels of each group but the last add to the next one, [10 * SYMBOLS, d]: a row for each channel's level."""
+        """What levels of each group but the last add to the next one, [10 * SYMBOLS, d], channel by channel."""
         tables = list[Tensor]()
         for heard in self._trained_listeners:
             parts = heard.weight.view(heard.out_features, GROUP_CHANNELS, -1)
