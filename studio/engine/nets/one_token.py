@@ -100,7 +100,7 @@ class TokenStep:
             keys, values = memory[0][row], memory[1][row]
             at = (tokens.stop - 1) % keys.shape[1]
             keys[:, at], values[:, at] = qk[b, 1], qkv[b, 2]
-            mixed[b] = _attend(qk[b, 0, :, :, None], keys, values, tokens)
+            mixed[b], _ = _attend(qk[b, 0, :, :, None], keys, values, tokens)
         return mixed
 
 
@@ -114,20 +114,21 @@ class TokenCross:
     def __init__(self, layer: int, query: np.ndarray, gain: np.ndarray, out: np.ndarray) -> None:
         self._layer, self._query, self._gain, self._out = layer, query, gain, out
 
-    def __call__(self, h: np.ndarray, slots: KeyValueSlots, rows: Sequence[int]) -> np.ndarray:
-        """Attend from [N, D] to all that the rows' slots hold: [N, D]."""
+    def __call__(self, h: np.ndarray, slots: KeyValueSlots, rows: Sequence[int]) -> tuple[np.ndarray, list[np.ndarray]]:
+        """Attend from [N, D] to all that the rows' slots hold: [N, D], and each row's shares of it, [H, T]."""
         q = unit(product(unit(h), self._query).reshape(len(h), -1, len(self._gain)))
         q *= self._gain
         keys, values = slots.keys[self._layer].numpy(), slots.values[self._layer].numpy()
-        mixed = np.empty_like(h)
+        mixed, found = np.empty_like(h), list[np.ndarray]()
         for b, row in enumerate(rows):
             held = range(int(slots.start[row]), int(slots.length[row]))
-            mixed[b] = _attend(q[b, :, :, None], keys[row], values[row], held)
-        return h + product(mixed, self._out)
+            mixed[b], shares = _attend(q[b, :, :, None], keys[row], values[row], held)
+            found.append(shares)
+        return h + product(mixed, self._out), found
 
 
-def _attend(q: np.ndarray, keys: np.ndarray, values: np.ndarray, tokens: range) -> np.ndarray:
-    """Attention of a token's queries [H, d, 1] over some tokens of a ring [H, S, d] -> [D]."""
+def _attend(q: np.ndarray, keys: np.ndarray, values: np.ndarray, tokens: range) -> tuple[np.ndarray, np.ndarray]:
+    """Attention of a token's queries [H, d, 1] over some tokens of a ring [H, S, d]: [D], and the shares [H, T]."""
     first = tokens.start % keys.shape[1]
     fitting = min(len(tokens), keys.shape[1] - first)
     last, rest = slice(first, first + fitting), slice(0, len(tokens) - fitting)
@@ -140,4 +141,4 @@ def _attend(q: np.ndarray, keys: np.ndarray, values: np.ndarray, tokens: range) 
     mixed = shares[:, :, :fitting] @ values[:, last]
     if rest.stop:
         mixed += shares[:, :, fitting:] @ values[:, rest]
-    return mixed.reshape(-1)
+    return mixed.reshape(-1), shares[:, 0]

@@ -123,7 +123,7 @@ class DsmOnHost:
         numbers = [slot for slot, *_ in rows] + [rows[b][1] for b in guided]
 
         def between(layer: int, h: np.ndarray) -> np.ndarray:
-            return self._cross[layer](h, slots.speakers, numbers)
+            return self._cross[layer](h, slots.speakers, numbers)[0]
 
         return self._tokens.extend(x, slots.steps, numbers, between)
 

@@ -9,10 +9,12 @@ from torch import Tensor
 from studio.engine import dmel
 from studio.engine.families.drawn import probability
 from studio.engine.families.s5.net import S5, seen_steps
+from studio.engine.families.s5.on_host import DecodeOnHost
 from studio.engine.families.s5.row import Drawn, WordStep
 from studio.engine.nets.cross import LeanCross
 from studio.engine.nets.frames import FrameTable
 from studio.engine.nets.lean import LeanDecoder
+from studio.engine.nets.one_token import TokenStep
 from studio.engine.nets.products import NumberFormat, Product
 from studio.engine.sampling import FrameNoise, sample_levels
 from studio.engine.slots import KeyValueSlots
@@ -53,7 +55,11 @@ class S5Slots:
 
 
 class S5Step:
-    """The net made ready to run: tables instead of products where a frame's levels choose, heads in one product."""
+    """The net made ready to run: tables instead of products where a frame's levels choose, heads in one product.
+
+    Attributes:
+        on_host: what decodes on a CPU, in float32; None elsewhere.
+    """
 
     @torch.no_grad()
     def __init__(self, net: S5, number_format: NumberFormat = "float32") -> None:
@@ -65,6 +71,16 @@ class S5Step:
         heads = torch.cat((net.levels_out.weight, net.stop_out.weight))
         bias = torch.cat((net.levels_out.bias, net.stop_out.bias))
         self.head = Product(self.decoder.folded(net.decoder, heads), bias, number_format)
+        self.on_host = None if self.decoder.on_host is None else self._for_host(self.decoder.on_host)
+
+    def _for_host(self, tokens: TokenStep) -> DecodeOnHost:
+        speakers, ks = torch.arange(self.net.config.speakers), torch.arange(self.net.look_ahead.num_embeddings)
+        pairs = torch.cartesian_prod(speakers, ks)
+        rows = (self.net.embed_row(pairs[:, 0], pairs[:, 1]) + self._bias).view(len(speakers), len(ks), -1)
+        cross = [one.for_tokens() for one in self._cross]
+        return DecodeOnHost(
+            tokens, cross, self._frames.table.numpy(), rows.numpy(), self.head.transposed(), self.head.bias()
+        )
 
     def embed_frames(self, levels: Tensor) -> Tensor:
         """Frames uint8 [N, 80] -> [N, D], as ``S5.embed_frames`` within rounding."""
@@ -161,6 +177,8 @@ class DecodeModule:
     def run(self, slots: S5Slots, rows: Sequence[tuple[int, ...]], inputs: Sequence[None]) -> list[Drawn]:
         """See ``studio.engine.families.base.Module``."""
         numbers = [slot for (slot,) in rows]
+        if self._step.on_host is not None:
+            return self._step.on_host.decode(slots, numbers)
         index = torch.tensor(numbers, device=slots.last.device)
         x = self._step.embed_frames(slots.last[index])
         x = x + self._step.net.embed_row(slots.speaker[index], slots.k[index])
