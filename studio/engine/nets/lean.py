@@ -80,7 +80,7 @@ class LeanDecoder:
     """Runs a trained decoder over slots; see ``extend``.
 
     Attributes:
-        on_host: what runs one token of each row on a CPU, in float32; None elsewhere.
+        on_host: what runs on a CPU, in float32, where one row's many tokens attend to nothing else; None elsewhere.
         batched: what runs one token of all rows at once, on a GPU.
     """
 
@@ -94,7 +94,7 @@ class LeanDecoder:
         self.on_host: TokenStep | None = None
         if number_format == "float32" and self._device.type == "cpu":
             layers = [layer.for_tokens() for layer in self._layers]
-            self.on_host = TokenStep(layers, lambda position: self._angles.at(position, 1)[0].numpy())
+            self.on_host = TokenStep(layers, lambda position, count: self._angles.at(position, count).numpy())
 
     @torch.no_grad()
     def folded(self, decoder: Decoder, weight: Tensor) -> Tensor:
@@ -123,6 +123,8 @@ class LeanDecoder:
             return torch.from_numpy(self.on_host.extend(x[:, 0].numpy(), slots, rows, crossed))
         if tokens == 1 and self._device.type != "cpu":
             return self.batched.extend(x[:, 0], slots, rows, between)
+        if self.on_host is not None and between is None:
+            return torch.from_numpy(self.on_host.read(x[0].numpy(), slots, rows[0]))
         at = [int(slots.length[row]) for row in rows]
         if count == 1:
             turns = self._angles.at(at[0], tokens)

@@ -1,4 +1,4 @@
-"""One token of each row through a folded decoder on a CPU, in numpy over the slots' own memory.
+"""A folded decoder on a CPU, in numpy over the slots' own memory: one token of each row, or many of one.
 
 At this size a token costs calls, not arithmetic: a call of torch takes three times as long as one of numpy, and its
 product of one row with a matrix twice as long as OpenBLAS's. ``matmul`` of stacked single rows takes them one by one,
@@ -45,13 +45,13 @@ def unit(x: np.ndarray) -> np.ndarray:
 
 
 class TokenStep:
-    """Runs folded layers over slots, one token of each row at a time.
+    """Runs folded layers over slots.
 
     Args:
-        turns: of a position, complex64 [d / 2].
+        turns: of so many positions from one on, complex64 [positions, d / 2].
     """
 
-    def __init__(self, layers: Sequence[TokenLayer], turns: Callable[[int], np.ndarray]) -> None:
+    def __init__(self, layers: Sequence[TokenLayer], turns: Callable[[int, int], np.ndarray]) -> None:
         one_blas_thread()
         self._layers, self._turns = layers, turns
 
@@ -66,18 +66,44 @@ class TokenStep:
         held = [range(int(start[row]), int(length[row]) + 1) for row in rows]  # the new token is the last
         for tokens in held:
             slots.check_room(tokens.start, tokens.stop)
-        turns = np.stack([self._turns(tokens.stop - 1) for tokens in held])[:, None, None]
+        turns = np.concatenate([self._turns(tokens.stop - 1, 1) for tokens in held])[:, None, None]
         for number, layer in enumerate(self._layers):
             memory = (slots.keys[number].numpy(), slots.values[number].numpy())
             h = h + product(self._attended(layer, h, turns, memory, rows, held), layer.out)
             if between is not None:
                 h = between(number, h)
-            fed = product(unit(h), layer.up)
-            np.maximum(fed, 0.0, out=fed)
-            fed *= fed
-            h = h + product(fed, layer.down)
+            h = _fed(layer, h, product)
         for row in rows:
             length[row] += 1
+        return unit(h)
+
+    @np.errstate(all="ignore")
+    def read(self, h: np.ndarray, slots: KeyValueSlots, row: int) -> np.ndarray:
+        """Run T tokens of one row, [T, D], over what its slot holds, and keep their keys and values.
+
+        Returns:
+            The last token's hidden state divided by its length, [1, D].
+        """
+        at, start = int(slots.length[row]), int(slots.start[row])
+        tokens = range(start, at + len(h))
+        slots.check_room(tokens.start, tokens.stop)
+        turns = self._turns(at, len(h))[:, None, None]
+        later = np.triu(np.full((len(h), len(tokens)), -np.inf, np.float32), len(tokens) - len(h) + 1)
+        for number, layer in enumerate(self._layers):
+            qkv = (unit(h) @ layer.qkv).reshape(len(h), 3, -1, layer.gains.shape[-1])
+            qk = unit(qkv[:, :2])
+            qk *= layer.gains
+            pairs = qk.view(np.complex64)
+            pairs *= turns
+            keys, values = slots.keys[number].numpy()[row], slots.values[number].numpy()[row]
+            places = np.arange(at, tokens.stop) % keys.shape[1]
+            keys[:, places], values[:, places] = qk[:, 1].swapaxes(0, 1), qkv[:, 2].swapaxes(0, 1)
+            asking = qk[:, 0]
+            if number == len(self._layers) - 1:  # nobody asks for the others' results
+                h, asking, later = h[-1:], asking[-1:], None
+            mixed, _ = _attend(asking.transpose(1, 2, 0), keys, values, tokens, later)
+            h = _fed(layer, h + mixed @ layer.out, np.matmul)
+        slots.length[row] = tokens.stop
         return unit(h)
 
     def _attended(
@@ -100,7 +126,7 @@ class TokenStep:
             keys, values = memory[0][row], memory[1][row]
             at = (tokens.stop - 1) % keys.shape[1]
             keys[:, at], values[:, at] = qk[b, 1], qkv[b, 2]
-            mixed[b], _ = _attend(qk[b, 0, :, :, None], keys, values, tokens)
+            mixed[b : b + 1], _ = _attend(qk[b, 0, :, :, None], keys, values, tokens)
         return mixed
 
 
@@ -122,23 +148,39 @@ class TokenCross:
         mixed, found = np.empty_like(h), list[np.ndarray]()
         for b, row in enumerate(rows):
             held = range(int(slots.start[row]), int(slots.length[row]))
-            mixed[b], shares = _attend(q[b, :, :, None], keys[row], values[row], held)
-            found.append(shares)
+            mixed[b : b + 1], shares = _attend(q[b, :, :, None], keys[row], values[row], held)
+            found.append(shares[:, 0])
         return h + product(mixed, self._out), found
 
 
-def _attend(q: np.ndarray, keys: np.ndarray, values: np.ndarray, tokens: range) -> tuple[np.ndarray, np.ndarray]:
-    """Attention of a token's queries [H, d, 1] over some tokens of a ring [H, S, d]: [D], and the shares [H, T]."""
+def _fed(layer: TokenLayer, h: np.ndarray, times: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> np.ndarray:
+    """[N, D] and its feed-forward."""
+    fed = times(unit(h), layer.up)
+    np.maximum(fed, 0.0, out=fed)
+    fed *= fed
+    return h + times(fed, layer.down)
+
+
+def _attend(
+    q: np.ndarray, keys: np.ndarray, values: np.ndarray, tokens: range, later: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Attention of queries [H, d, Q] over some tokens of a ring [H, S, d]: [Q, D], and the shares [H, Q, T].
+
+    Args:
+        later: [Q, T], minus infinity where a query must not look, else 0.
+    """
     first = tokens.start % keys.shape[1]
     fitting = min(len(tokens), keys.shape[1] - first)
     last, rest = slice(first, first + fitting), slice(0, len(tokens) - fitting)
     scores = keys[:, last] @ q
     if rest.stop:
         scores = np.concatenate((scores, keys[:, rest] @ q), axis=1)
+    if later is not None:
+        scores += later.T
     shares = np.exp(scores - scores.max(1, keepdims=True))
     shares /= shares.sum(1, keepdims=True)
     shares = shares.transpose(0, 2, 1)
     mixed = shares[:, :, :fitting] @ values[:, last]
     if rest.stop:
         mixed += shares[:, :, fitting:] @ values[:, rest]
-    return mixed.reshape(-1), shares[:, 0]
+    return mixed.swapaxes(0, 1).reshape(q.shape[2], -1), shares
