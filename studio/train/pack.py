@@ -49,6 +49,7 @@ def pack_voice(recipe: Recipe, state: Path, vocoders: Path, out: Path) -> Path:
         raise BadFile(f"there are no vocoders in {vocoders}", "run `studio train vocoder` first")
     for name, tensors in files.items():
         save_file({k: _half(v.detach()).contiguous() for k, v in tensors.items()}, folder / name)
+        (folder / name).chmod(0o644)  # safetensors writes for its owner alone
     for name in fitting.beside:
         shutil.copyfile(state / name, folder / name)
     whole = (*files, *fitting.beside)

@@ -11,6 +11,7 @@ from studio.engine.families.drawn import probability
 from studio.engine.families.s5.net import S5, seen_steps
 from studio.engine.families.s5.on_host import DecodeOnHost
 from studio.engine.families.s5.row import Drawn, WordStep
+from studio.engine.families.s5.rule import LARGEST_LOOK_AHEAD
 from studio.engine.nets.cross import LeanCross
 from studio.engine.nets.frames import FrameTable
 from studio.engine.nets.lean import LeanDecoder
@@ -74,7 +75,7 @@ class S5Step:
         self.on_host = None if self.decoder.on_host is None else self._for_host(self.decoder.on_host)
 
     def _for_host(self, tokens: TokenStep) -> DecodeOnHost:
-        speakers, ks = torch.arange(self.net.config.speakers), torch.arange(self.net.look_ahead.num_embeddings)
+        speakers, ks = torch.arange(self.net.config.speakers), torch.arange(LARGEST_LOOK_AHEAD + 1)
         pairs = torch.cartesian_prod(speakers, ks)
         rows = (self.net.embed_row(pairs[:, 0], pairs[:, 1]) + self._bias).view(len(speakers), len(ks), -1)
         cross = [one.for_tokens() for one in self._cross]
