@@ -4,11 +4,11 @@ A frame is 600 samples: most of what torch takes for it are calls. Products take
 alone, so that samples depend neither on who shares the batch (law 3) nor on how many frames come at once (law 2).
 """
 
+import itertools
 from collections.abc import Iterable
 
 import numpy as np
 import torch
-from numpy.lib.stride_tricks import as_strided
 from torch import nn
 
 from studio.engine.nets.products import one_blas_thread
@@ -53,9 +53,9 @@ class Block:
         """``x [B, T, C]`` with what came before, ``tail [B, kernel - 1, C]``; ``hops`` a frame."""
         rows, steps, width = x.shape
         past = np.concatenate((tail, x), axis=1)
-        mixed = past[:, :steps] * self._taps[0]
-        for late in range(1, len(self._taps)):
-            mixed += past[:, late : late + steps] * self._taps[late]
+        row, step, channel = past.strides
+        shape, strides = (rows, steps, len(self._taps), width), (row, step, step, channel)
+        mixed = np.add.reduce(np.ndarray(shape, np.float32, past, 0, strides) * self._taps, axis=2)
         wide = self._wide(normed(mixed, self._eps).reshape(-1, hops, width))
         fed = torch.nn.functional.gelu(torch.from_numpy(wide)).numpy()
         return x + self._narrow(fed).reshape(rows, steps, width), past[:, steps:]
@@ -83,7 +83,7 @@ class SourceFilterOnHost:
         self._upsample = Linear(trained.upsample)
         self._fine = blocks(trained.fine)
         self._heads, self._eps = Linear(trained.heads, trained.norm), trained.norm.eps
-        self._cuts = np.cumsum([c.pitch_classes, 1, c.envelope_bands])
+        self._parts = parts(c.pitch_classes, 1, c.envelope_bands, c.aperiodicity_bands)
         self._to_spectrum, self._to_bands = trained.to_spectrum.transposed(), trained.to_bands.transposed()
         self._log_pitches = trained.log_pitches.numpy()
         self._within = np.arange(1, c.hop_samples + 1, dtype=np.float64)
@@ -126,8 +126,8 @@ class SourceFilterOnHost:
         for k, block in enumerate(self._fine, len(self._coarse)):
             x, tails[k] = block(x, tails[k], c.upsampling)
         hidden = normed(x, self._eps)
-        said = self._heads(hidden.reshape(rows * steps, c.upsampling, -1))
-        return np.split(said.reshape(rows, steps * c.upsampling, -1), self._cuts, axis=-1), hidden
+        said = self._heads(hidden.reshape(rows * steps, c.upsampling, -1)).reshape(rows, steps * c.upsampling, -1)
+        return [said[..., part] for part in self._parts], hidden
 
     def _pitch_hz(self, logits: np.ndarray) -> np.ndarray:
         scaled = logits.astype(np.float64) * PITCH_SHARPNESS
@@ -180,20 +180,27 @@ class SourceFilterOnHost:
         bits -= np.float32(2.0**31)
         bits *= np.float32(_SQRT3 / 2.0**31)
         row, sample = bits.strides
-        return as_strided(bits, (len(seed), hops, hop + ahead), (row, hop * sample, sample))
+        shape, strides = (len(seed), hops, hop + ahead), (row, hop * sample, sample)
+        return np.ndarray(shape, np.float32, bits, 0, strides)
 
     def _spectra(self, log_envelope: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Minimum-phase filters of envelopes [B, S, 2, bands]: log magnitudes and phases, [B, S, 2, bins] each."""
         rows, hops, kinds, bands = log_envelope.shape
         spectrum = np.matmul(log_envelope.reshape(-1, self.config.upsampling * kinds, bands), self._to_spectrum)
-        log_magnitude, angle = np.split(spectrum.reshape(rows, hops, kinds, -1), 2, axis=-1)
-        return log_magnitude, angle
+        spectrum, bins = spectrum.reshape(rows, hops, kinds, -1), self.config.fft // 2 + 1
+        return spectrum[..., :bins], spectrum[..., bins:]
 
     def _responses(
         self, sources: np.ndarray, spectra: tuple[np.ndarray, np.ndarray], hidden: np.ndarray, tails: list[np.ndarray]
     ) -> np.ndarray:
         """What each hop's sources [B, S, 2, hop + ahead] sound like, [B, S, fft], as far as they ring."""
         return turned(sources, *spectra, self.config.fft)
+
+
+def parts(*sizes: int) -> list[slice]:
+    """Slices of so many channels, one after the other."""
+    ends = np.cumsum((0, *sizes)).tolist()
+    return [slice(first, last) for first, last in itertools.pairwise(ends)]
 
 
 def turned(sources: np.ndarray, log_magnitude: np.ndarray, angle: np.ndarray, fft: int) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from studio.engine.vocoders.on_host.sourcefilter import Linear, SourceFilterOnHost, blocks, normed, turned
+from studio.engine.vocoders.on_host.sourcefilter import Linear, SourceFilterOnHost, blocks, normed, parts, turned
 from studio.engine.vocoders.sourcevocos import SourceVocos
 
 
@@ -16,6 +16,7 @@ class SourceVocosOnHost(SourceFilterOnHost):
         self._hear = np.ascontiguousarray(trained.hear.weight.detach().numpy().T)
         self._refine = blocks(trained.refine)
         self._correct = Linear(trained.correct, trained.refine_norm)
+        self._corrections = parts(*[trained.config.fft // 2 + 1] * 3)
         self._refine_eps = trained.refine_norm.eps
 
     def _responses(
@@ -29,7 +30,7 @@ class SourceVocosOnHost(SourceFilterOnHost):
         for k, block in enumerate(self._refine, len(tails) - len(self._refine)):
             x, tails[k] = block(x, tails[k], c.upsampling)
         said = self._correct(normed(x, self._refine_eps).reshape(-1, c.upsampling, x.shape[-1]))
-        louder, later, noisier = np.split(said.reshape(rows, hops, -1), 3, axis=-1)
+        louder, later, noisier = (said.reshape(rows, hops, -1)[..., part] for part in self._corrections)
         log_magnitude, angle = spectra
         log_magnitude = log_magnitude + np.stack((louder, noisier), axis=2)
         angle = angle + np.stack((later, np.zeros_like(later)), axis=2)
