@@ -211,9 +211,9 @@ def vocoder(
     from studio.train.recipe import read_recipe, vocoder_settings
     from studio.train.vocoder_fit import VocoderFit, fit
 
-    chosen = vocoder_settings(read_recipe(recipe), name)
-    budget = {} if minutes is None else {"budget_s": 60.0 * minutes}
-    asked = chosen | budget | {"start": start, "device": device, "threads": threads}
+    asked = vocoder_settings(read_recipe(recipe), name) | {"start": start, "device": device, "threads": threads}
+    if minutes is not None:
+        asked["budget_s"] = 60.0 * minutes
     typer.echo(json.dumps(fit(VocoderFit(corpus, state, export, **asked))))
 
 
