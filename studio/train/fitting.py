@@ -12,13 +12,12 @@ from typing import Any
 
 import torch
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from studio.core.errors import BadFile
-from studio.train.beginning import begin_from
 from studio.train.recipe import FitRecipe, Recipe
 from studio.train.spoken import SpokenText
+from studio.train.weights import begin_from, write_weights
 
 _SAVE_EVERY_S = 180.0
 _MOST_SKIPPED = 20  # batches in a row that nothing can be learned from
@@ -269,10 +268,7 @@ def _save(state: Path, family: str, fitter: Fitter, optims: list[torch.optim.Opt
     part = state / ".checkpoint.part"
     torch.save({"fitter": fitter.state_dict(), "optims": [o.state_dict() for o in optims], "at": vars(at)}, part)
     part.rename(state / "checkpoint.pt")
-    weights = {k: v.detach().cpu().contiguous() for k, v in fitter.net.state_dict().items()}
-    part = state / ".weights.part"
-    save_file(weights, part)
-    part.rename(state / f"{family}.safetensors")
+    write_weights(fitter.net.state_dict(), state / f"{family}.safetensors")
 
 
 def _resume(state: Path, fitter: Fitter, optims: list[torch.optim.Optimizer], device: torch.device) -> Progressed:

@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
 from studio.core.cards import Card, sha256_of, write_card
@@ -16,6 +16,7 @@ from studio.engine.vocoders.registry import build_vocoder
 from studio.train.families import fitting_of, untaught
 from studio.train.recipe import Recipe
 from studio.train.teachers.choose import open_teacher
+from studio.train.weights import write_weights
 
 MAX_BYTES = 40_000_000
 
@@ -48,8 +49,7 @@ def pack_voice(recipe: Recipe, state: Path, vocoders: Path, out: Path) -> Path:
     if not configs:
         raise BadFile(f"there are no vocoders in {vocoders}", "run `studio train vocoder` first")
     for name, tensors in files.items():
-        save_file({k: _half(v.detach()).contiguous() for k, v in tensors.items()}, folder / name)
-        (folder / name).chmod(0o644)  # safetensors writes for its owner alone
+        write_weights({k: _half(v) for k, v in tensors.items()}, folder / name)
     for name in fitting.beside:
         shutil.copyfile(state / name, folder / name)
     whole = (*files, *fitting.beside)

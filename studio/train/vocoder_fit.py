@@ -10,17 +10,16 @@ from typing import Any
 import numpy as np
 import torch
 from rich.progress import Progress, TextColumn, TimeRemainingColumn
-from safetensors.torch import save_file
 from torch import Tensor
 
 from studio.engine import dmel
 from studio.engine.vocoders.base import Vocoder
 from studio.engine.vocoders.registry import build_vocoder
-from studio.train.beginning import begin_from
 from studio.train.discriminators import RESOLUTIONS, Adversary
 from studio.train.losses import SpectralLoss
 from studio.train.vocoder_data import Batch, Sounds, collate, crop, roughen
 from studio.train.vocoder_objectives import BEGINNINGS, OBJECTIVES, WEIGHTS, Made, judges
+from studio.train.weights import begin_from, write_weights
 
 
 @dataclass(frozen=True)
@@ -73,7 +72,8 @@ class Trainer:
         wanted = ("cuda" if torch.cuda.is_available() else "cpu") if s.device == "auto" else s.device
         self.device = torch.device(wanted)
         self.model: Vocoder[Any] = build_vocoder(s.vocoder, s.config).to(self.device)
-        if s.start is not None:
+        self.checkpoint = s.state / "checkpoint.pt"
+        if s.start is not None and not self.checkpoint.exists():
             begin_from(self.model, s.start, BEGINNINGS.get(s.vocoder, ()))
         self.average: Vocoder[Any] = build_vocoder(s.vocoder, s.config).to(self.device).requires_grad_(False)
         self.average.load_state_dict(self.model.state_dict())
@@ -86,7 +86,6 @@ class Trainer:
         self.trained_s = 0.0
         s.state.mkdir(parents=True, exist_ok=True)
         self.sounds = Sounds(s.corpus, s.state / "sounds")
-        self.checkpoint = s.state / "checkpoint.pt"
         if self.checkpoint.exists():
             self._load()
 
@@ -180,11 +179,7 @@ def weighted(terms: dict[str, Tensor]) -> Tensor:
 def export_vocoder(model: Vocoder[Any], path: Path) -> None:
     """Write a vocoder's weights (fp32, names as in its state_dict), and beside them its configuration as JSON."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    weights = {name: tensor.detach().float().cpu().contiguous() for name, tensor in model.state_dict().items()}
-    part = path.with_suffix(".part")
-    save_file(weights, part)
-    part.chmod(0o644)  # safetensors writes for its owner alone
-    part.rename(path)
+    write_weights({name: tensor.float() for name, tensor in model.state_dict().items()}, path)
     text = json.dumps({"vocoder": model.name, "config": model.plain_config()}, indent=1)
     path.with_suffix(".json").write_text(text + "\n", encoding="utf-8")
 

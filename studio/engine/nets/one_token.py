@@ -15,6 +15,8 @@ from studio.engine.slots import KeyValueSlots
 
 # A decoder's cross-attention: (layer, [N, D]) -> [N, D].
 Between = Callable[[int, np.ndarray], np.ndarray] | None
+# Rows [N, D] times [D, O]: ``product`` where rows are of several utterances, a plain one where they are of one.
+Times = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ class TokenStep:
             h = h + product(self._attended(layer, h, turns, memory, rows, held), layer.out)
             if between is not None:
                 h = between(number, h)
-            h = _fed(layer, h, product)
+            h = fed(layer, h, product)
         for row in rows:
             length[row] += 1
         return unit(h)
@@ -90,19 +92,15 @@ class TokenStep:
         turns = self._turns(at, len(h))[:, None, None]
         later = np.triu(np.full((len(h), len(tokens)), -np.inf, np.float32), len(tokens) - len(h) + 1)
         for number, layer in enumerate(self._layers):
-            qkv = (unit(h) @ layer.qkv).reshape(len(h), 3, -1, layer.gains.shape[-1])
-            qk = unit(qkv[:, :2])
-            qk *= layer.gains
-            pairs = qk.view(np.complex64)
-            pairs *= turns
+            qk, v = projected(layer, h, turns, np.matmul)
             keys, values = slots.keys[number].numpy()[row], slots.values[number].numpy()[row]
             places = np.arange(at, tokens.stop) % keys.shape[1]
-            keys[:, places], values[:, places] = qk[:, 1].swapaxes(0, 1), qkv[:, 2].swapaxes(0, 1)
+            keys[:, places], values[:, places] = qk[:, 1].swapaxes(0, 1), v.swapaxes(0, 1)
             asking = qk[:, 0]
             if number == len(self._layers) - 1:  # nobody asks for the others' results
                 h, asking, later = h[-1:], asking[-1:], None
             mixed, _ = _attend(asking.transpose(1, 2, 0), keys, values, tokens, later)
-            h = _fed(layer, h + mixed @ layer.out, np.matmul)
+            h = fed(layer, h + mixed @ layer.out, np.matmul)
         slots.length[row] = tokens.stop
         return unit(h)
 
@@ -116,16 +114,12 @@ class TokenStep:
         held: Sequence[range],
     ) -> np.ndarray:
         """What each token [N, D] attends to, the last of those its row holds; ``memory`` [slots, H, S, d] each."""
-        qkv = product(unit(h), layer.qkv).reshape(len(h), 3, -1, layer.gains.shape[-1])
-        qk = unit(qkv[:, :2])
-        qk *= layer.gains
-        pairs = qk.view(np.complex64)
-        pairs *= turns
+        qk, v = projected(layer, h, turns, product)
         mixed = np.empty_like(h)
         for b, (row, tokens) in enumerate(zip(rows, held, strict=True)):
             keys, values = memory[0][row], memory[1][row]
             at = (tokens.stop - 1) % keys.shape[1]
-            keys[:, at], values[:, at] = qk[b, 1], qkv[b, 2]
+            keys[:, at], values[:, at] = qk[b, 1], v[b]
             mixed[b : b + 1], _ = _attend(qk[b, 0, :, :, None], keys, values, tokens)
         return mixed
 
@@ -153,12 +147,26 @@ class TokenCross:
         return h + product(mixed, self._out), found
 
 
-def _fed(layer: TokenLayer, h: np.ndarray, times: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> np.ndarray:
+def projected(layer: TokenLayer, h: np.ndarray, turns: np.ndarray, times: Times) -> tuple[np.ndarray, np.ndarray]:
+    """Queries and keys [N, 2, H, d], normalised, scaled and turned where they stand, and values [N, H, d] of [N, D].
+
+    Args:
+        turns: complex64, for [N, 2, H, d / 2].
+    """
+    qkv = times(unit(h), layer.qkv).reshape(len(h), 3, -1, layer.gains.shape[-1])
+    qk = unit(qkv[:, :2])
+    qk *= layer.gains
+    pairs = qk.view(np.complex64)
+    pairs *= turns
+    return qk, qkv[:, 2]
+
+
+def fed(layer: TokenLayer, h: np.ndarray, times: Times) -> np.ndarray:
     """[N, D] and its feed-forward."""
-    fed = times(unit(h), layer.up)
-    np.maximum(fed, 0.0, out=fed)
-    fed *= fed
-    return h + times(fed, layer.down)
+    wide = times(unit(h), layer.up)
+    np.maximum(wide, 0.0, out=wide)
+    wide *= wide
+    return h + times(wide, layer.down)
 
 
 def _attend(

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from studio.engine import dmel
+from studio.engine.nets.frames import FrameTable
 from studio.engine.nets.lean import Angles, LeanLayer
 from studio.engine.nets.products import NumberFormat, Product
 from studio.engine.nets.transformer import Decoder, DecoderConfig, attend_whole, rotary
@@ -101,13 +102,14 @@ class LeanDepth:
         layers: of each stack.
         turns: of each group's place, complex64 [8, d / 2].
         enter, out: products into a group and out of it; ``group`` [8, d].
+        heard: what a group's levels add to the next one, of each but the last: a table and what is added to it [d].
     """
 
     @torch.no_grad()
     def __init__(
         self, trained: DepthTransformer, level: nn.Embedding, backbone: Decoder, number_format: NumberFormat
     ) -> None:
-        self._level, self._config = level, trained.config
+        self._config = trained.config
         self._own = range(len(trained.stacks))
         c, stacks = self._config, [trained.stack(g) for g in self._own]
         self.layers = [[LeanLayer(block, c, number_format) for block in one.layers()] for one in stacks]
@@ -115,25 +117,13 @@ class LeanDepth:
         gain = backbone.norm.weight * backbone.config.width**0.5
         entries = [trained.entry(g) for g in self._own]
         self.enter = [Product(one.weight * gain, one.bias, number_format) for one in entries]
-        self._trained_listeners = trained.listeners()
-        self._heard = [Product(one.weight, one.bias, number_format) for one in self._trained_listeners]
+        self.heard = [(FrameTable(level, one), one.bias.detach()) for one in trained.listeners()]
         self.group = trained.group.detach()
         norms = [trained.stack(g).norm.weight * c.width**0.5 for g in range(GROUPS)]
         self.out = [
             Product(head.weight * norm, head.bias, number_format)
             for head, norm in zip(trained.heads(), norms, strict=True)
         ]
-
-    @torch.no_grad()
-    def heard_tables(self) -> list[Tensor]:
-        """What levels of each group but the last add to the next one, [10 * SYMBOLS, d], channel by channel."""
-        tables = list[Tensor]()
-        for heard in self._trained_listeners:
-            parts = heard.weight.view(heard.out_features, GROUP_CHANNELS, -1)
-            table = torch.einsum("dcl,sl->csd", parts, self._level.weight)
-            table[0] += heard.bias  # a channel has one level
-            tables.append(table.flatten(0, 1).contiguous())
-        return tables
 
     def frame(self, hidden: Tensor, draw: Callable[[int, Tensor], Tensor]) -> Tensor:
         """A step's channels, one group after another.
@@ -152,7 +142,8 @@ class LeanDepth:
         for group in range(GROUPS):
             h = entered[group % len(entered)] + self.group[group]
             if found:
-                h = h + self._heard[group - 1](self._level(found[-1].long()).flatten(1))
+                table, bias = self.heard[group - 1]
+                h = h + table(found[-1]) + bias
             for number, layer in enumerate(self.layers[group % len(self.layers)]):
                 h = self._run(layer, h, kept[:, number], group)
             logits = self.out[group](_normal(h))

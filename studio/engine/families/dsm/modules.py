@@ -79,7 +79,7 @@ class DsmStep:
             DepthOnHost(self._depth),
             net.text.weight.detach().numpy(),
             net.ahead.weight.detach().numpy(),
-            self._frames.table.numpy(),
+            self._frames.on_host(),
             self._bias.numpy(),
             (self._action.transposed(), self._action.bias()),
             self._nothing,

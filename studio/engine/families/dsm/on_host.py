@@ -12,7 +12,8 @@ import numpy as np
 from studio.engine import dmel
 from studio.engine.families.dsm.depth import GROUP_CHANNELS, GROUPS, LeanDepth
 from studio.engine.families.dsm.step import Drawn, Step
-from studio.engine.nets.one_token import TokenCross, TokenLayer, TokenStep, product, unit
+from studio.engine.nets.frames import FrameTableOnHost
+from studio.engine.nets.one_token import TokenCross, TokenLayer, TokenStep, fed, product, projected, unit
 from studio.engine.sampling import sample_on_host
 
 if TYPE_CHECKING:
@@ -26,9 +27,8 @@ class DepthOnHost:
         self._layers = [[layer.for_tokens() for layer in stack] for stack in lean.layers]
         self._turns = lean.turns.numpy()
         self._enter = [(one.transposed(), one.bias()) for one in lean.enter]
-        self._heard = [table.numpy() for table in lean.heard_tables()]
+        self._heard = [(table.on_host(), bias.numpy()) for table, bias in lean.heard]
         self._group, self._out = lean.group.numpy(), [(one.transposed(), one.bias()) for one in lean.out]
-        self._first = np.arange(GROUP_CHANNELS) * dmel.SYMBOLS
 
     def frame(self, hidden: np.ndarray, draw: Callable[[int, np.ndarray], np.ndarray]) -> np.ndarray:
         """As ``LeanDepth.frame``: [N, D] and a draw from logits [N, 10, 16], to uint8 [N, 80]."""
@@ -38,7 +38,9 @@ class DepthOnHost:
         for group in range(GROUPS):
             h = entered[group % len(entered)] + self._group[group]
             if found:
-                h += self._heard[group - 1][found[-1] + self._first].sum(1)
+                table, bias = self._heard[group - 1]
+                h += table(found[-1])
+                h += bias
             for number, layer in enumerate(self._layers[group % len(self._layers)]):
                 h = self._run(layer, h, kept[number], group)
             weight, bias = self._out[group]
@@ -48,22 +50,14 @@ class DepthOnHost:
 
     def _run(self, layer: TokenLayer, h: np.ndarray, kept: list[np.ndarray], group: int) -> np.ndarray:
         """One layer over [N, d]; ``kept`` grows by [2, N, H, d / H], this group's keys and values."""
-        width = layer.gains.shape[-1]
-        qkv = product(unit(h), layer.qkv).reshape(len(h), 3, -1, width)
-        qk = unit(qkv[:, :2])
-        qk *= layer.gains
-        pairs = qk.view(np.complex64)
-        pairs *= self._turns[group]
-        kept.append(np.stack((qk[:, 1], qkv[:, 2])))
+        qk, v = projected(layer, h, self._turns[group], product)
+        kept.append(np.stack((qk[:, 1], v)))
         keys, values = np.stack(kept, axis=3)  # [N, H, groups, d / H] each
         scores = np.matmul(keys, qk[:, 0, :, :, None])[..., 0]
         shares = np.exp(scores - scores.max(-1, keepdims=True))
         shares /= shares.sum(-1, keepdims=True)
         h = h + product(np.matmul(shares[:, :, None], values).reshape(len(h), -1), layer.out)
-        fed = product(unit(h), layer.up)
-        np.maximum(fed, 0.0, out=fed)
-        fed *= fed
-        return h + product(fed, layer.down)
+        return fed(layer, h, product)
 
 
 class DsmOnHost:
@@ -71,7 +65,7 @@ class DsmOnHost:
 
     Args:
         text, ahead: embeddings of symbols, [symbols, D].
-        frames: what each level of each channel adds to a frame's embedding, [80 * SYMBOLS, D]; ``bias`` [D].
+        frames: what a frame's levels say; ``bias`` [D] is added to it.
         action: [D, 1] and [1].
         nothing: the symbol of a guided row's second slot.
     """
@@ -83,14 +77,13 @@ class DsmOnHost:
         depth: DepthOnHost,
         text: np.ndarray,
         ahead: np.ndarray,
-        frames: np.ndarray,
+        frames: FrameTableOnHost,
         bias: np.ndarray,
         action: tuple[np.ndarray, np.ndarray],
         nothing: int,
     ) -> None:
         self._tokens, self._cross, self._depth, self._nothing = tokens, cross, depth, nothing
         self._text, self._ahead, self._frames, self._bias, self._action = text, ahead, frames, bias, action
-        self._first = np.arange(dmel.CHANNELS) * dmel.SYMBOLS
 
     @np.errstate(all="ignore")  # whoever reads what is no number says so
     def run(self, slots: "DsmSlots", rows: Sequence[tuple[int, ...]], inputs: Sequence[Step]) -> list[Drawn]:
@@ -118,7 +111,7 @@ class DsmOnHost:
         heard = slots.last.numpy()[[rows[b][0] for b in (*range(len(rows)), *guided)]]
         x = self._text[[given.text for given in inputs] + nothing]
         x = x + self._ahead[[given.ahead for given in inputs] + nothing]
-        x += self._frames[heard + self._first].sum(1)
+        x += self._frames(heard)
         x += self._bias
         numbers = [slot for slot, *_ in rows] + [rows[b][1] for b in guided]
 

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from studio.engine import dmel
 from studio.engine.families.drawn import probability
+from studio.engine.families.head_on_host import HeadOnHost
 from studio.engine.families.s5.net import S5, seen_steps
 from studio.engine.families.s5.on_host import DecodeOnHost
 from studio.engine.families.s5.row import Drawn, WordStep
@@ -79,9 +80,8 @@ class S5Step:
         pairs = torch.cartesian_prod(speakers, ks)
         rows = (self.net.embed_row(pairs[:, 0], pairs[:, 1]) + self._bias).view(len(speakers), len(ks), -1)
         cross = [one.for_tokens() for one in self._cross]
-        return DecodeOnHost(
-            tokens, cross, self._frames.table.numpy(), rows.numpy(), self.head.transposed(), self.head.bias()
-        )
+        head = HeadOnHost(self.head.transposed(), self.head.bias())
+        return DecodeOnHost(tokens, cross, self._frames.on_host(), rows.numpy(), head)
 
     def embed_frames(self, levels: Tensor) -> Tensor:
         """Frames uint8 [N, 80] -> [N, D], as ``S5.embed_frames`` within rounding."""

@@ -5,11 +5,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from studio.engine import dmel
-from studio.engine.families.drawn import probability
+from studio.engine.families.head_on_host import HeadOnHost
 from studio.engine.families.s5.row import Drawn
-from studio.engine.nets.one_token import TokenCross, TokenStep, product
-from studio.engine.sampling import sample_on_host
+from studio.engine.nets.frames import FrameTableOnHost
+from studio.engine.nets.one_token import TokenCross, TokenStep
 
 if TYPE_CHECKING:
     from studio.engine.families.s5.modules import S5Slots
@@ -19,23 +18,19 @@ class DecodeOnHost:
     """What ``modules.DecodeModule`` does with one frame of each row.
 
     Args:
-        frames: what each level of each channel adds to a frame's embedding, float32 [80 * SYMBOLS, D].
-        rows: what every frame of a speaker at a look-ahead hears, [speakers, look-aheads, D].
-        head: [D, 80 * LEVELS + 1], the last for the end of the text; ``bias`` its own.
+        frames: what a frame's levels say.
+        rows: what is added to it for a speaker at a look-ahead, [speakers, look-aheads, D].
     """
 
     def __init__(
         self,
         tokens: TokenStep,
         cross: Sequence[TokenCross],
-        frames: np.ndarray,
+        frames: FrameTableOnHost,
         rows: np.ndarray,
-        head: np.ndarray,
-        bias: np.ndarray,
+        head: HeadOnHost,
     ) -> None:
-        self._tokens, self._cross, self._frames, self._rows = tokens, cross, frames, rows
-        self._head, self._bias = head, bias
-        self._first = np.arange(dmel.CHANNELS) * dmel.SYMBOLS
+        self._tokens, self._cross, self._frames, self._rows, self._head = tokens, cross, frames, rows, head
 
     @np.errstate(all="ignore")  # whoever reads what is no number says so
     def decode(self, slots: "S5Slots", numbers: Sequence[int]) -> list[Drawn]:
@@ -47,18 +42,11 @@ class DecodeOnHost:
             shares.append(found)
             return h
 
-        last = slots.last.numpy()
-        x = self._frames[last[numbers] + self._first].sum(1)
+        x = self._frames(slots.last.numpy()[numbers])
         x += self._rows[slots.speaker.numpy()[numbers], slots.k.numpy()[numbers]]
-        hidden = self._tokens.extend(x, slots.frames, numbers, between)
-        out = product(hidden, self._head)
-        out += self._bias
-        logits = out[:, :-1].reshape(len(out), dmel.CHANNELS, dmel.LEVELS)
-        levels = sample_on_host(logits, slots.temperature.numpy()[numbers], slots.noise.next_on_host(numbers))
-        last[numbers] = levels
-        slots.noise.drawn(numbers)
-        finite = np.isfinite(out.sum(1))
+        drawn = self._head.draw(slots, numbers, self._tokens.extend(x, slots.frames, numbers, between))
         attended = [np.concatenate(of_row).mean(0) for of_row in zip(*shares, strict=True)]  # layers and heads
         return [
-            Drawn(levels[b : b + 1], probability(out[b, -1]), attended[b], bool(finite[b])) for b in range(len(out))
+            Drawn(levels, p_stop, part, is_finite)
+            for (levels, p_stop, is_finite), part in zip(drawn, attended, strict=True)
         ]

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from studio.engine import dmel
 from studio.engine.families.drawn import Drawn, probability
+from studio.engine.families.head_on_host import HeadOnHost
 from studio.engine.families.speakstream.fed import Prefill, Stretch
 from studio.engine.families.speakstream.net import SpeakStream
 from studio.engine.families.speakstream.on_device import DecodeOnDevice
@@ -43,8 +44,8 @@ class SpeakStreamStep:
         self.on_device = None if device.type == "cpu" else self.for_device(Recorded(device))
         self.on_host: DecodeOnHost | None = None
         if self.decoder.on_host is not None:
-            tables = (self._frames.table.numpy(), self._speakers.numpy())
-            self.on_host = DecodeOnHost(self.decoder.on_host, *tables, self.head.transposed(), bias.numpy())
+            head = HeadOnHost(self.head.transposed(), self.head.bias())
+            self.on_host = DecodeOnHost(self.decoder.on_host, self._frames.on_host(), self._speakers.numpy(), head)
 
     def for_device(self, recorded: Recorded) -> DecodeOnDevice:
         """What decodes all rows in one step."""

@@ -1,10 +1,11 @@
-"""Weights that a training begins from instead of chance."""
+"""Files of weights: those that a training writes, and those that it begins from instead of chance."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from safetensors import SafetensorError
-from safetensors.torch import load_file
-from torch import nn
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
 
 from studio.core.errors import BadFile
 
@@ -31,3 +32,11 @@ def begin_from(net: nn.Module, path: Path, may_lack: tuple[str, ...] = ()) -> No
             "give weights of the same kind, widths and speakers, with as many layers or fewer",
         )
     net.load_state_dict(weights, strict=False)
+
+
+def write_weights(weights: Mapping[str, Tensor], path: Path) -> None:
+    """Write a file of weights whole or not at all, for everybody to read."""
+    part = path.with_suffix(".part")
+    save_file({name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}, part)
+    part.chmod(0o644)  # safetensors writes for its owner alone
+    part.rename(path)
