@@ -48,6 +48,33 @@ def test_the_race_is_measured_and_can_be_shared(live: LivePage, tmp_path: Path) 
     live.page.wait_for_function("document.querySelector('.share output').textContent.includes('The clip is saved')")
 
 
+def test_words_heard_between_two_pictures_are_lit_too(live: LivePage) -> None:
+    """A page that is drawn late: nothing is drawn from the fifth word of each lane on until the lane is over."""
+    found = live.page.evaluate("""async () => {
+      const { Record } = await import(document.querySelector('.live').tap.page.player.base + '/live/race/record.js');
+      const record = new Record("One two three four five six.", 60, ["a", "b"]);
+      const words = ["One", "two", "three", "four", "five", "six."];
+      for (const k of [0, 1]) {
+        let from = 0;
+        words.forEach((word, i) => {
+          record.event(k, { type: "committed", i, char_start: from, char_end: from + word.length });
+          record.event(k, { type: "word_start", i, sample: 1000 * i });
+          record.event(k, { type: "word_end", i, sample: 1000 * i + 900 });
+          from += word.length + 1;
+        });
+      }
+      for (const tMs of [100, 200, 300, 400]) record.light(0, 10 * tMs - 50, tMs);
+      record.second(900);
+      for (const tMs of [1000, 1100]) record.light(1, 10 * (tMs - 900) - 50, tMs);
+      record.second(1200);
+      record.end(2000);
+      return { second: record.secondMs, lit: record.lanes.map((lane) => lane.lit) };
+    }""")
+    assert found["second"] == 900
+    assert found["lit"][0] == [[100, 100], [200, 200], [300, 300], [400, 400], [900, 900], [900, 900]]
+    assert found["lit"][1] == [[1000, 1000], [1100, 1100], *[[2000, 2000]] * 4]
+
+
 def test_any_voice_races_against_the_pages_own(live: LivePage) -> None:
     """The same keys to both, word by word; the second one has settings of its own."""
     live.page.locator("#live-text").fill(TEXT)

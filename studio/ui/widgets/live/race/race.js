@@ -123,7 +123,7 @@ export class Race {
       const isSecond = heard.play > 1; // the first is the lane's own
       if (!isSecond) record.hear(k, heard.sample, tMs, (from, to) => this.peak(k, from, to));
       if (k === 0 && !isSecond) record.light(0, heard.sample, tMs);
-      if (k === 0 && isSecond && heard.playing) record.secondMs ??= tMs;
+      if (k === 0 && isSecond && heard.playing) record.second(tMs);
       if (k === 0 && isSecond) record.light(1, heard.sample, tMs);
     });
     this.draw();

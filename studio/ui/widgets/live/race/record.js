@@ -52,9 +52,17 @@ export class Record {
     }
   }
 
+  /** The second lane's sound is heard, so all of the first was: also what no picture was drawn for meanwhile. */
+  second(tMs) {
+    if (this.secondMs !== null) return;
+    this.secondMs = tMs;
+    this.light(0, Infinity, tMs);
+  }
+
   /** All was heard. */
   end(tMs) {
     this.endMs = tMs;
+    for (const k of this.lanes.keys()) this.light(k, Infinity, tMs);
     for (const lane of this.lanes) for (const times of lane.lit) if (times) times[1] = Math.min(times[1], tMs);
   }
 
