@@ -1,18 +1,22 @@
 """Making an utterance again from its trace, and telling what differs."""
 
+import re
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
 from studio.core import events as ev
 from studio.core.ports import Engine, Utterance
+from studio.core.text.typography import WHITE
 from studio.core.traces.trace import Trace, collect
 
 _PATIENCE_S = 60.0  # until a segment must have come; a replay that went another way never makes it
+_NO_LIMIT = 2**53  # samples
 _STILL_S = 5.0  # after which what has no end will not go on
+_SPACE = re.compile(f"[{WHITE}]")
 _COMPUTED_BY = ("git_sha", "versions", "device", "threads", "dtype", "vocoder", "checkpoint_sha256")
 
 
@@ -52,15 +56,15 @@ class Replay:
 def replay(engine: Engine, before: Trace) -> Replay:
     """Speak a trace's text again, as it was sent: same voice, seed, temperature and options.
 
-    When text came does not change a sample, but a flush does: what it made the voice say early is waited for before the
-    text that came later. Options that were changed in mid-speech, and what was revised, are not followed: the options
+    When text came does not change a sample, but a flush does: what it made the voice say early is said of as much text
+    as was there then. Options that were changed in mid-speech, and what was revised, are not followed: the options
     of the start and the text of the end are spoken, and ``differences`` says so.
 
     Raises:
         BadFile: the trace does not say how it was spoken.
         BadVoice, BadOption: the voice is not here, or takes no such options.
     """
-    utterance = engine.open(before.request)
+    utterance = engine.open(replace(before.request, credit_samples=0))  # until the first texts are there
     about = dict(utterance.provenance)
     came = threading.Condition()
     last_begun = -1
@@ -87,12 +91,19 @@ def replay(engine: Engine, before: Trace) -> Replay:
         return max((one.sample + len(one.pcm) for one in made if isinstance(one, ev.Audio)), default=0)
 
     def send() -> None:
-        for step in script(before.events, ends=not was_cut):
+        with came:  # a flush that is sent to a voice that has no place yet is forgotten when text follows
+            came.wait_for(lambda: bool(made), timeout=_PATIENCE_S)
+        steps = script(before.events, ends=not was_cut)
+        held = next((at for at, step in enumerate(steps) if step.kind == "until"), len(steps))
+        for at, step in enumerate(steps):
+            if at == held:
+                utterance.grant(_NO_LIMIT)
             if step.kind == "until":
                 with came:
                     came.wait_for(lambda step=step: is_begun(step.until), timeout=_PATIENCE_S)
             else:
                 _send(utterance, step)
+        utterance.grant(_NO_LIMIT)
         if was_cut:
             await_stillness()
             if not is_over() and made_samples() < len(before.pcm):
@@ -124,24 +135,67 @@ def replay(engine: Engine, before: Trace) -> Replay:
 
 
 def script(events: Sequence[ev.Event], *, ends: bool = True) -> list[Step]:
-    """What to send so that the same is said: the text in force at the end, in its pieces, flushes in their places."""
-    steps: list[Step] = []
-    sent = 0
-    text = _text(events)
-    segments = [event for event in events if isinstance(event, ev.Segment)]
-    is_revised = any(isinstance(event, ev.Revised) for event in events)
+    """What to send so that the same is said: the text in force at the end, in its pieces, flushes in their places.
+
+    A flush stands behind the words that were committed when it was read. What it let begin before its time was planned
+    of the words that were committed then: they are sent, it is waited for, and the text after it comes later.
+    """
+    pieces = _pieces(events)
+    if any(isinstance(event, ev.Revised) for event in events):
+        return [*(Step("text", piece) for piece in pieces), *_end(ends)]
+    text, steps = "".join(pieces), list[Step]()
+    sent_chars = flushed = begun = awaited = 0
+    word_ends: list[int] = []
+    planned_of = 0  # words, what begun last
+
+    def send_words(count: int) -> None:
+        """The pieces that close so many words."""
+        space = _SPACE.search(text, word_ends[count - 1]) if count else None
+        send_chars(0 if not count else space.end() if space else len(text))
+
+    def send_chars(until: int) -> None:
+        nonlocal sent_chars
+        while pieces and sent_chars < until:
+            steps.append(Step("text", pieces[0]))
+            sent_chars += len(pieces.pop(0))
+
+    def await_segment() -> None:
+        nonlocal awaited
+        if begun > awaited:
+            send_words(planned_of)
+            if steps and steps[-1].kind == "until":
+                steps.pop()
+            steps.append(Step("until", until=begun - 1))
+            awaited = begun
+
     for event in events:
-        if isinstance(event, ev.Text):
-            until = min(event.char_start + len(event.text), len(text))
-            if until > sent:
-                steps.append(Step("text", text[sent:until]))
-                sent = until
-        elif isinstance(event, ev.Flushed) and not is_revised:
+        if isinstance(event, ev.Committed):
+            word_ends.append(event.char_end)
+        elif isinstance(event, ev.Flushed):
+            await_segment()  # or that would be planned after the flush
+            send_words(event.words)
             steps.append(Step("flush"))
-            early = [one.index for one in segments if max(one.seen) < event.words and one.words[-1] < event.words]
-            if early:
-                steps.append(Step("until", until=max(early)))
-    return [*steps, Step("end")] if ends else steps
+            flushed = event.words
+        elif isinstance(event, ev.Segment):
+            begun, planned_of = begun + 1, len(word_ends)
+            if not event.words or event.words[0] < flushed:
+                await_segment()
+    send_chars(len(text))
+    return [*steps, *_end(ends)]
+
+
+def _pieces(events: Sequence[ev.Event]) -> list[str]:
+    """The text in force at the end, as it was sent."""
+    text, pieces, sent = _text(events), list[str](), 0
+    for event in events:
+        if isinstance(event, ev.Text) and (until := min(event.char_start + len(event.text), len(text))) > sent:
+            pieces.append(text[sent:until])
+            sent = until
+    return pieces
+
+
+def _end(ends: bool) -> list[Step]:
+    return [Step("end")] if ends else []
 
 
 def _send(utterance: Utterance, step: Step) -> None:

@@ -1,6 +1,7 @@
 """A trace is made again: the same samples, whatever pace, flush or end it had; or what differs is told."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -78,6 +79,28 @@ def test_a_flush_changes_what_is_said_so_it_is_followed(engine: Engine) -> None:
     assert not np.array_equal(flushed.pcm, plain.pcm), "otherwise the test above says nothing"
     kinds = [step.kind for step in script(flushed.events)]
     assert kinds == ["text", "flush", "until", "text", "end"]
+
+
+def test_words_that_came_before_a_flush_was_acted_on_are_seen_again(engine: Engine) -> None:
+    """The first segment was let begin by a flush, with a word in sight that came after it; the next saw no more."""
+    utterance = engine.open(replace(REQUEST, options={"m": 6, "n": 1}, credit_samples=0))
+    made: list[ev.Event] = []
+    events = utterance.events()
+    made.append(next(events))  # it has its place
+    utterance.push_text("one two three, ")
+    utterance.flush()
+    utterance.push_text("four ")
+    utterance.grant(2**40)
+    for event in events:
+        made.append(event)
+        if isinstance(event, ev.WordEnd) and event.i == 2:
+            utterance.push_text("five six")
+            utterance.end()
+    before = collect(dict(utterance.provenance), made)
+    assert [list(one.seen) for one in before.segments()][:4] == [[0, 1, 2, 3], [1, 2, 3], [2, 3], [3, 4, 5]]
+    kinds = [step.kind for step in script(before.events)]
+    assert kinds == ["text", "flush", "text", "until", "text", "end"]
+    assert replay(engine, before).is_same
 
 
 def test_what_differs_is_told(engine: Engine) -> None:

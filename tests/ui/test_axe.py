@@ -75,5 +75,7 @@ def test_the_owners_pages(enter: Callable[..., Any], path: str) -> None:
         page.evaluate("document.querySelectorAll('.edit details').forEach((one) => (one.open = true))")
     page.locator("#owner-show").wait_for()
     page.wait_for_timeout(1500)
-    page.wait_for_function("!document.querySelector('.owner-plot .empty')")  # until its figure is drawn
+    if path == "results":
+        page.wait_for_selector(".owner-plot svg.main-svg")
+    page.wait_for_function("!document.querySelector('.owner-plot .empty')")  # until every figure is drawn
     assert violations(page) == []
