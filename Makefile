@@ -38,6 +38,7 @@ table: .venv/dev.stamp ## remake every figure of docs/results (some hours on two
 	$(BIN)/studio eval wer --save
 	$(BIN)/studio eval quality --setting m=1 --setting m=3 --setting m=5 --save
 	$(BIN)/studio eval long --setting m=5 --save
+	$(BIN)/studio eval hour --setting m=5 --voice wren:miles --save
 	$(BIN)/studio eval short --save
 	$(BIN)/studio eval boundaries --save
 	$(BIN)/studio eval heard --save

@@ -79,6 +79,29 @@ _recognised("short", _short, "eval.txt", 50, "Texts of one and two words, drawn 
 
 
 @evaluate.command()
+def hour(
+    texts: Texts = TEXTS / "eval.txt",
+    minutes: Annotated[float, typer.Option(min=0.1, max=600, help="Of speech, in one utterance.")] = 60.0,
+    block: Annotated[float, typer.Option(min=0.05, max=60, help="Minutes that are compared, first and last.")] = 10.0,
+    setting: Settings = None,
+    voice: VoiceName = "",
+    voices: Voices = VOICES,
+    device: Device = "auto",
+    recogniser: Recogniser = "whisper",
+    cache: Cache = None,
+    as_json: Json = False,
+    save: Save = False,
+) -> None:
+    """One utterance of an hour: word error rate of its last minutes beside its first, and memory as it goes on."""
+    from studio.bench.evaluation.hour import HourSetting, eval_hour
+
+    where: dict[str, Any] = {"voices": voices, "voice": voice, "device": device, "cache": cache}
+    what: dict[str, Any] = {"recogniser": recogniser, "settings": tuple(setting or ()), "quiet": as_json}
+    asked = HourSetting(**where, **what, texts=texts, minutes=minutes, block_minutes=block)
+    show("hour", eval_hour(asked), as_json, save)
+
+
+@evaluate.command()
 def boundaries(
     texts: Texts = TEXTS / "eval.txt",
     count: Count = 50,

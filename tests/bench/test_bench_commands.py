@@ -1,5 +1,6 @@
 """The evaluations from start to finish on a tiny random voice and the real teachers and recogniser."""
 
+import itertools
 import json
 import shutil
 
@@ -11,7 +12,7 @@ from needs import needs
 from tinyvoice import write_tiny_voice
 
 from studio.core.clips import read_wav, write_wav
-from studio.core.errors import BadFile, BadVoice
+from studio.core.errors import BadFile, BadOption, BadVoice
 from studio.measure.report import plain, write_result
 
 TEXTS = ("The rain stopped just before noon.", "My sister sold the old brown horse.")
@@ -72,6 +73,38 @@ def test_long_speech_is_scored_by_halves(given):
     assert one["second_above_first"]["value"] == pytest.approx(one["second"] - one["first"])
     assert 0.0 < one["rtf"] < 20.0
     assert one["audio_s"] > 1.0
+
+
+def test_the_first_and_last_minutes_of_one_utterance_say_the_same_text(given, capsys):
+    from studio.bench.evaluation.hour import HourSetting, eval_hour
+
+    asked = {name: value for name, value in given.items() if name != "count"} | {"settings": ("m=2",)}
+    out = eval_hour(HourSetting(**asked, minutes=0.5, block_minutes=0.1))
+    one = out["speakers"]["slt"]
+    assert one["audio_s"] > 30.0 and one["lines"] >= 2
+    assert one["last_above_first"]["value"] == pytest.approx(one["last"] - one["first"])
+    assert len(one["memory_mib"]) >= 5
+    json.dumps(plain(out), allow_nan=False)
+    assert "One utterance of 0.5 minutes" in capsys.readouterr().out
+    with pytest.raises(BadOption, match="compare shorter blocks"):
+        eval_hour(HourSetting(**asked, minutes=1.0, block_minutes=0.6))
+
+
+def test_each_sentence_of_the_hour_is_cut_from_the_end_of_the_one_before(given):
+    from studio.bench.evaluation.hour import HourSetting, _Hour
+    from studio.bench.material import desk
+
+    asked = {name: value for name, value in given.items() if name != "count"}
+    setting = HourSetting(**asked, minutes=0.3, block_minutes=0.1)
+    with desk(setting) as at:
+        hour = _Hour(at, setting, "slt", TEXTS)
+        hour.speak()
+    first, last = hour.blocks
+    assert [line.text for line in first] == [line.text for line in last] and first[0].start == 0
+    for block in hour.blocks:
+        assert all(one.end == after.start and one.start < one.end for one, after in itertools.pairwise(block))
+        assert all(len(hour.sound(line)[0]) == line.end - line.start for line in block)
+    assert first[-1].end < last[0].start
 
 
 def test_short_texts_stand_beside_the_teacher(given, capsys):

@@ -13,7 +13,7 @@ from serve.serving import Served
 from tinyvoice import write_tiny_voice
 
 from studio.bench.page.served import packets_ms
-from studio.bench.speed import generate, load, step, typists
+from studio.bench.speed import generate, load, newcomers, step, typists
 from studio.bench.speed.histogram import batches
 from studio.bench.speed.material import MEANS_S, Arrivals, seconds_per_char, texts_of
 from studio.bench.speed.plots import plot_load
@@ -79,6 +79,20 @@ def test_arrivals_are_even_or_poisson() -> None:
     assert gaps.mean() == pytest.approx(0.02, rel=0.05) and gaps.std() == pytest.approx(0.02, rel=0.05)
 
 
+def test_newcomers_come_one_after_another_and_go_at_their_first_sound(
+    subject: Subject, capsys: pytest.CaptureFixture[str]
+) -> None:
+    setting = typists.TypistsSetting(subject=subject, lines=LINES, seconds=1.0, quiet=True)
+    out = newcomers.bench_newcomers(setting, fitting=4)
+    assert (out["idle"]["typists"], out["full"]["typists"]) == (0, 3)
+    for one in (out["idle"], out["full"]):
+        assert one["newcomers"] + one["unheard"] >= 4, "one every half second, for two seconds and a half"
+        assert one["newcomers"] == one["first_pcm_ms"]["n"] > 0 < one["first_pcm_ms"]["p50"]
+    json.dumps(plain(out), allow_nan=False)
+    newcomers.show(plain(out))
+    assert "at 80% of the typists who fit" in capsys.readouterr().out
+
+
 def test_typists_are_doubled_then_halved(
     subject: Subject, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -136,6 +150,7 @@ def test_a_step_stands_beside_what_memory_allows(subject: Subject, capsys: pytes
     heads = net.levels_out.weight.numel() + net.levels_out.bias.numel() + width + 1
     assert one["decode_bytes"] - keys == 4 * (wanted + heads)
     assert 0 < one["decode_of_bandwidth"] < 1 and one["decode_floor_ms"] > 0
+    assert (one["decode_gain"], one["gain"]) == (1.0, 1.0), "one row over itself"
     json.dumps(plain(out), allow_nan=False)
     step.show(out)
     assert "of bandwidth" in capsys.readouterr().out

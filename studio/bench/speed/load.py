@@ -15,6 +15,7 @@ from rich.progress import Progress
 
 from studio.bench.speed.histogram import batches, show_batches
 from studio.bench.speed.material import MEANS_S, Arrivals, seconds_per_char, texts_of
+from studio.bench.speed.newcomers import show as show_newcomers
 from studio.bench.speed.subject import Subject
 from studio.bench.speed.typists import show as show_typists
 from studio.bench.speed.typists import stalls_ms
@@ -210,8 +211,10 @@ def show(out: Mapping[str, Any]) -> None:
 
 
 def show_all(out: Mapping[str, Any]) -> None:
-    """Print what ``studio bench load`` found: typists, and queries where they were asked for."""
+    """Print what ``studio bench load`` found: typists, newcomers, and queries where they were asked for."""
     show_typists(out)
+    if "newcomers" in out:  # older files have none
+        show_newcomers(out["newcomers"])
     if "queries" in out:
         show({**out, **out["queries"]})
 

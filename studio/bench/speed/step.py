@@ -68,7 +68,7 @@ def bench_step(setting: StepSetting) -> dict[str, Any]:
                 progress.advance(bar)
         stock = stock_loop(Stock.of(voice), setting.contexts, setting.steps) if setting.stock else None
         progress.advance(bar)
-    told = [_told(run) for run in runs]
+    told = [_told(run, _alone(runs, run["context"])) for run in runs]
     return {"bandwidth_gb_s": bandwidth / 1e9, "steps": setting.steps, "runs": told, "stock": stock}
 
 
@@ -118,15 +118,27 @@ def _timed(voice: Voice, rows: int, context: int, setting: StepSetting) -> dict[
     }
 
 
-def _told(run: Mapping[str, Any]) -> dict[str, Any]:
-    """A run with its floors, and how near it comes to them."""
+def _alone(runs: Sequence[Mapping[str, Any]], context: int) -> Mapping[str, Any] | None:
+    """The run of one row with this context, where there is one."""
+    return next((run for run in runs if (run["rows"], run["context"]) == (1, context)), None)
+
+
+def _told(run: Mapping[str, Any], alone: Mapping[str, Any] | None) -> dict[str, Any]:
+    """A run with its floors, how near it comes to them, and what it gains over its rows one at a time."""
     found = dict(run)
     bandwidth = found.pop("bytes_per_s")
     for name in ("decode", "vocode"):
         floor_ms = 1000.0 * found[f"{name}_bytes"] / bandwidth
         found[f"{name}_floor_ms"] = floor_ms
         found[f"{name}_of_bandwidth"] = floor_ms / found[f"{name}_ms"]["p50"]
+    if alone is not None:
+        found["decode_gain"] = run["rows"] * alone["decode_ms"]["p50"] / run["decode_ms"]["p50"]
+        found["gain"] = run["rows"] * _both_ms(alone) / _both_ms(run)
     return found
+
+
+def _both_ms(run: Mapping[str, Any]) -> float:
+    return run["decode_ms"]["p50"] + run["vocode_ms"]["p50"]
 
 
 def _in_batches(module: Any, memory: Any, slots: Sequence[tuple[int, ...]], inputs: Sequence[Any]) -> None:
@@ -208,16 +220,19 @@ def show(out: Mapping[str, Any]) -> None:
             f"{run['decode_floor_ms']:.3f}",
             f"{100 * run['decode_of_bandwidth']:.0f}%",
             *(f"{run['vocode_ms'][point]:.2f}" for point in ("p50", "iqr")),
-            f"{run['decode_ms']['p50'] + run['vocode_ms']['p50']:.2f}",
+            f"{_both_ms(run):.2f}",
+            *(f"{run[name]:.1f}x" if name in run else None for name in ("decode_gain", "gain")),
         ]
         for run in out["runs"]
     ]
-    columns = ("context", "rows", "decode", "IQR", "floor", "of bandwidth", "vocoder", "IQR", "both")
+    columns = ("context", "rows", "decode", "IQR", "floor", "of bandwidth", "vocoder", "IQR", "both", "gain", "of both")
     title = (
         f"A step of {out['voice']} ({out['weights']} weights, {out['vocoder']}) on {out['device']}, "
         f"{out['threads']} threads, ms; a copy reaches {out['bandwidth_gb_s']:.1f} GB/s"
     )
-    print_table(title, columns, rows, "floor: weights once and each row's keys and values once, at that bandwidth")
+    floor = "floor: weights once and each row's keys and values once, at that bandwidth"
+    gain = "gain: over the same rows one at a time, of the decode and of both"
+    print_table(title, columns, rows, f"{floor}; {gain}")
     _show_stock(out)
 
 

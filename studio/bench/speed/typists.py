@@ -6,7 +6,7 @@ somebody hears a pause, then halved in between.
 
 import random
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle, islice
 from typing import Any
@@ -49,7 +49,7 @@ class TypistsSetting:
 
 
 @dataclass
-class _Typist:
+class Typist:
     """One who types and listens."""
 
     utterance: LocalUtterance
@@ -90,13 +90,11 @@ def bench_typists(setting: TypistsSetting) -> dict[str, Any]:
 def _try(setting: TypistsSetting, count: int) -> dict[str, Any]:
     engine = setting.subject.engine(count)
     try:
-        _warm(engine, setting.lines)
+        warm(engine, setting.lines)
         before = engine.load()
-        typists = _typing(engine, setting, count)
+        typists = crowd(engine, setting, count)
         load = engine.load()
-        for one in typists:
-            one.utterance.cancel()
-        spoken = [(one, [*one.utterance.events()]) for one in typists]
+        spoken = leave(typists)
     finally:
         engine.close()
     heard = [stalls_ms(events, 1000.0 * WARM_S) for _, events in spoken]
@@ -112,7 +110,8 @@ def _try(setting: TypistsSetting, count: int) -> dict[str, Any]:
     }
 
 
-def _warm(engine: LocalEngine, lines: Sequence[str]) -> None:
+def warm(engine: LocalEngine, lines: Sequence[str]) -> None:
+    """Have a text spoken: what comes after it finds everything loaded."""
     utterance = engine.open(SpeakRequest())
     utterance.push_text(lines[0])
     utterance.end()
@@ -120,11 +119,13 @@ def _warm(engine: LocalEngine, lines: Sequence[str]) -> None:
         pass
 
 
-def _typing(engine: LocalEngine, setting: TypistsSetting, count: int) -> list[_Typist]:
-    """Everybody types and listens for so many seconds."""
+def crowd(
+    engine: LocalEngine, setting: TypistsSetting, count: int, on_tick: Callable[[float], None] | None = None
+) -> list[Typist]:
+    """So many people type and listen for ``setting.seconds``; ``on_tick`` is called with the time in seconds."""
     draw = random.Random(f"typists {setting.seed} {count}")
     words = " ".join(setting.lines).split()
-    typists: list[_Typist] = []
+    typists: list[Typist] = []
     began_s = last_s = time.perf_counter()
     until_s = began_s + WARM_S + setting.seconds
     while (now_s := time.perf_counter()) < until_s:
@@ -132,16 +133,25 @@ def _typing(engine: LocalEngine, setting: TypistsSetting, count: int) -> list[_T
             rate_hz = engine.cards()[0].sample_rate_hz
             request = SpeakRequest(seed=len(typists), credit_samples=round(CREDIT_S * rate_hz))
             at = draw.randrange(len(words))
-            typists.append(_Typist(engine.open(request), islice(cycle(words), at, None), now_s))
+            typists.append(Typist(engine.open(request), islice(cycle(words), at, None), now_s))
         for one in typists:
             _type(one, now_s, setting.wpm)
             _listen(one, now_s - last_s)
+        if on_tick is not None:
+            on_tick(now_s)
         last_s = now_s
         time.sleep(_TICK_S)
     return typists
 
 
-def _type(one: _Typist, now_s: float, wpm: float) -> None:
+def leave(typists: Sequence[Typist]) -> list[tuple[Typist, list[ev.Event]]]:
+    """Everybody stops; what each of them heard."""
+    for one in typists:
+        one.utterance.cancel()
+    return [(one, [*one.utterance.events()]) for one in typists]
+
+
+def _type(one: Typist, now_s: float, wpm: float) -> None:
     while now_s >= one.next_s and not one.utterance.done:
         word = next(one.words) + " "
         one.utterance.push_text(word)
@@ -149,7 +159,7 @@ def _type(one: _Typist, now_s: float, wpm: float) -> None:
         one.next_s += 60.0 * len(word) / (wpm * _CHARACTERS_PER_WORD)
 
 
-def _listen(one: _Typist, passed_s: float) -> None:
+def _listen(one: Typist, passed_s: float) -> None:
     rate_hz = one.utterance.card.sample_rate_hz
     one.played = min(one.utterance.samples, one.played + passed_s * rate_hz)
     one.utterance.grant(round(one.played + CREDIT_S * rate_hz))

@@ -91,20 +91,21 @@ def load_(
     as_json: Json = False,
     save: Save = False,
 ) -> None:
-    """How many live typists fit this machine; with --queries also the latency of whole texts at a rate."""
+    """How many live typists fit this machine, a newcomer's wait; with --queries also whole texts at a rate."""
     from studio.bench.material import read_texts
-    from studio.bench.speed import load, typists
+    from studio.bench.speed import load, newcomers, typists
     from studio.bench.speed.plots import plot_load
     from studio.bench.speed.subject import Subject
 
     subject = Subject(voices=voices, voice=voice, size=size, vocoder=vocoder, device=device, threads=threads)
     lines = read_texts(texts)
     common: dict[str, Any] = {"subject": subject, "lines": lines, "seed": seed, "quiet": as_json}
-    found = subject.about() | typists.bench_typists(
-        typists.TypistsSetting(**common, wpm=wpm, seconds=seconds, most=most)
-    )
+    people = typists.TypistsSetting(**common, wpm=wpm, seconds=seconds, most=most)
+    found = subject.about() | typists.bench_typists(people)
+    found["newcomers"] = newcomers.bench_newcomers(people, found["typists_without_stall"])
     if not as_json:
         typists.show(found)
+        newcomers.show(found["newcomers"])
     if queries or rate or kind or arrivals:
         chosen = {"rates": rate, "kinds": kind, "arrivals": arrivals}
         given: dict[str, Any] = {name: tuple(values) for name, values in chosen.items() if values}
