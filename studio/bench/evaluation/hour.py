@@ -1,0 +1,195 @@
+"""An hour typed into one utterance: its last minutes beside its first, which say the same text; and its memory.
+
+Sentences are sent as they are needed, and spoken as fast as the machine can. When the first minutes are over, their
+text is known; in the end it is sent once more. Both are cut at the ends of words, sentence by sentence, and heard.
+"""
+
+import itertools
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from studio.bench.material import Desk, Setting, desk, read_texts, written
+from studio.core import events as ev
+from studio.core.errors import BadOption, StudioError
+from studio.core.load import resident_bytes
+from studio.core.ports import SpeakRequest
+from studio.measure.report import print_table, recogniser_name, setting_name
+from studio.measure.wer import bootstrap_difference, corpus_errors, word_errors
+
+_AHEAD_LINES = 4  # the one that is spoken, and more words after it than any window has
+_MIB = 2.0**20
+
+
+@dataclass(frozen=True, kw_only=True)
+class HourSetting(Setting):
+    """Sentences of a file (one a line) in turn, for ``minutes`` of speech; ``block_minutes`` are compared."""
+
+    texts: Path
+    minutes: float = 60.0
+    block_minutes: float = 10.0
+
+
+@dataclass
+class _Line:
+    """A sentence: where it stands in the text as sent and, once it is spoken, in the sound."""
+
+    text: str
+    block: int | None = None  # 0 the first, 1 the last; the others are not kept
+    char: int = 0
+    start: int = 0
+    end: int = 0
+
+
+def eval_hour(setting: HourSetting) -> dict[str, Any]:
+    """WER of the first and the last minutes of one long utterance of each speaker, and memory as it goes on.
+
+    Raises:
+        BadFile, BadOption, NeedsPackage: texts, a setting or the recogniser cannot be had.
+        StudioError: the utterance failed.
+    """
+    if not 0.0 < 2.0 * setting.block_minutes <= setting.minutes:
+        raise BadOption(
+            f"{setting.minutes:g} minutes do not hold {setting.block_minutes:g} twice", "compare shorter blocks"
+        )
+    texts = read_texts(setting.texts)
+    out: dict[str, Any] = {
+        "texts": setting.texts.name,
+        "minutes": setting.minutes,
+        "block_minutes": setting.block_minutes,
+        "speakers": {},
+    }
+    with desk(setting) as at:
+        out |= at.about() | {"recogniser": at.recogniser.about, "setting": written(at.one_setting)}
+        for speaker in at.speakers:
+            out["speakers"][speaker] = _speaker(at, setting, speaker, texts)
+    if not setting.quiet:
+        show(out)
+    return out
+
+
+def _speaker(at: Desk, setting: HourSetting, speaker: str, texts: Sequence[str]) -> dict[str, Any]:
+    hour = _Hour(at, setting, speaker, texts)
+    hour.speak()
+    blocks = hour.blocks
+    sounds = [[hour.sound(line) for line in block] for block in blocks]
+    heard = [at.transcribe(f"{speaker} {name}", block) for name, block in zip(("first", "last"), sounds, strict=True)]
+    first, last = (
+        [word_errors(line.text, words) for line, words in zip(block, words_of, strict=True)]
+        for block, words_of in zip(blocks, heard, strict=True)
+    )
+    return {
+        "lines": len(first),
+        "first": corpus_errors(first).rate,
+        "last": corpus_errors(last).rate,
+        "last_above_first": asdict(bootstrap_difference(last, first)),
+        "memory_mib": hour.memory_mib,
+        "audio_s": hour.samples / at.card.sample_rate_hz,
+    }
+
+
+class _Hour:
+    """One long utterance: what was sent, what was made, and what it held in memory meanwhile."""
+
+    def __init__(self, at: Desk, setting: HourSetting, speaker: str, texts: Sequence[str]) -> None:
+        self._rate_hz = at.card.sample_rate_hz
+        self._block, self._whole = (round(60.0 * m * self._rate_hz) for m in (setting.block_minutes, setting.minutes))
+        request = SpeakRequest(f"{at.card.name}:{speaker}", setting.seed, options=at.one_setting)
+        self._utterance = at.engine.open(request)
+        self._bar, self._task = at.progress, at.progress.add_task(f"{speaker} speaks", total=self._whole)
+        self._to_send = self._lines(texts)
+        self._unspoken: deque[_Line] = deque()  # the first of them is being spoken
+        self._sent_chars = self._word_end = 0
+        self._starts: dict[int, int] = {}  # of words that are not spoken yet, in the text
+        self._audio: list[tuple[int, np.ndarray]] = []
+        self.blocks: tuple[list[_Line], list[_Line]] = ([], [])
+        self.samples = 0
+        self.memory_mib: list[float] = []
+
+    def speak(self) -> None:
+        """Speak it all. Raises StudioError when the utterance failed."""
+        self._send()
+        for event in self._utterance.events():
+            if isinstance(event, ev.Failed):
+                raise StudioError(f"the utterance failed after {self.samples} samples: {event.message}")
+            if isinstance(event, ev.Committed):
+                self._starts[event.i] = event.char_start
+            elif isinstance(event, ev.WordEnd):
+                self._end_word(self._starts.pop(event.i), event.sample)
+            elif isinstance(event, ev.Audio):
+                self._hear(event)
+
+    def sound(self, line: _Line) -> tuple[np.ndarray, int]:
+        """The samples of a line that was kept, from the end of the word before it."""
+        first, last = line.start, line.end
+        parts = [pcm[max(0, first - at) : last - at] for at, pcm in self._audio if at < last and at + len(pcm) > first]
+        return np.concatenate([np.zeros(0, np.int16), *parts]), self._rate_hz
+
+    def _lines(self, texts: Sequence[str]) -> Iterator[_Line]:
+        """The first minutes, what lies between, and the first minutes' lines again; then it ends."""
+        endless, first = itertools.cycle(texts), list[str]()
+        while not first or self.samples < self._block:
+            first.append(next(endless))
+            yield _Line(first[-1], 0)
+        while self.samples < self._whole - self._block:
+            yield _Line(next(endless))
+        for text in first:
+            yield _Line(text, 1)
+        self._utterance.end()
+
+    def _send(self) -> None:
+        """Send lines until enough are ahead."""
+        while len(self._unspoken) < _AHEAD_LINES:
+            line = next(self._to_send, None)
+            if line is None:
+                return
+            line.char = self._sent_chars
+            self._unspoken.append(line)
+            if line.block is not None:
+                self.blocks[line.block].append(line)
+            self._utterance.push_text(line.text + " ")
+            self._sent_chars += len(line.text) + 1
+
+    def _end_word(self, char: int, sample: int) -> None:
+        """A word ends, which stands there in the text."""
+        while len(self._unspoken) > 1 and self._unspoken[1].char <= char:
+            self._unspoken.popleft()
+            self._unspoken[0].start = self._word_end
+            self._send()
+        self._word_end = self._unspoken[0].end = sample
+
+    def _hear(self, event: ev.Audio) -> None:
+        before, self.samples = self.samples, event.sample + len(event.pcm)
+        if any(line.block is not None for line in self._unspoken):
+            self._audio.append((event.sample, event.pcm))
+        if self.samples // self._block > before // self._block:
+            self.memory_mib.append(resident_bytes() / _MIB)
+        self._bar.update(self._task, completed=min(self.samples, self._whole))
+
+
+def show(out: Mapping[str, Any]) -> None:
+    """Print the figures, fresh or read back from bench/results."""
+    rows = []
+    for speaker, one in out["speakers"].items():
+        interval, memory = one["last_above_first"], one["memory_mib"]
+        difference = f"{interval['value']:+.3f} ({interval['low']:+.3f} to {interval['high']:+.3f})"
+        held = f"{memory[0]:.0f}, {memory[-1]:.0f}" if memory else None
+        rows.append([speaker, one["audio_s"] / 60.0, one["lines"], one["first"], one["last"], difference, held])
+    block = f"{out['block_minutes']:g} minutes"
+    columns = (
+        "",
+        "minutes",
+        "sentences",
+        f"WER first {block}",
+        "last",
+        "last above first",
+        "MiB after the first, last",
+    )
+    title = f"One utterance of {out['minutes']:g} minutes{setting_name(out)}; WER by {recogniser_name(out)}"
+    print_table(
+        title, columns, rows, "the same sentences first and last, in one utterance; memory of the whole process"
+    )

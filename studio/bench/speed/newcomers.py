@@ -1,0 +1,102 @@
+"""How long a newcomer waits for the first sound while others are spoken, beside how long with nobody there.
+
+Newcomers come one after another, each with a text that is whole, and leave at their first sound. The others are
+typists, as ``studio.bench.speed.typists`` counts them.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+
+from studio.bench.speed.typists import TypistsSetting, crowd, leave, warm
+from studio.core import events as ev
+from studio.core.errors import Busy
+from studio.core.ports import SpeakRequest
+from studio.engine.loop import LocalEngine
+from studio.engine.utterances.local import LocalUtterance
+from studio.measure.latency import percentiles
+from studio.measure.report import print_table
+
+FULL = 0.8  # of the typists who fit
+_EVERY_S = 0.5
+_POINTS = (50, 95, 99)
+_SPARE_PLACES = 8  # for those who have not left when the next one comes
+
+
+class _Newcomers:
+    """One newcomer at a time is sent in, when it is due."""
+
+    def __init__(self, engine: LocalEngine, lines: Sequence[str]) -> None:
+        self._engine, self._lines = engine, lines
+        self._due_s: float | None = None
+        self._there: list[LocalUtterance] = []
+        self.first_ms: list[float] = []
+        self.unheard = 0
+
+    def tick(self, now_s: float) -> None:
+        """Send who is due, and let those go who were heard."""
+        if self._due_s is None or now_s >= self._due_s:
+            self._due_s = now_s + _EVERY_S
+            self._come()
+        for one in [one for one in self._there if one.samples or one.done]:
+            self._there.remove(one)
+            one.cancel()
+            sound = next((event for event in one.events() if isinstance(event, ev.Audio)), None)
+            if sound is not None:
+                self.first_ms.append(sound.t_ms)
+
+    def _come(self) -> None:
+        try:
+            one = self._engine.open(SpeakRequest(seed=len(self.first_ms)))
+        except Busy:
+            self.unheard += 1
+            return
+        one.push_text(self._lines[len(self.first_ms) % len(self._lines)])
+        one.end()
+        self._there.append(one)
+
+    def stay_away(self) -> None:
+        """Nobody comes any more; who has not been heard yet is counted as such."""
+        for one in self._there:
+            one.cancel()
+            self.unheard += 1
+
+
+def bench_newcomers(setting: TypistsSetting, fitting: int) -> dict[str, Any]:
+    """First sounds with nobody there, and with ``FULL`` of so many typists as fit."""
+    console = Console(stderr=True, quiet=setting.quiet)
+    found: dict[str, Any] = {}
+    for name, count in (("idle", 0), ("full", round(FULL * fitting))):
+        with console.status(f"newcomers among {count} typists"):
+            found[name] = {"typists": count, **_among(setting, count)}
+    return found
+
+
+def _among(setting: TypistsSetting, count: int) -> dict[str, Any]:
+    engine = setting.subject.engine(count + _SPARE_PLACES)
+    try:
+        warm(engine, setting.lines)
+        newcomers = _Newcomers(engine, setting.lines)
+        typists = crowd(engine, setting, count, newcomers.tick)
+        newcomers.stay_away()
+        leave(typists)
+    finally:
+        engine.close()
+    return {
+        "newcomers": len(newcomers.first_ms),
+        "unheard": newcomers.unheard,
+        "first_pcm_ms": percentiles(newcomers.first_ms, _POINTS),
+    }
+
+
+def show(out: Mapping[str, Any]) -> None:
+    """Print the figures, fresh or read back from bench/results."""
+    idle_ms = out["idle"]["first_pcm_ms"]["p95"]
+    rows = []
+    for one in (out["idle"], out["full"]):
+        times_ms = one["first_pcm_ms"]
+        first = [f"{times_ms[point]:.1f}" for point in ("p50", "p95", "p99")]
+        rows.append([one["typists"], one["newcomers"], one["unheard"], *first, f"{times_ms['p95'] / idle_ms:.1f}x"])
+    columns = ("typists there", "newcomers", "not heard", "first sound, ms", "p95", "p99", "p95 over idle")
+    print_table(f"A newcomer's first sound, at {100 * FULL:.0f}% of the typists who fit", columns, rows)
