@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from studio.core import events as ev
+from studio.core.errors import BadFile
 from studio.core.ports import Engine, Utterance
 from studio.core.text.typography import WHITE
 from studio.core.traces.trace import Trace, collect
@@ -61,15 +62,18 @@ def replay(engine: Engine, before: Trace) -> Replay:
     of the start and the text of the end are spoken, and ``differences`` says so.
 
     Raises:
-        BadFile: the trace does not say how it was spoken.
+        BadFile: the trace does not say how it was spoken, or holds nothing.
         BadVoice, BadOption: the voice is not here, or takes no such options.
     """
+    if not before.events:
+        raise BadFile("the trace holds no events", "nothing was spoken")
+    was_cut = not isinstance(before.events[-1], ev.Ended) or any(isinstance(one, ev.Cancelled) for one in before.events)
+    steps = script(before.events, ends=not was_cut)
     utterance = engine.open(replace(before.request, credit_samples=0))  # until the first texts are there
     about = dict(utterance.provenance)
     came = threading.Condition()
     last_begun = -1
     made: list[ev.Event] = []
-    was_cut = not isinstance(before.events[-1], ev.Ended) or any(isinstance(one, ev.Cancelled) for one in before.events)
 
     def is_begun(segment: int) -> bool:
         return last_begun >= segment
@@ -93,7 +97,6 @@ def replay(engine: Engine, before: Trace) -> Replay:
     def send() -> None:
         with came:  # a flush that is sent to a voice that has no place yet is forgotten when text follows
             came.wait_for(lambda: bool(made), timeout=_PATIENCE_S)
-        steps = script(before.events, ends=not was_cut)
         held = next((at for at, step in enumerate(steps) if step.kind == "until"), len(steps))
         for at, step in enumerate(steps):
             if at == held:
@@ -173,9 +176,9 @@ def script(events: Sequence[ev.Event], *, ends: bool = True) -> list[Step]:
             word_ends.append(event.char_end)
         elif isinstance(event, ev.Flushed):
             await_segment()  # or that would be planned after the flush
-            send_words(event.words)
+            flushed = min(max(event.words, 0), len(word_ends))
+            send_words(flushed)
             steps.append(Step("flush"))
-            flushed = event.words
         elif isinstance(event, ev.Segment):
             begun, planned_of = begun + 1, len(word_ends)
             if not event.words or event.words[0] < flushed:
@@ -217,8 +220,8 @@ def _text(events: Sequence[ev.Event]) -> str:
 
 def _not_followed(events: Sequence[ev.Event]) -> list[str]:
     kinds = {
-        ev.Revised: "it was revised while it was spoken: its last text is spoken at once here",
-        ev.Options: "its options were changed while it was spoken: those of its start are used here",
+        ev.Revised: "it was revised while it was spoken: its last text is spoken at once here, so samples differ",
+        ev.Options: "its options were changed while it was spoken: those of its start are used here, so samples differ",
     }
     return [told for kind, told in kinds.items() if any(isinstance(event, kind) for event in events)]
 

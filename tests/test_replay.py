@@ -103,6 +103,51 @@ def test_words_that_came_before_a_flush_was_acted_on_are_seen_again(engine: Engi
     assert replay(engine, before).is_same
 
 
+@pytest.mark.parametrize("words", [-9, 3, 10**6])
+def test_a_flush_of_words_that_are_not_there_holds_nothing_up(engine: Engine, words: int) -> None:
+    before = spoken(engine)
+    events = [replace(event, words=words) if isinstance(event, ev.Flushed) else event for event in before.events]
+    events.insert(2, ev.Flushed(words=words))
+    before.events[:] = events
+    assert replay(engine, before).samples > 0
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"seed": "1"},
+        {"seed": 1.5},
+        {"seed": True},
+        {"temperature": "hot"},
+        {"temperature": [1]},
+        {"options": [[1, 3]]},
+        {"voice": 3},
+    ],
+)
+def test_a_trace_that_was_written_by_nobody_is_refused(engine: Engine, told: dict) -> None:
+    before = spoken(engine)
+    before.meta.update(told)
+    with pytest.raises(BadFile, match="does not say how it was spoken"):
+        replay(engine, before)
+    before.events.clear()
+    before.meta.update({"seed": 1, "temperature": None, "options": {}, "voice": "tiny"})
+    with pytest.raises(BadFile, match="holds no events"):
+        replay(engine, before)
+
+
+@pytest.mark.parametrize("told", [{"threads": 2.5}, {"threads": "x"}, {"vocoder": ["a"]}, {"device": 3}])
+def test_the_command_refuses_what_nothing_can_be_computed_by(
+    engine: Engine, voices: Path, tmp_path: Path, told: dict
+) -> None:
+    before = spoken(engine)
+    writer = TraceWriter(tmp_path / "made", before.meta | told)
+    for event in before.events:
+        writer.write(event)
+    writer.close()
+    found = CliRunner().invoke(cli, ["replay", str(tmp_path / "made.trace"), "--voices", str(voices)])
+    assert isinstance(found.exception, BadFile) and "by what it was computed" in str(found.exception)
+
+
 def test_what_differs_is_told(engine: Engine) -> None:
     before = spoken(engine)
     before.pcm[1234] += 1

@@ -64,7 +64,8 @@ def bench_latency(setting: LatencySetting) -> dict[str, Any]:
         if setting.cold:
             out["cold"] = _cold(at, setting, texts)
         if setting.served:
-            out["t4_t0_ms"] = _served(at, setting, texts)
+            windows = [_window(trace) for _, trace in spoken]
+            out["t4_t0_ms"] = _served(at, setting, [*zip(texts, windows, strict=True)])
     if not setting.quiet:
         show(out)
     return out
@@ -97,7 +98,13 @@ def _cold(at: Desk, setting: LatencySetting, texts: list[str]) -> dict[str, Any]
     return {"n": setting.cold, "open_ms": percentiles(opened_ms)} | {name: figures[name] for name in _FIRST}
 
 
-def _served(at: Desk, setting: LatencySetting, texts: list[str]) -> dict[str, float]:
+def _window(trace: Trace) -> int:
+    """How many written words the first segment saw."""
+    seen, words = trace.segments()[0].seen, trace.words()
+    return 1 + (words[max(seen)] if seen else words[-1]).written
+
+
+def _served(at: Desk, setting: LatencySetting, texts: list[tuple[str, int]]) -> dict[str, float]:
     from studio.bench.page.served import first_packets_ms
 
     at.close()  # two engines would take each other's cores

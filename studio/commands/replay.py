@@ -11,6 +11,8 @@ from studio.core.shipped import VOICES
 if TYPE_CHECKING:
     from studio.core.traces.trace import Trace
 
+_MOST_THREADS = 256
+
 
 def replay(
     file: Annotated[Path, typer.Argument(help="A .trace, or a folder that a crash left.")],
@@ -30,9 +32,15 @@ def replay(
     before = open_trace(file)
     if not len(before.pcm):
         raise BadFile(f"{file} holds no sound", "there is nothing to compare with")
-    how = {"device": device or before.meta.get("device", "auto"), "threads": before.meta.get("threads", 1)}
     _ = before.request  # refused before a voice is loaded
-    engine = open_engine(voices, best(), vocoder=before.meta.get("vocoder", ""), **how)
+    told = tuple(before.meta.get(name, plain) for name, plain in (("device", "auto"), ("threads", 1), ("vocoder", "")))
+    match told:
+        case (str(at), int(threads), str(vocoder)) if 1 <= threads <= _MOST_THREADS:
+            engine = open_engine(voices, best(), device=device or at, threads=threads, vocoder=vocoder)
+        case _:
+            raise BadFile(
+                "the trace does not say by what it was computed", f"of device, threads, vocoder it has {told!r:.200}"
+            )
     try:
         found = again(engine, before)
     finally:

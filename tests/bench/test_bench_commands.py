@@ -107,6 +107,14 @@ def test_each_sentence_of_the_hour_is_cut_from_the_end_of_the_one_before(given):
     assert first[-1].end < last[0].start
 
 
+def test_the_socket_is_timed_with_the_cards_own_options(given):
+    from studio.bench.latency import LatencySetting, bench_latency
+
+    asked = given | {"count": 1}
+    out = bench_latency(LatencySetting(**asked, warm=0, pause_ms=0.0, served=1, quiet=True))
+    assert out["t4_t0_ms"]["n"] == 1 and out["t4_t0_ms"]["p50"] > 0
+
+
 def test_short_texts_stand_beside_the_teacher(given, capsys):
     from studio.bench.evaluation.short import ShortSetting, eval_short
 

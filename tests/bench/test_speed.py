@@ -169,9 +169,9 @@ def test_the_stock_loop_runs_or_says_why_not(monkeypatch: pytest.MonkeyPatch) ->
 def test_the_socket_is_timed_from_the_word_that_completes_the_window(tmp_path: Path) -> None:
     server = Served(tmp_path)
     try:
-        found = packets_ms(server.url + "/", "", [f"{line} {line}" for line in LINES], {"m": 3, "n": 1})
+        found = packets_ms(server.url + "/", "", [(f"{line} {line}", 3) for line in LINES], {"m": 3, "n": 1})
         with pytest.raises(StudioError, match="did not speak"):
-            packets_ms(server.url + "/", "nobody", LINES, {"m": 3, "n": 1})
+            packets_ms(server.url + "/", "nobody", [(LINES[0], 3)], {})
     finally:
         server.stop()
     assert len(found) == len(LINES) and min(found) > 0

@@ -141,6 +141,8 @@ def test_typographic_characters(text: str, spoken: str) -> None:
         ("a \ud83d b", (2, 3), "lone surrogate"),
         ("a \ue000 b", (2, 3), "not an assigned character"),
         ("a " + "x" * 41 + " b", (2, 43), "at most 40 letters"),
+        ("a " + "b" * 39 + "'s b", (2, 43), "at most 40 letters"),
+        ("a " + "b" * 40 + "'s, b", (2, 45), "at most 40 letters"),
         ("a " + "x-" * 200 + " b", (2, 402), "200 characters without white space"),
         ("a 7 b", (2, 3), "pip install"),
     ],

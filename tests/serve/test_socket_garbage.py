@@ -1,6 +1,8 @@
 """Garbage is answered, field by field, and harms nobody: the server stays up."""
 
 import json
+import time
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -15,8 +17,12 @@ from studio.serve.live import protocol as wire
 GARBAGE: list[tuple[Any, str]] = [
     ("not json", "not JSON"),
     ("", "not JSON"),
-    ("[" * 100_000, "not JSON"),
-    ("9" * 5_000, "not JSON"),
+    ("[" * 2_000, "not JSON"),
+    ("[" * 100_000, "more fields than any message"),
+    ("9" * 5_000, "more fields than any message"),
+    ({f"{k:05}": k for k in range(15_000)}, "more fields than any message"),
+    ({"\\": ['"', "\\"] * 20_000}, "more fields than any message"),
+    ({"type": "open", "utterance": 1, "a": [{}] * 5_000}, "more fields than any message"),
     ("[]", "not a JSON object"),
     ("null", "not a JSON object"),
     ({}, "known are open, edit"),
@@ -58,6 +64,27 @@ def test_every_kind_of_garbage_is_answered(serving: Serving) -> None:
         assert server.engine.places_free() == 4
         assert talk.open()["type"] == "ready"
     assert httpx.get(f"{server.url}/health").json()["status"] == "ok"
+
+
+@pytest.mark.parametrize("text", ['say "this" \\ ' * 15_000, "\\" * 130_000, '"' * 130_000, "{,[" * 60_000])
+def test_a_long_text_of_any_signs_is_no_message_of_many_fields(text: str) -> None:
+    assert wire.decode(json.dumps({"type": "text", "utterance": 1, "text": text}))["text"] == text
+
+
+def test_a_message_of_many_fields_is_refused_in_less_time_than_it_would_take_to_read() -> None:
+    raw = json.dumps({f"{k:05}": k for k in range(17_000)})
+    with pytest.raises(BadMessage, match="more fields"):
+        wire.decode(raw)
+    assert _seconds(lambda: wire._is_mostly_text(raw)) < 0.5 * _seconds(lambda: json.loads(raw))
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    def once() -> float:
+        began_s = time.perf_counter()
+        work()
+        return time.perf_counter() - began_s
+
+    return min(once() for _ in range(7))
 
 
 def test_the_wrong_source_is_told(serving: Serving) -> None:

@@ -2,12 +2,16 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import httpx
-from serve.serving import Served, Serving, Talk, kinds, of, pcm
+import pytest
+from serve.serving import Served, Serving, Talk, eventually, kinds, of, pcm
 from serve.test_metrics import scraped
 from serve.test_socket_speaks import FIVE, samples_of, type_text
 from tones import Script
+
+from studio.serve.live import stream
 
 
 @contextmanager
@@ -42,6 +46,33 @@ def test_what_is_typed_in_the_queue_is_spoken_when_a_place_is_free(serving: Serv
     assert of(heard, "options")[0]["options"]["m"] == 1
     times = [one["t_ms"] for one in heard if isinstance(one, dict) and "t_ms" in one]
     assert times == sorted(times)
+
+
+def test_edits_in_the_queue_wait_until_their_client_can_be_told(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each edit is told with all the text that follows it: who sends many, and takes none, would fill the memory."""
+    fields: list[stream.LiveText] = []
+
+    class Kept(stream.LiveText):
+        def __init__(self, *given: Any, **more: Any) -> None:
+            super().__init__(*given, **more)
+            fields.append(self)
+
+    monkeypatch.setattr(stream, "LiveText", Kept)
+    server, words = serving(), "so it goes on " * 4_000
+    with taken(server) as others, server.talk() as talk:
+        waits(talk, 0, source="keyboard", credit_ms=60_000)
+        talk.say("edit", at=0, insert=words)
+        for _ in range(15):
+            talk.say("edit", at=3, remove=2, insert="it ")
+            talk.say("edit", at=3, remove=3, insert="it")
+        most = stream.MAX_UNTOLD_CHARS + len(words) + 3
+        eventually(lambda: fields[-1].sent_chars > stream.MAX_UNTOLD_CHARS, "so many edits were obeyed")
+        assert talk.quiet(0.5) == [] and fields[-1].sent_chars <= most
+        talk.say("cancel")
+        assert talk.until("trace")
+        others.say("cancel", 0)
 
 
 def test_places_in_the_queue_move_up_and_busy_is_for_a_full_one(serving: Serving) -> None:

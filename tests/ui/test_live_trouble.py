@@ -237,6 +237,34 @@ def test_where_a_word_stands_in_a_corrected_field(live: LivePage) -> None:
         assert live.page.evaluate(script, [sent, at, field]) == expected, sent
 
 
+def test_what_was_sent_is_found_in_a_field_that_was_corrected_in_several_places(live: LivePage) -> None:
+    script = """async ([sent, field, words]) => {
+      const { places } = await import(document.querySelector('.live').tap.page.player.base + '/live/field/places.js');
+      const [was, is] = [Array.from(sent), Array.from(field)];
+      const at = places(was, is);
+      return words.map((word) => {
+        const from = Array.from(sent.slice(0, sent.indexOf(word))).length;
+        return is.slice(at(from), at(from + Array.from(word).length)).join('');
+      });
+    }"""
+    for sent, field, words in [
+        (
+            "My brother sold his car to a friend last week. ",
+            "My sold his car to a last week. ",
+            "sold his car last week.",
+        ),
+        ("my brother met a friend last week ", "my sister met a neighbour last week and", "my met last week"),
+        ("😀 see teh tall man sat ", "😀 see the man now sat", "😀 see man sat"),
+        ("one one one two ", "one one two", "two"),
+        ("a b c ", "a b c ", "a b c"),
+        ("a b c ", "", ""),
+    ]:
+        assert live.page.evaluate(script, [sent, field, words.split()]) == words.split(), sent
+    replaced = ("my brother met a friend last week ", "my sister met a neighbour last week")
+    assert live.page.evaluate(script, [*replaced, ["brother", "friend"]]) == ["sister", "neighbour"]
+    assert live.page.evaluate(script, ["the tall man ", "the man ", ["tall"]]) in ([""], [" "])
+
+
 def test_a_page_whose_scripts_do_not_come_says_so(visit: Callable[..., LivePage]) -> None:
     live = visit()
     live.page.route("**/studio-assets/*/live/live.js", lambda route: route.abort())

@@ -16,7 +16,7 @@ _PATIENCE_S = 60.0
 def first_packets_ms(
     voices: Path,
     voice: str,
-    texts: Sequence[str],
+    texts: Sequence[tuple[str, int]],
     options: dict[str, Any],
     device: str = "auto",
     done: Callable[[], None] = lambda: None,
@@ -33,9 +33,16 @@ def first_packets_ms(
 
 
 def packets_ms(
-    url: str, voice: str, texts: Sequence[str], options: dict[str, Any], done: Callable[[], None] = lambda: None
+    url: str,
+    voice: str,
+    texts: Sequence[tuple[str, int]],
+    options: dict[str, Any],
+    done: Callable[[], None] = lambda: None,
 ) -> list[float]:
     """t4 - t0 of each text on an app's socket, by the client's clock; the first text is spoken twice and counted once.
+
+    Args:
+        texts: each with how many of its words the voice waits for before it speaks.
 
     Raises:
         NeedsPackage: websockets is missing.
@@ -50,10 +57,10 @@ def packets_ms(
     found: list[float] = []
     address = {"voice": voice} if voice else {}
     with connect(url.replace("http", "ws", 1) + "ws/speak", max_size=None) as socket:
-        for number, text in enumerate([texts[0], *texts]):
+        for number, (text, window) in enumerate([texts[0], *texts]):
             say = {"type": "open", "utterance": number, "source": "stream", "options": options, **address}
             socket.send(json.dumps(say))
-            words = text.split()[: options["m"]]
+            words = text.split()[:window]
             _text(socket, number, "".join(word + " " for word in words[:-1]))
             time.sleep(_REST_S)
             began_s = time.perf_counter()

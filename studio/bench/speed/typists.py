@@ -207,6 +207,7 @@ def show(out: Mapping[str, Any]) -> None:
         counts = [str(one["typists"]), one["stalls"], one["stalled_typists"]]
         rows.append([*counts, f"{one['longest_ms']:.0f}", f"{one['audio_s']:.0f}"])
     title = f"{answer(out)} ({out['voice']}, {out['weights']} weights, {out['seconds']:g} s a try)"
-    print_table(title, ("typists", "stalls", "who heard one", "longest, ms", "speech, s"), rows)
+    longest = f"longest beyond {HELD_BACK_MS:.0f} ms, ms"
+    print_table(title, ("typists", "stalls", "who heard one", longest, "speech, s"), rows)
     if out["modules"]:
         show_batches(out["modules"], f"Batches with {out['typists_without_stall']} typists")

@@ -63,11 +63,17 @@ class LiveText:
         self._is_changing = False  # a word that was taken back is being written anew: nothing is sent
         self._unspoken = False
         self._ended = False
+        self._sent_chars = 0
 
     @property
     def text(self) -> str:
         """The field as it stands."""
         return self._field
+
+    @property
+    def sent_chars(self) -> int:
+        """Characters given to the utterance, those given again after an edit counted again."""
+        return self._sent_chars
 
     def edit(self, at: int, remove: int, insert: str) -> None:
         """Replace ``[at, at + remove)`` of the field, in code points, by ``insert``.
@@ -201,6 +207,8 @@ class LiveText:
                 self._utterance.revise(char, field[left:])
             except TooLate:
                 continue  # it was heard in the meantime
+            if self._sent[char:] != [*field[left:]]:  # else nothing is told
+                self._sent_chars += len(field) - left
             self._field, self._said = field, len(field)
             del self._origin[left:], self._sent[char:]
             self._origin.extend(range(char, char + len(field) - left))
@@ -225,7 +233,9 @@ class LiveText:
             follows = array("l")
         else:
             # What was said goes on after the edit: nothing new can be said in its place any more.
-            old_end = min(_right(before, stop), self._said)
+            # Where whole words go with the space after them, the next word is what it was.
+            is_whole = not insert and left == at < stop and before[stop - 1] in WHITE
+            old_end = stop if is_whole else min(_right(before, stop), self._said)
             new_end = old_end - remove + len(insert)
             follows = self._origin[stop:]
         gone = self._gone(left) if not before[left:old_end].strip(WHITE) else None
@@ -292,6 +302,7 @@ class LiveText:
         self._said = until
         self._sent.extend(text)
         self._unspoken = self._unspoken or bool(text.strip(WHITE))
+        self._sent_chars += len(text)
         self._utterance.push_text(text)
 
     def _note_keys(self, until: int) -> None:

@@ -135,7 +135,7 @@ def pieces(token: str, start: int) -> tuple[list[Piece], list[UnsupportedSpan]]:
 
     Quotes, brackets, dashes and ellipses inside a token part it; what surrounds a word (quotes, emphasis) is dropped.
     """
-    if _PLAIN.fullmatch(token):
+    if len(token) <= MAX_WORD_LETTERS and _PLAIN.fullmatch(token):
         return [Piece(token, start, start + len(token))], []
     text, starts, ends, spans = _fold_token(token, start)
     found: list[Piece] = []

@@ -14,6 +14,7 @@ import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import NoneType
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -90,11 +91,12 @@ class Trace:
             raise BadFile("this is a recording that was sent through a model", "nothing of it was spoken by a voice")
         if self.meta.get("source") == "overlapped":
             raise BadFile("its frames were vocoded anew, a segment at a time", "replay the trace that it was made from")
-        try:
-            voice, options = f"{self.meta['voice']}:{self.meta['speaker']}", dict(self.meta["options"])
-            return SpeakRequest(voice, self.meta["seed"], self.meta["temperature"], options)
-        except (KeyError, TypeError, ValueError) as error:
-            raise BadFile("the trace does not say how it was spoken", "it is older than this program") from error
+        names = ("voice", "speaker", "seed", "temperature", "options")
+        voice, speaker, seed, temperature, options = (self.meta.get(name, ()) for name in names)
+        is_named = isinstance(voice, str) and isinstance(speaker, str) and issubclass(type(options), dict)
+        if is_named and type(seed) is int and type(temperature) in (float, int, NoneType):
+            return SpeakRequest(f"{voice}:{speaker}", seed, temperature, options)
+        raise BadFile("the trace does not say how it was spoken", "it is older than this program, or damaged")
 
     @property
     def rate_hz(self) -> int:

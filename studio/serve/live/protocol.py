@@ -21,10 +21,12 @@ from studio.core.ports import MAX_SEED, MAX_TEMPERATURE
 PROTOCOL = 1
 MAX_MESSAGE_CHARS = 256 * 1024
 MAX_MESSAGE_BYTES = 4 * MAX_MESSAGE_CHARS  # a character takes at most four bytes of UTF-8
+MAX_FIELDS_CHARS = 2048  # of a message without its texts: names, numbers and brackets cost far more to read
 MAX_U32 = 2**32 - 1
 MAX_SAMPLE = MAX_WHOLE
 HEADER = struct.Struct("<BBHIIIQ")  # version, kind, flags, utterance, take, seq, first_sample
 PCM_S16LE = 1
+_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 Check = Callable[[Any], str]  # what is allowed, empty when the value is
@@ -180,6 +182,8 @@ def decode(raw: str) -> dict[str, Any]:
     """The JSON object of a text message. Raises BadMessage when it is too long or no JSON object."""
     if len(raw) > MAX_MESSAGE_CHARS:
         raise BadMessage(f"a message of {len(raw)} characters is too long", f"send at most {MAX_MESSAGE_CHARS} at once")
+    if len(raw) > MAX_FIELDS_CHARS and not _is_mostly_text(raw):
+        raise BadMessage("the message has more fields than any message has", "send texts as strings, one a message")
     try:
         data = json.loads(raw)
     except (ValueError, RecursionError) as error:
@@ -187,6 +191,13 @@ def decode(raw: str) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise BadMessage("the message is not a JSON object", 'send {"type": ..., "utterance": ..., ...}')
     return data
+
+
+def _is_mostly_text(raw: str) -> bool:
+    """Whether what stands outside of a message's strings is short, and the strings are few; quick to tell."""
+    if raw.count('"') - raw.count('\\"') > MAX_FIELDS_CHARS // 4:
+        return False
+    return len(_STRING.sub("", raw)) <= MAX_FIELDS_CHARS
 
 
 def utterance_in(data: Mapping[str, Any]) -> int | None:

@@ -235,6 +235,9 @@ class Session:
 
     async def _tell(self, stream: Stream, item: Outgoing) -> float:
         """Send one thing; answers for how many ms the socket blocked. What cannot be sent ends this utterance alone."""
+        if self._gone.is_set():  # nobody hears it, and others wait
+            await asyncio.sleep(0)
+            return 0.0
         try:
             return sum([await self._send(data) for data in self._encoded(stream, item)])
         except Exception:

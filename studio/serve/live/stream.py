@@ -18,7 +18,7 @@ from typing import Any
 from studio.core import events as ev
 from studio.core.errors import BadMessage, BadText, Closed, StudioError
 from studio.core.ports import Utterance
-from studio.core.text.livetext import LiveText
+from studio.core.text.livetext import MAX_FIELD_CHARS, LiveText
 from studio.core.time import MonotonicClock
 from studio.serve.live import protocol as wire
 from studio.serve.live.recording import Recording
@@ -26,6 +26,7 @@ from studio.serve.traces.shelf import TraceShelf
 from studio.settings import ServeSettings
 
 INBOX = 64  # messages taken but not yet given to the engine
+MAX_UNTOLD_CHARS = 3 * MAX_FIELD_CHARS  # given to the engine and not yet told to the client: it holds that much memory
 REST = 9.0  # a message that took so long to obey is followed by a rest of so many times that, for the others' sake
 PIECE_CHARS = 4096  # a huge paste reaches the engine in pieces of this size
 NETWORK_WAIT_MS = 20.0  # a send that blocks for less is normal life
@@ -95,7 +96,7 @@ class Stream:
         self._inbox: deque[wire.Message] = deque()
         self._played_sample = self._reported = 0
         self._closed = self._cancelled = False
-        self._chars = 0
+        self._chars = self._told_chars = 0
         self._active_ms = self._rest_until_ms = self._clock.now_ms()
         meta = {**utterance.provenance, "source": message.source}
         self._recording = Recording(shelf, meta, settings.max_trace_bytes)
@@ -140,8 +141,12 @@ class Stream:
                 self.utterance.note(wait)
         if isinstance(item, ev.Audio):
             self.sent_sample = item.sample + len(item.pcm)
+        elif isinstance(item, ev.Text):
+            self._told_chars += len(item.text)
         elif isinstance(item, ev.Revised):
             self.take, self.sent_sample = item.take, min(self.sent_sample, item.from_sample)
+        if self._inbox:
+            self._stirred.set()
 
     def packet(self, audio: ev.Audio) -> bytes:
         """The next binary packet."""
@@ -176,8 +181,8 @@ class Stream:
         while not self._closed:
             self._stirred.clear()
             now_ms = self._clock.now_ms()
-            rests_ms = self._rest_until_ms - now_ms if self._inbox else 0.0
-            if self._inbox and rests_ms <= 0.0:
+            rests_ms = max(0.0, self._rest_until_ms - now_ms) if self._inbox else 0.0
+            if self._inbox and not rests_ms and not self._is_untold():
                 message = self._inbox.popleft()
                 return partial(_DO[type(message)], self, message)
             deadline_ms = self._live.next_deadline_ms() if self._live and not self._inbox else None
@@ -194,6 +199,12 @@ class Stream:
                 async with asyncio.timeout(None if math.isinf(left_ms) else left_ms / 1000.0):
                     await self._stirred.wait()
         return None
+
+    def _is_untold(self) -> bool:
+        """Whether the client must wait until it was told more: an edit is told with all the text that follows it."""
+        if self._live is None or not (self.is_queued or self.outbox.qsize()):
+            return False
+        return self._live.sent_chars - self._told_chars > MAX_UNTOLD_CHARS
 
     def _report(self) -> None:
         self._reported = self._played_sample

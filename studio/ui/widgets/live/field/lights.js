@@ -1,6 +1,6 @@
 // Words light up in the field itself: behind it lies the same text, unseen, of which stretches are painted.
 
-import { difference } from "../../wire/editor.js";
+import { places } from "./places.js";
 
 const NAMES = ["heard", "now", "pending", "left", "changed"];
 const LONGEST_COMPARED = 20_000; // code points; in a longer text an edit of what was heard is not followed
@@ -69,13 +69,18 @@ export class Lights {
     const before = [0]; // UTF-16 units before each code point
     if (!isPlain) for (const char of text) before.push(before.at(-1) + char.length);
     const units = (points) => (isPlain ? points : (before[points] ?? text.length));
-    const own = text.slice(units(this.base));
-    const change = caption.text.length < LONGEST_COMPARED ? difference(caption.text.join(""), own) : null;
-    const grown = change ? Array.from(change.insert).length - change.remove : 0;
-    return (points) => {
-      const moved = change && points >= change.at + change.remove && points > change.at ? grown : 0;
-      return Math.min(text.length, units(this.base + Math.max(0, points + moved)));
-    };
+    const moved = this.moved(caption.text, text.slice(units(this.base)));
+    return (points) => Math.min(text.length, units(this.base + moved(points)));
+  }
+
+  /** Where code points of the text as sent stand in the field's own text; found once for each state of both. */
+  moved(chars, own) {
+    if (chars.length >= LONGEST_COMPARED) return (points) => points;
+    const sent = chars.join("");
+    if (this.compared?.sent !== sent || this.compared.own !== own) {
+      this.compared = { sent, own, places: places([...chars], Array.from(own)) };
+    }
+    return this.compared.places;
   }
 
   paint() {

@@ -120,14 +120,15 @@ export class Session {
 
   refused(m) {
     // What was on its way to an utterance that has gone is no news.
-    if (m.utterance !== undefined && m.utterance !== this.current?.id) return;
-    if (m.code === "busy" && this.current?.id === m.utterance) {
+    const isOfSocket = m.utterance === undefined;
+    if (!isOfSocket && m.utterance !== this.current?.id) return;
+    if (!isOfSocket && m.code === "busy") {
       const retry = this.restart;
       if (this.mode === "keyboard") this.keyboard.reclaim(this.current);
       this.drop();
       this.wait(retry);
       this.retryTimer = setTimeout(() => this.again(), m.retry_ms ?? 2000);
-    } else if (this.current?.id === m.utterance && m.code !== "bad_option" && !this.current.samples) {
+    } else if (!isOfSocket && m.code !== "bad_option" && !this.current.samples) {
       this.drop();
     }
     this.post(m);
