@@ -79,13 +79,13 @@ def test_the_first_and_last_minutes_of_one_utterance_say_the_same_text(given, ca
     from studio.bench.evaluation.hour import HourSetting, eval_hour
 
     asked = {name: value for name, value in given.items() if name != "count"} | {"settings": ("m=2",)}
-    out = eval_hour(HourSetting(**asked, minutes=0.5, block_minutes=0.1))
+    out = eval_hour(HourSetting(**asked, minutes=0.1, block_minutes=0.02))
     one = out["speakers"]["slt"]
-    assert one["audio_s"] > 30.0 and one["lines"] >= 2
+    assert one["audio_s"] > 6.0 and one["lines"] >= 1
     assert one["last_above_first"]["value"] == pytest.approx(one["last"] - one["first"])
-    assert len(one["memory_mib"]) >= 5
+    assert len(one["memory_mib"]) >= 4
     json.dumps(plain(out), allow_nan=False)
-    assert "One utterance of 0.5 minutes" in capsys.readouterr().out
+    assert "One utterance of 0.1 minutes" in capsys.readouterr().out
     with pytest.raises(BadOption, match="compare shorter blocks"):
         eval_hour(HourSetting(**asked, minutes=1.0, block_minutes=0.6))
 
@@ -95,7 +95,7 @@ def test_each_sentence_of_the_hour_is_cut_from_the_end_of_the_one_before(given):
     from studio.bench.material import desk
 
     asked = {name: value for name, value in given.items() if name != "count"}
-    setting = HourSetting(**asked, minutes=0.3, block_minutes=0.1)
+    setting = HourSetting(**asked, minutes=0.3, block_minutes=0.1)  # nothing is recognised here
     with desk(setting) as at:
         hour = _Hour(at, setting, "slt", TEXTS)
         hour.speak()

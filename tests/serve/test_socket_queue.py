@@ -60,7 +60,8 @@ def test_edits_in_the_queue_wait_until_their_client_can_be_told(
             fields.append(self)
 
     monkeypatch.setattr(stream, "LiveText", Kept)
-    server, words = serving(), "so it goes on " * 4_000
+    monkeypatch.setattr(stream, "MAX_UNTOLD_CHARS", 20_000)  # an edit of a long field takes its time, and rests
+    server, words = serving(), "so it goes on " * 150
     with taken(server) as others, server.talk() as talk:
         waits(talk, 0, source="keyboard", credit_ms=60_000)
         talk.say("edit", at=0, insert=words)

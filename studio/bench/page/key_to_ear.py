@@ -23,6 +23,7 @@ from studio.measure.report import no_bar, print_table
 BLOCKED_MS, FREE_MS = 150, 60
 PICTURED = "Hello there, and welcome! I start speaking while you are still typing, so go ahead and say something."
 CLICK_TARGET_MS = 2000.0  # a newcomer's first sound
+_TRIES = 3
 MORE_WORDS = 2  # typed after the window is complete, before the text is stopped
 _CLICKED = """() => addEventListener('click', (e) => {
   window.clickedMs = performance.timeOrigin + e.timeStamp;
@@ -81,7 +82,7 @@ def bench_page(setting: PageSetting) -> dict[str, Any]:
         program, *arguments = setting.command or own_command()
         first = [] if setting.clicks_only else [text.split()[: m + MORE_WORDS] for text in texts if text.strip()]
         bar = track(first, "first audio", disable=no_bar(setting.quiet))
-        rows = [_first_audio(page, url, words, setting.wpm) for words in bar]
+        rows = [_first_audio(page, url, words, setting.wpm, m) for words in bar]
         rows = rows[setting.warm :]
         clicks = {
             name: [_one_click(page.context.browser, url, *where) for _ in range(setting.clicks)]
@@ -117,8 +118,21 @@ def _window(page: Any) -> int:
     return int(field.input_value()) if field.count() else 1
 
 
-def _first_audio(page: Any, url: str, words: Sequence[str], wpm: float) -> dict[str, float | None]:
-    """Type the first words of a text, and take the latency apart."""
+def _first_audio(page: Any, url: str, words: Sequence[str], wpm: float, window: int) -> dict[str, float | None]:
+    """Type the first words of a text, and take the latency apart.
+
+    On a busy machine two keys may lie so far apart that the voice begins before its window is full: no key is the one
+    that it waited for then, and the words are typed again.
+    """
+    for _ in range(_TRIES):
+        found, seen = _typed_once(page, url, words, wpm)
+        if seen >= min(window, len(words)):
+            return found
+    raise PageFailed("keys come too late for the voice to wait for its words", "measure on a quiet machine")
+
+
+def _typed_once(page: Any, url: str, words: Sequence[str], wpm: float) -> tuple[dict[str, float | None], int]:
+    """The latency, and how many words the first segment saw."""
     before = said(page)
     type_words(page, words, wpm)
     page.locator('[data-do="stop"]').click()
@@ -131,16 +145,18 @@ def _first_audio(page: Any, url: str, words: Sequence[str], wpm: float) -> dict[
         with urllib.request.urlopen(page.locator('[data-get="trace"]').get_attribute("href"), timeout=20.0) as answer:
             file.write(answer.read())
             file.flush()
-        engine_ms = ladder(open_trace(Path(file.name))).since("t2", "t0") or 0.0
+        trace = open_trace(Path(file.name))
+    engine_ms = ladder(trace).since("t2", "t0") or 0.0
     page.locator('[data-do="clear"]').click()
     total_ms, lead_in_ms = figures["first_audio_ms"], figures["audible_ms"]
-    return {
+    found = {
         "t6_key_ms": total_ms,
         "t2_t0_ms": engine_ms,
         "lead_in_ms": lead_in_ms,
         "page_ms": total_ms - engine_ms - lead_in_ms,
         "page_and_lead_in_ms": total_ms - engine_ms,
     }
+    return found, len(trace.segments()[0].seen)
 
 
 def _one_click(browser: Any, url: str, button: str, heard_at_ms: str) -> float:
