@@ -2,6 +2,7 @@
 
 import re
 import threading
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -147,6 +148,7 @@ def script(events: Sequence[ev.Event], *, ends: bool = True) -> list[Step]:
     if any(isinstance(event, ev.Revised) for event in events):
         return [*(Step("text", piece) for piece in pieces), *_end(ends)]
     text, steps = "".join(pieces), list[Step]()
+    waiting = deque(pieces)
     sent_chars = flushed = begun = awaited = 0
     word_ends: list[int] = []
     planned_of = 0  # words, what begun last
@@ -158,9 +160,9 @@ def script(events: Sequence[ev.Event], *, ends: bool = True) -> list[Step]:
 
     def send_chars(until: int) -> None:
         nonlocal sent_chars
-        while pieces and sent_chars < until:
-            steps.append(Step("text", pieces[0]))
-            sent_chars += len(pieces.pop(0))
+        while waiting and sent_chars < until:
+            steps.append(Step("text", waiting[0]))
+            sent_chars += len(waiting.popleft())
 
     def await_segment() -> None:
         nonlocal awaited

@@ -71,6 +71,17 @@ def test_a_long_text_of_any_signs_is_no_message_of_many_fields(text: str) -> Non
     assert wire.decode(json.dumps({"type": "text", "utterance": 1, "text": text}))["text"] == text
 
 
+@pytest.mark.parametrize("end", ["", "\\", '"', '"}'])
+def test_a_string_that_is_left_open_is_read_once(end: str) -> None:
+    """As much again takes as much time again, not the square of it."""
+
+    def seconds(pairs: int) -> float:
+        raw = '{"type":"' + '\\"' * pairs + end
+        return _seconds(lambda: wire._is_mostly_text(raw))
+
+    assert seconds(100_000) < 30.0 * seconds(10_000)
+
+
 def test_a_message_of_many_fields_is_refused_in_less_time_than_it_would_take_to_read() -> None:
     raw = json.dumps({f"{k:05}": k for k in range(17_000)})
     with pytest.raises(BadMessage, match="more fields"):

@@ -302,8 +302,8 @@ class LiveText:
         self._said = until
         self._sent.extend(text)
         self._unspoken = self._unspoken or bool(text.strip(WHITE))
-        self._sent_chars += len(text)
         self._utterance.push_text(text)
+        self._sent_chars += len(text)
 
     def _note_keys(self, until: int) -> None:
         """Tell when what is sent now was typed, where that was earlier."""

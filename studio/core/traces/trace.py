@@ -27,6 +27,14 @@ from studio.core.traces.tracefile import layers_of, read_trace
 
 HEARD_WAITS: tuple[ev.WaitReason, ...] = ("text", "compute", "network")
 MAX_SILENCE_S = 3600.0
+# What ``meta`` says of how an utterance was spoken, and of which types.
+_SPOKEN_BY: Mapping[str, tuple[type, ...]] = {
+    "voice": (str,),
+    "speaker": (str,),
+    "seed": (int,),
+    "temperature": (float, int, NoneType),
+    "options": (dict,),
+}
 _as_json = json.JSONEncoder(ensure_ascii=False).encode  # one encoder: dumps would make one for each event
 
 
@@ -91,12 +99,10 @@ class Trace:
             raise BadFile("this is a recording that was sent through a model", "nothing of it was spoken by a voice")
         if self.meta.get("source") == "overlapped":
             raise BadFile("its frames were vocoded anew, a segment at a time", "replay the trace that it was made from")
-        names = ("voice", "speaker", "seed", "temperature", "options")
-        voice, speaker, seed, temperature, options = (self.meta.get(name, ()) for name in names)
-        is_named = isinstance(voice, str) and isinstance(speaker, str) and issubclass(type(options), dict)
-        if is_named and type(seed) is int and type(temperature) in (float, int, NoneType):
-            return SpeakRequest(f"{voice}:{speaker}", seed, temperature, options)
-        raise BadFile("the trace does not say how it was spoken", "it is older than this program, or damaged")
+        if not all(type(self.meta.get(name, ())) in kinds for name, kinds in _SPOKEN_BY.items()):
+            raise BadFile("the trace does not say how it was spoken", "it is older than this program, or damaged")
+        voice, speaker, seed, temperature, options = (self.meta[name] for name in _SPOKEN_BY)
+        return SpeakRequest(f"{voice}:{speaker}", seed, temperature, options)
 
     @property
     def rate_hz(self) -> int:

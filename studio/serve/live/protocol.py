@@ -26,7 +26,8 @@ MAX_U32 = 2**32 - 1
 MAX_SAMPLE = MAX_WHOLE
 HEADER = struct.Struct("<BBHIIIQ")  # version, kind, flags, utterance, take, seq, first_sample
 PCM_S16LE = 1
-_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+# Possessive, and an open string ends with the message: else each of its quotes would be tried to the end again.
+_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 Check = Callable[[Any], str]  # what is allowed, empty when the value is
