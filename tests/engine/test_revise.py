@@ -60,8 +60,16 @@ class Listener:
 
     def held(self) -> None:
         """Hear all that its credit lets it say."""
-        while (self.utterance._samples + FRAME) <= (self.utterance._granted or 0):
+        while self._heard_samples() + FRAME <= (self.utterance._granted or 0):
             self.until(ev.Audio)
+
+    def _heard_samples(self) -> int:
+        for event in reversed(self.events):  # what the engine counts may be ahead of what it told
+            if isinstance(event, ev.Audio):
+                return event.sample + len(event.pcm)
+            if isinstance(event, ev.Revised):
+                return event.from_sample
+        return 0
 
     def rest(self) -> Trace:
         """Let it end."""

@@ -151,8 +151,8 @@ class LocalUtterance(CallersSide):
             if wait.reason == "compute":
                 self.stalls, self.stalled_ms = self.stalls + 1, self.stalled_ms + wait.duration_ms
             self._emit(wait)
-        self._emit(ev.Audio(sample=self._samples, pcm=pcm))
-        self._samples += len(pcm)
+        sample, self._samples = self._samples, self._samples + len(pcm)  # first: who hears it may report it at once
+        self._emit(ev.Audio(sample=sample, pcm=pcm))
         self._use()
 
     def _read_options(self) -> bool:
