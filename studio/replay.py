@@ -12,7 +12,7 @@ import numpy as np
 from studio.core import events as ev
 from studio.core.errors import BadFile
 from studio.core.ports import Engine, Utterance
-from studio.core.text.typography import WHITE
+from studio.core.text.typography import WHITE, printable
 from studio.core.traces.trace import Trace, collect
 
 _PATIENCE_S = 60.0  # until a segment must have come; a replay that went another way never makes it
@@ -236,5 +236,6 @@ def _computed_otherwise(before: Mapping[str, Any], after: Mapping[str, Any]) -> 
 
 def _short(value: object) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{name} {str(one)[:12]}" for name, one in sorted(value.items()))
-    return str(value) if value is not None else "not told"
+        pairs = sorted((printable(name, 40), printable(one, 12)) for name, one in value.items())
+        return ", ".join(f"{name} {one}" for name, one in pairs)
+    return printable(value, 80) if value is not None else "not told"

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from studio.core.text.typography import printable
 from studio.core.traces.trace import Trace
 from studio.inspection.textgrid import spans
 from studio.inspection.timeline import Timeline
@@ -15,6 +16,7 @@ from studio.measure.timing.word_timing import SpokenSpan, timing_score
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+_MOST_CHARS = 80  # of one thing that is told of a trace
 COLLARS_MS = (25, 50, 100)
 _IDENTITY = (
     "source",
@@ -139,9 +141,10 @@ def _headings(found: Mapping[str, Any]) -> Iterable[str]:
     voice = ":".join(str(about.pop(name)) for name in ("voice", "speaker") if name in about)
     if about.pop("source", "") == "forced":
         voice = f"a recording through {voice}"
-    options = ",".join(f"{name}={value}" for name, value in about.pop("options", {}).items())
-    rest = "  ".join(f"{name} {value}" for name, value in about.items())
-    yield "  ".join(one for one in (voice or "a recording", options, rest) if one)
+    given = about.pop("options", None)  # a trace may come from anywhere
+    options = ",".join(f"{name}={value}" for name, value in given.items()) if isinstance(given, Mapping) else ""
+    rest = (f"{name} {printable(value, _MOST_CHARS)}" for name, value in about.items())
+    yield "  ".join(filter(None, (printable(voice) or "a recording", printable(options), *rest)))
     ends = f"{len(found['segments'])} segments ({len(found['forced'])} forced to end)"
     parts = [f"{found['audio_s']:.2f} s at {found['rate_hz']} Hz", f"{len(found['words'])} words"]
     if found["segments"]:
@@ -197,5 +200,5 @@ def _table(title: str, columns: tuple[str, ...], rows: Iterable[Iterable[object]
         is_text = place == 0 or column in ("end", "seen with")
         table.add_column(column, justify="left" if is_text else "right", overflow="fold")
     for one in rows:
-        table.add_row(*(f"{value:,.2f}" if isinstance(value, float) else escape(str(value)) for value in one))
+        table.add_row(*(f"{value:,.2f}" if isinstance(value, float) else escape(printable(value)) for value in one))
     return table

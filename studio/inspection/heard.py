@@ -85,7 +85,7 @@ def heard(trace: Trace, chunks: Chunks) -> tuple[list[Run], list[Pause], HeardBy
     waits = [one for one in trace.waits_in_force() if 0 <= one.sample <= samples]
     reports = _reports(trace.events)
     if len(reports) > 1:
-        runs, pauses = _as_reported(reports, waits, trace.rate_hz)
+        runs, pauses = _as_reported(reports, waits, chunks, trace.rate_hz)
         if not any(isinstance(one, ev.Cancelled) for one in trace.events):
             _go_on(runs, pauses, chunks, waits, samples, trace.rate_hz)
         heard_by: HeardBy = "player"
@@ -129,16 +129,17 @@ def _as_made(chunks: Chunks, waits: Sequence[ev.Wait], samples: int, rate_hz: in
 
 
 def _as_reported(
-    reports: Sequence[tuple[int, float]], waits: Sequence[ev.Wait], rate_hz: int
+    reports: Sequence[tuple[int, float]], waits: Sequence[ev.Wait], chunks: Chunks, rate_hz: int
 ) -> tuple[list[Run], list[Pause]]:
     """What the player reported; a report that comes late by more than its own unevenness followed a pause.
 
-    A player reports while it plays, so the pause lay before the samples that the late report tells of.
+    A player reports while it plays, so the pause lay before the samples that the late report tells of. Reports tell
+    the time with an error of some ms: no run begins before its first sample was made.
     """
     runs: list[Run] = []
     pauses: list[Pause] = []
     before_sample, first_ms = reports[0]
-    runs.append(Run(first_ms - 1000.0 * before_sample / rate_hz, 0, before_sample))
+    runs.append(Run(max(first_ms - 1000.0 * before_sample / rate_hz, chunks.when(0) or 0.0), 0, before_sample))
     for sample, t_ms in reports[1:]:
         run = runs[-1]
         due_ms = run.t_ms + 1000.0 * (sample - run.start) / rate_hz
@@ -146,7 +147,7 @@ def _as_reported(
             runs[-1] = Run(run.t_ms, run.start, sample)
             continue
         stood_ms = run.t_ms + 1000.0 * (run.end - run.start) / rate_hz
-        went_on_ms = t_ms - 1000.0 * (sample - run.end) / rate_hz
+        went_on_ms = max(t_ms - 1000.0 * (sample - run.end) / rate_hz, chunks.when(run.end) or stood_ms)
         pauses += _named(stood_ms, went_on_ms, run.end, sample, waits)
         runs.append(Run(went_on_ms, run.end, sample))
     return runs, pauses

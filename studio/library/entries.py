@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from studio.core.errors import BadFile, BadOption
+from studio.core.text.typography import printable
 from studio.core.traces.trace import Trace
 from studio.inspection.timeline import sent_text
 
@@ -114,7 +115,7 @@ def entry_of(sha256: str, trace: Trace, size_bytes: int, note: Note) -> Entry:
 
     def said(key: str) -> str:
         value = meta.get(key, "")
-        return "".join(filter(str.isprintable, value)) if isinstance(value, str) else ""
+        return printable(value) if isinstance(value, str) else ""
 
     options = meta.get("options")
     is_recording = said("source") == "recording"

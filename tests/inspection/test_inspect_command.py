@@ -1,6 +1,7 @@
 """``studio inspect``: facts in the terminal, pictures, and what cannot be opened."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -9,6 +10,7 @@ from inspection.spoken import RATE_HZ, TEXT, pcm, story
 from typer.testing import CliRunner
 
 from studio.cli import cli
+from studio.core import events as ev
 from studio.core.clips import wav_bytes, write_wav
 from studio.core.errors import BadFile, BadOption, StudioError
 from studio.core.traces.trace import TraceWriter
@@ -23,7 +25,11 @@ def trace(tmp_path: Path) -> Path:
 
 
 def told(*arguments: object) -> str:
-    done = CliRunner().invoke(cli, ["inspect", *map(str, arguments)], catch_exceptions=False)
+    return told_by("inspect", *arguments)
+
+
+def told_by(command: str, *arguments: object) -> str:
+    done = CliRunner().invoke(cli, [command, *map(str, arguments)], catch_exceptions=False)
     assert done.exit_code == 0, done.output
     return done.stdout
 
@@ -40,6 +46,17 @@ def test_the_terminal_tells_words_pauses_and_seams(trace: Path) -> None:
         "known → heard",
     ):
         assert part in found
+
+
+@pytest.mark.parametrize("options", [["m", 3], "m=3", None, {"m": "\x1b[2J3"}])
+def test_what_a_trace_says_of_itself_may_be_anything_and_steers_no_terminal(tmp_path: Path, options: object) -> None:
+    names = {name: f"\x1b]0;{name}\x07\x1b[31m" for name in ("voice", "git_sha", "device")}
+    writer = TraceWriter(tmp_path / "b", names | {"options": options})
+    said = (replace(one, word=f"\x1b[2J{one.word}") if isinstance(one, ev.Committed) else one for one in story())
+    writer.write(*said)
+    file = writer.close()
+    for found in (told(file), told_by("compare", file, file, "--no-pitch")):
+        assert "\x1b" not in found and "\x07" not in found and "three" in found
 
 
 def test_json_holds_the_same_facts(trace: Path) -> None:

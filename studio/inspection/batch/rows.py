@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from studio.core.numbers import is_number
+from studio.core.text.typography import printable
 from studio.core.traces.trace import Trace
 from studio.inspection.facts import against
 from studio.inspection.timeline import TimedWord, Timeline, timeline
@@ -51,9 +52,9 @@ def rows_of(
 
 def _identity(trace: Trace, about: Mapping[str, Any]) -> dict[str, Any]:
     meta = trace.meta
-    said = {name: _plain(meta.get(name) or "") for name in ("voice", "speaker", "family", "vocoder")}
+    said = {name: printable(meta.get(name) or "") for name in ("voice", "speaker", "family", "vocoder")}
     options, seed, warmth = meta.get("options"), meta.get("seed"), meta.get("temperature")
-    written = _plain(",".join(f"{k}={v}" for k, v in options.items()) if isinstance(options, Mapping) else "")
+    written = printable(",".join(f"{k}={v}" for k, v in options.items()) if isinstance(options, Mapping) else "")
     system = ":".join(filter(None, (said["voice"], said["speaker"]))) or "recording"
     return {
         "file": about["file"],
@@ -160,11 +161,6 @@ def _seams(trace: Trace, line: Timeline, spoken: Prosody) -> list[dict[str, Any]
             }
         )
     return rows
-
-
-def _plain(value: object) -> str:
-    """As text that a terminal can show: a trace may come from anywhere."""
-    return "".join(filter(str.isprintable, str(value)))
 
 
 def _median(values: Any) -> float | None:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from studio.core.text.typography import printable
 from studio.core.traces.trace import Trace
 
 MAX_CHARS = 60
@@ -36,6 +37,4 @@ def _told(meta: Mapping[str, Any]) -> dict[str, str]:
     options = meta.get("options")
     named = {name: meta[name] for name in _KINDS if meta.get(name) not in (None, "")}
     named |= {name: value for name, value in options.items() if name not in named} if isinstance(options, dict) else {}
-    return {
-        str(name)[:MAX_CHARS]: "".join(filter(str.isprintable, str(value)[:MAX_CHARS])) for name, value in named.items()
-    }
+    return {printable(name, MAX_CHARS): printable(value, MAX_CHARS) for name, value in named.items()}

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from studio.core.errors import NeedsPackage
+from studio.core.text.typography import printable
 from studio.inspection.comparison.compare import (
     Comparison,
     WordSaid,
@@ -139,7 +140,7 @@ def _table(title: str, columns: Sequence[str], rows: Iterable[Iterable[object]])
     for place, column in enumerate(columns):
         table.add_column(column, justify="left" if place == 0 else "right", overflow="fold")
     for one in rows:
-        table.add_row(*(_cell(value) if not isinstance(value, str) else escape(value) for value in one))
+        table.add_row(*(_cell(value) if not isinstance(value, str) else escape(printable(value)) for value in one))
     return table
 
 
