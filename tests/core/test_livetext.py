@@ -147,6 +147,44 @@ def test_idle_flushes_once_and_never_half_a_word() -> None:
     assert desk.out.calls == ["flush", "flush"]
 
 
+@pytest.mark.parametrize("text", ["on the stove.", "on the stove?!", "she said “stove.”", "stove…", "at 5 p.m."])
+def test_a_sentence_that_is_over_is_said_when_nobody_types_on(text: str) -> None:
+    desk = Desk()
+    desk.type(text)
+    assert desk.out.sent == text[: text.rfind(" ") + 1]
+    assert desk.rest()
+    assert (desk.out.sent, desk.out.calls[-1]) == (f"{text} ", "flush")
+    assert not desk.rest()
+    desk.type(" The cat sat")
+    assert desk.out.sent == f"{text}  The cat "
+    assert desk.out.edited == []
+    desk.live.end()
+    assert desk.out.words[-3:] == ["the", "cat", "sat"]
+
+
+@pytest.mark.parametrize("text", ["it costs 3.", "hello Mr.", "stov", "stove,", "...", "."])
+def test_what_may_go_on_waits(text: str) -> None:
+    desk = Desk()
+    desk.type(text)
+    desk.rest()
+    assert desk.out.sent == text[: text.rfind(" ") + 1]
+
+
+@pytest.mark.parametrize(("heard", "sent", "edited"), [(1, "see stove.com now ", []), (2, None, [(1, 1, "stove.com")])])
+def test_a_sentence_that_goes_on_after_all_is_taken_back_where_it_was_not_heard(
+    heard: int, sent: str | None, edited: list[tuple[int, int, str]]
+) -> None:
+    out = Unheard()
+    desk = Desk(out=out)
+    desk.type("see stove.")
+    desk.rest()
+    out.heard = heard
+    desk.type("com now ")
+    assert out.sent == (sent or "see stove.  now ")
+    assert out.edited[-1:] == edited
+    assert desk.live.text == "see stove.com now "
+
+
 def test_spaces_alone_do_not_flush() -> None:
     desk = Desk()
     desk.type("   ")
@@ -189,7 +227,7 @@ def test_half_a_character_cannot_reach_the_wire() -> None:
 
 
 _EDITS = st.lists(
-    st.tuples(st.floats(0, 1), st.floats(0, 0.5), st.text("ab c\n", max_size=6), st.booleans()), max_size=25
+    st.tuples(st.floats(0, 1), st.floats(0, 0.5), st.text("ab c\n.", max_size=6), st.booleans()), max_size=25
 )
 
 
@@ -202,6 +240,8 @@ def test_any_edits_keep_the_field_and_lose_no_new_text(edits: list[tuple[float, 
         remove = int(share * (len(model) - at))
         model = model[:at] + insert + model[at + remove :]
         desk.edit(at, remove, insert)
+        if insert.endswith("."):
+            desk.rest()
         live = desk.live
         assert live.text == model
         assert len(live._origin) == live._said <= len(model)
@@ -223,12 +263,18 @@ def test_what_nobody_has_heard_is_what_stands_in_the_field(edits: list[tuple[flo
         remove = int(share * (len(model) - at))
         model = model[:at] + insert + model[at + remove :]
         desk.edit(at, remove, insert)
-        assert desk.live.text == model and model.startswith(desk.out.sent)
+        if insert.endswith("."):
+            desk.rest()
+        assert desk.live.text == model and _letters(model).startswith(_letters(desk.out.sent))
     desk.clock.ms += 400
     desk.live.poll()
-    assert not set(model[len(desk.out.sent) :]) & set(" \n"), "a complete word stayed unsent"
+    assert not set(model[desk.live._said :]) & set(" \n"), "a complete word stayed unsent"
     desk.live.end()
-    assert desk.out.sent == model and desk.out.edited == []
+    assert desk.out.sent.split() == model.split() and desk.out.edited == []
+
+
+def _letters(text: str) -> str:
+    return "".join(text.split())
 
 
 @settings(max_examples=300, deadline=None)
@@ -243,6 +289,8 @@ def test_what_was_heard_is_never_taken_back(edits: list[tuple[float, float, str,
         remove = int(share * (len(model) - at))
         model = model[:at] + insert + model[at + remove :]
         desk.edit(at, remove, insert)
+        if insert.endswith("."):
+            desk.rest()
         assert desk.live.text == model and out.sent.startswith(heard)
         assert len(desk.live._origin) == desk.live._said <= len(model)
     before = len(out.words)

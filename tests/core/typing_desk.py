@@ -103,6 +103,14 @@ class Desk:
         for event in unseen:
             self.live.seen(event)
 
+    def rest(self) -> bool:
+        """Type nothing for a while."""
+        self.clock.ms += 700
+        polled = self.live.poll()
+        if self.auto:
+            self.deliver()
+        return polled
+
     def type(self, text: str) -> None:
         for char in text:
             self.edit(len(self.live.text), 0, char)

@@ -1,6 +1,7 @@
 """The page's text field: edits in, text for the utterance out; what was heard stays as it was.
 
-Only text up to the last white space is sent, so that correcting the word being typed costs nothing. An edit of a word
+Only text up to the last white space is sent, so that correcting the word being typed costs nothing; a word that ends a
+sentence is sent, too, when nothing was typed behind its mark for a while. An edit of a word
 that was sent and not heard yet takes the text back from there on, and sends it anew: at once where the edit is whole
 (a word replaced, a space typed), else when no key came for a moment. An edit of what was heard un-says nothing: it is
 noted as ``edited`` on the words it touches, and the text after it is sent as usual. A replaced word counts as said:
@@ -16,7 +17,7 @@ from threading import Lock
 from studio.core.errors import BadMessage, BadText, Closed, TooLate
 from studio.core.events import Committed, Edited, Event, Revised, Typed
 from studio.core.ports import Utterance
-from studio.core.text.typography import WHITE
+from studio.core.text.typography import ABBREVIATIONS, WHITE
 from studio.core.time import Clock
 
 MAX_FIELD_CHARS = 200_000
@@ -29,6 +30,8 @@ _ANY_WHITE = re.compile(f"[{WHITE}]")
 _EDIT_MS = 400.0  # without a key, until a word that is being changed is said as it stands
 _TRIES = 3  # to take text back that is just being heard
 _BLOCK_CHARS = 64  # looked at first; a word may be as long as the field
+_SENTENCE_END = re.compile(r"[^\W\d_]['\"”’)\]]*[.!?…]+['\"”’)\]]*\Z")
+_END_CHARS = 40  # of the word being typed that are looked at
 _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 
 
@@ -92,8 +95,9 @@ class LiveText:
                 return
             self._last_edit_ms = self._clock.now_ms()
             is_whole = len(insert) > 1 or (insert != "" and insert in WHITE) or at == len(self._field)
-            self._is_changing = (self._take_back(at, remove) or self._is_changing) and not is_whole
-            if at < self._said or (at == self._said and self._mid_word() and insert[:1] not in WHITE):
+            goes_on = at == self._said and self._mid_word() and insert[:1] not in WHITE
+            self._is_changing = (self._take_back(at, remove, goes_on) or self._is_changing) and not is_whole
+            if at < self._said or (goes_on and at == self._said):
                 self._edit_said(at, remove, insert)
             else:
                 self._field = self._field[:at] + insert + self._field[at + remove :]
@@ -115,7 +119,7 @@ class LiveText:
                     self._utterance.note(Edited(first=event.i, last=event.i, text=text))
 
     def poll(self) -> bool:
-        """Send a changed word, or flush once where something was sent since the last flush, when nothing was typed."""
+        """When nothing was typed: send a changed word or the end of a sentence; flush what was not flushed yet."""
         with self._lock:
             deadline = self._deadline_ms()
             if deadline is None or self._clock.now_ms() < deadline:
@@ -124,6 +128,10 @@ class LiveText:
                 self._is_changing = False
                 self._send(len(self._field) - len(_tail(self._field)))
                 return True
+            if self._is_sentence_over():
+                self._send(len(self._field))
+                self._utterance.push_text(" ")  # or the voice would wait for the rest of its last word
+                self._sent.append(" ")
             self._unspoken = False
             self._utterance.flush()
             return True
@@ -145,7 +153,14 @@ class LiveText:
     def _deadline_ms(self) -> float | None:
         if self._is_changing and not self._ended:
             return self._last_edit_ms + min(_EDIT_MS, self._idle_ms)
-        return self._last_edit_ms + self._idle_ms if self._unspoken and not self._ended else None
+        if self._ended or not (self._unspoken or self._is_sentence_over()):
+            return None
+        return self._last_edit_ms + self._idle_ms
+
+    def _is_sentence_over(self) -> bool:
+        """Whether the word being typed, which was not sent, ends a sentence: 3. may go on, and so may Mr."""
+        tail = self._field[max(self._said, len(self._field) - _END_CHARS) :]
+        return _SENTENCE_END.search(tail) is not None and tail[:-1] not in ABBREVIATIONS
 
     def _check(self, at: int, remove: int, insert: str) -> None:
         if self._ended and (not self._revises or at >= len(self._field)):
@@ -161,9 +176,13 @@ class LiveText:
                 "shorten the text, or send it as a stream",
             )
 
-    def _take_back(self, at: int, remove: int) -> bool:
-        """Take the text back from the word on that an edit touches, as far as it was not heard; whether any was."""
-        for _ in range(_TRIES if self._revises and at < self._said else 0):
+    def _take_back(self, at: int, remove: int, goes_on: bool) -> bool:
+        """Take the text back from the word on that an edit touches, as far as it was not heard; whether any was.
+
+        Args:
+            goes_on: the edit goes on with the last word that was sent.
+        """
+        for _ in range(_TRIES if self._revises and (at < self._said or goes_on) else 0):
             left = self._open_from(at, remove)
             if left is None:
                 return False
