@@ -25,4 +25,9 @@ def test_the_engine_page_follows_what_is_spoken(visit: Callable[..., LivePage], 
     edges = "[...document.querySelectorAll('.owner-card')].map((e) => e.getBoundingClientRect().right)"
     assert page.evaluate(f"Math.max(...{edges})") <= width
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert "a module is a part of a voice" in page.inner_text("#engine-load").lower()
+    page.route("**/health", lambda route: route.abort())
+    page.wait_for_selector("#engine-away p:has-text('does not answer')")
+    page.unroute("**/health")
+    page.wait_for_function("() => document.querySelector('#engine-away p').textContent === ''")
     tab.close()

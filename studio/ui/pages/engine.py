@@ -7,6 +7,28 @@ from studio.core.load import EngineLoad, ModuleLoad, TellsLoad, resident_bytes
 from studio.ui.owner import QUIET, plain
 
 _EVERY_S = 1.0
+_LEGEND = (
+    "A module is a part of a voice that runs once for all who need it at that moment; each of them is a row. One run of "
+    "one row is one listener alone; the more rows a run has, the less it costs each. A slow run took longer than the server's "
+    "limit, and is in its log."
+)
+_WHAT = {  # by family, as the modules' own docstrings say
+    "prefill": "reads text, and makes the first frame after it",
+    "decode": "makes the next frame",
+    "encode": "reads a clause, once",
+    "word": "reads the words in view, and makes the first frame of a step",
+    "warm": "reads text while no sound is due",
+    "vocode": "makes sound of frames",
+}
+# Runs in the page, which goes on when the server does not.
+_LOOK_JS = """async () => {
+  const root = new URL(window.gradio_config?.root || '/', location.href).pathname.replace(/\\/$/, '');
+  const is_there = await fetch(`${root}/health`, { cache: 'no-store' }).then((answer) => answer.status < 500, () => false);
+  const line = document.querySelector('#engine-away p');
+  if (!line) return;
+  if (is_there) window.engineSeen = new Date().toLocaleTimeString();
+  line.textContent = is_there ? '' : `The server does not answer. What stands here was true at ${window.engineSeen ?? 'the start'}.`;
+}"""
 _NOTHING_RAN = '<p class="muted">Nothing was spoken yet. Type on the Live page, and watch this one.</p>'
 
 
@@ -14,6 +36,7 @@ def build(engine: TellsLoad) -> None:
     """Put the page into the surrounding Blocks."""
     with gr.Column(elem_classes="owner"):
         gr.HTML("<h1>Engine</h1>", apply_default_css=False)
+        gr.HTML('<p role="alert"></p>', apply_default_css=False, elem_id="engine-away")
         shown = gr.HTML("", apply_default_css=False, elem_id="engine-load")
     seen = gr.State(None)
 
@@ -24,7 +47,9 @@ def build(engine: TellsLoad) -> None:
 
     assert Building.root_block is not None, "pages are built inside Blocks"
     Building.root_block.load(view, [seen], [shown, seen], **QUIET)
-    gr.Timer(_EVERY_S).tick(view, [seen], [shown, seen], **QUIET)
+    timer = gr.Timer(_EVERY_S)
+    timer.tick(view, [seen], [shown, seen], **QUIET)
+    timer.tick(None, None, None, js=_LOOK_JS, **QUIET)
 
 
 def _shown(load: EngineLoad) -> str:
@@ -73,17 +98,20 @@ def _modules(modules: tuple[ModuleLoad, ...]) -> str:
         for one in modules
     )
     table = f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
-    return table + "".join(_histogram(one) for one in modules)
+    return f'<p class="muted">{_LEGEND}</p>{table}' + "".join(_histogram(one) for one in modules)
 
 
 def _histogram(one: ModuleLoad) -> str:
-    """Runs by rows, a bar each."""
-    most = max(one.runs.values())
+    """Runs by rows, a bar each, as long as its share of all of them."""
+    total = max(1, sum(one.runs.values()))
     bars = "".join(
-        f'<tr><th scope="row">{size}</th><td class="bar"><i style="inline-size:{100 * count / most:.1f}%"></i></td>'
-        f"<td>{count:,}</td><td>{one.ms[size] / count:.2f} ms</td></tr>"
+        f'<tr><th scope="row">{size}</th><td class="bar"><i style="inline-size:{100 * count / total:.1f}%"></i></td>'
+        f"<td>{100 * count / total:.0f}</td><td>{count:,}</td><td>{one.ms[size] / count:.2f}</td></tr>"
         for size, count in sorted(one.runs.items())
     )
-    head = "".join(f'<th scope="col">{name}</th>' for name in ("Rows", "share", "runs", "a run"))
+    head = "".join(f'<th scope="col">{name}</th>' for name in ("Rows", "share of runs", "% of runs", "runs", "ms a run"))
     title = f"{plain(one.name)} <span class='muted'>{plain(one.voice)}</span>"
-    return f'<h3>{title}</h3><table class="runs"><thead><tr>{head}</tr></thead><tbody>{bars}</tbody></table>'
+    if one.name in _WHAT:
+        title += f" <span class='muted'>· {_WHAT[one.name]}</span>"
+    table = f'<table class="runs"><thead><tr>{head}</tr></thead><tbody>{bars}</tbody></table>'
+    return f'<h3>{title}</h3><div class="wide">{table}</div>'
