@@ -184,7 +184,7 @@ def say(
     vocoder: Vocoder = "",
     threads: Threads = 1,
 ) -> None:
-    """Speak a text into a WAV file."""
+    """Speak a text: through the loudspeaker, or with -o into a WAV file."""
     from studio import say as saying
     from studio.core.cards import parse_voice
     from studio.core.errors import BadOption

@@ -30,7 +30,8 @@ def parse_options(specs: Sequence[OptionSpec], written: Sequence[str]) -> dict[s
     for one in written:
         name, mark, value = one.partition("=")
         if not mark or name not in known:
-            raise BadOption(f"{one[:100]!r} sets no option", f"write name=value with one of {', '.join(known)}")
+            names = f"write name=value with one of {', '.join(known)}" if known else "this voice has none: leave it out"
+            raise BadOption(f"{one[:100]!r} sets no option of this voice", names)
         try:
             found[name] = {"int": int, "float": float}.get(known[name].kind, str)(value)
         except ValueError as error:

@@ -73,12 +73,14 @@ def app_process(
     with tempfile.TemporaryDirectory() as kept:
         folders = {"STUDIO_SERVE_TRACES_FOLDER": str(traces or f"{kept}/traces"), "STUDIO_DATA_FOLDER": f"{kept}/data"}
         environ = {**os.environ, **folders}
-        process = subprocess.Popen([*(command or own_command()), "--port", str(port)], env=environ)
-        try:
-            yield process, f"http://127.0.0.1:{port}/"
-        finally:
-            process.terminate()
-            process.wait(20.0)
+        with open(f"{kept}/server.log", "wb") as log:  # it tells its owner's token, which is nobody's here
+            whole = [*(command or own_command()), "--port", str(port)]
+            process = subprocess.Popen(whole, env=environ, stdout=log, stderr=log)
+            try:
+                yield process, f"http://127.0.0.1:{port}/"
+            finally:
+                process.terminate()
+                process.wait(20.0)
 
 
 def wait_for(process: subprocess.Popen[bytes], page: str) -> None:

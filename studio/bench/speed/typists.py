@@ -194,7 +194,8 @@ def answer(out: Mapping[str, Any]) -> str:
     """The plain answer."""
     count, wpm = out["typists_without_stall"], out["wpm"]
     if not count:
-        return f"Not even one typist at {wpm:g} words a minute fits this machine without hearing it pause."
+        none = f"Not even one typist at {wpm:g} words a minute fits this machine without hearing it pause"
+        return f"{none}: stop what else runs on it, or try a smaller voice."
     many = f"{count} live typists" if count > 1 else "1 live typist"
     more = " (more were not tried)" if out["all_that_were_tried"] else ""
     return f"{many} at {wpm:g} words a minute fit this machine{more}."

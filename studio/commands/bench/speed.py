@@ -118,5 +118,5 @@ def load_(
     if save:
         for path in plot_load(found, name):
             typer.echo(f"written to {path}", err=True)
-    if not as_json:
-        typer.echo(typists.answer(found))
+    if "queries" in found and not as_json:
+        typer.echo(typists.answer(found))  # again, since much was printed after it

@@ -45,9 +45,13 @@ def number(low: float, high: float, *, or_null: bool = False) -> Check:
         if or_null and value is None:
             return ""
         fits = is_number(value) and low <= value <= high
-        return "" if fits else f"a number from {low:g} to {high:g}{' or null' if or_null else ''}"
+        return "" if fits else f"a number from {_plain(low)} to {_plain(high)}{' or null' if or_null else ''}"
 
     return check
+
+
+def _plain(value: float) -> str:
+    return f"{value:,.0f}" if value == int(value) else f"{value:g}"
 
 
 def text(limit: int) -> Check:
@@ -99,7 +103,7 @@ class Message:
 
 @dataclass(frozen=True, kw_only=True)
 class Open(Message):
-    """Begin an utterance. ``credit_ms`` None is the server's own."""
+    """Begin an utterance. ``credit_ms`` None is the server's own; how much there can be at most, it says itself."""
 
     type: ClassVar[str] = "open"
     voice: str = _field(text(200), default="")

@@ -8,9 +8,9 @@ from studio.ui.owner import QUIET, plain
 
 _EVERY_S = 1.0
 _LEGEND = (
-    "A module is a part of a voice that runs once for all who need it at that moment; each of them is a row. One run of "
-    "one row is one listener alone; the more rows a run has, the less it costs each. A slow run took longer than the server's "
-    "limit, and is in its log."
+    "A module is a part of a voice that runs once for all who need it at that moment; each of them is a row. One run "
+    "of one row is one listener alone; the more rows a run has, the less it costs each. A slow run took longer than "
+    "the server's limit, and is in its log."
 )
 _WHAT = {  # by family, as the modules' own docstrings say
     "prefill": "reads text, and makes the first frame after it",
@@ -23,11 +23,13 @@ _WHAT = {  # by family, as the modules' own docstrings say
 # Runs in the page, which goes on when the server does not.
 _LOOK_JS = """async () => {
   const root = new URL(window.gradio_config?.root || '/', location.href).pathname.replace(/\\/$/, '');
-  const is_there = await fetch(`${root}/health`, { cache: 'no-store' }).then((answer) => answer.status < 500, () => false);
+  const asked = fetch(`${root}/health`, { cache: 'no-store' });
+  const isThere = await asked.then((answer) => answer.status < 500, () => false);
   const line = document.querySelector('#engine-away p');
   if (!line) return;
-  if (is_there) window.engineSeen = new Date().toLocaleTimeString();
-  line.textContent = is_there ? '' : `The server does not answer. What stands here was true at ${window.engineSeen ?? 'the start'}.`;
+  if (isThere) window.engineSeen = new Date().toLocaleTimeString();
+  const since = window.engineSeen ?? 'the start';
+  line.textContent = isThere ? '' : `The server does not answer. What stands here was true at ${since}.`;
 }"""
 _NOTHING_RAN = '<p class="muted">Nothing was spoken yet. Type on the Live page, and watch this one.</p>'
 
@@ -109,7 +111,8 @@ def _histogram(one: ModuleLoad) -> str:
         f"<td>{100 * count / total:.0f}</td><td>{count:,}</td><td>{one.ms[size] / count:.2f}</td></tr>"
         for size, count in sorted(one.runs.items())
     )
-    head = "".join(f'<th scope="col">{name}</th>' for name in ("Rows", "share of runs", "% of runs", "runs", "ms a run"))
+    names = ("Rows", "share of runs", "% of runs", "runs", "ms a run")
+    head = "".join(f'<th scope="col">{name}</th>' for name in names)
     title = f"{plain(one.name)} <span class='muted'>{plain(one.voice)}</span>"
     if one.name in _WHAT:
         title += f" <span class='muted'>· {_WHAT[one.name]}</span>"
