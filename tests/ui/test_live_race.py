@@ -75,6 +75,31 @@ def test_words_heard_between_two_pictures_are_lit_too(live: LivePage) -> None:
     assert found["lit"][1] == [[1000, 1000], [1100, 1100], *[[2000, 2000]] * 4]
 
 
+def test_every_line_of_a_race_is_seen_on_a_telephone(live: LivePage) -> None:
+    """Forty words in both lanes, letters as small as they must be; the word being typed is whole, its rest faint."""
+    drawn = live.page.evaluate("""async () => {
+      const base = document.querySelector('.live').tap.page.player.base + '/live/race/';
+      const [{ Record }, { drawRace, heightFor }] = [await import(base + 'record.js'), await import(base + 'paint.js')];
+      const words = Array.from({ length: 40 }, (_, i) => `word${i}`);
+      const record = new Record(words.join(" "), 150, ["a", "b"]);
+      record.begin(Array.from(words.join(" ")).map((text, i) => ({ text, tMs: 10 * i })));
+      const paint = document.createElement("canvas").getContext("2d");
+      const height = heightFor(paint, record, 270, 14);
+      const seen = [];
+      paint.fillText = (text, x, y) => text && seen.push(text);
+      const drawnAt = (tMs) => {
+        seen.length = 0;
+        drawRace(paint, record, tMs, { x: 0, y: 0, width: 270, height }, {}, 14);
+        return [...seen];
+      };
+      return { whole: drawnAt(10000), half: drawnAt(21), height };
+    }""")
+    for i in range(40):
+        assert drawn["whole"].count(f"word{i}") == 2
+    assert drawn["height"] < 500
+    assert drawn["half"].count("wor") == 2 and drawn["half"].count("d0") == 2
+
+
 def test_any_voice_races_against_the_pages_own(live: LivePage) -> None:
     """The same keys to both, word by word; the second one has settings of its own."""
     live.page.locator("#live-text").fill(TEXT)

@@ -2,7 +2,12 @@
 
 export const BUCKET_MS = 20; // of the sound that is drawn as one bar
 const FACE = '"Segoe UI", Inter, Roboto, "Helvetica Neue", Arial, "Liberation Sans", sans-serif';
-const GAP = 2.6; // between the lanes, in lines
+const GAP = 2.6; // between the lanes, in letters' sizes, as all that follow
+const AXIS = 1.6;
+const [ABOVE, BELOW] = [1.7, 0.5]; // a lane's text: its name stands above it
+const TEXT = 1.15;
+const LEADING = 1.5; // of its lines, in its own letters' sizes
+const SMALLEST = 0.72; // of a text's letters, that more of its lines fit
 const seconds = (ms) => `${(ms / 1000).toFixed(1)} s`;
 
 /** The words that describe the outcome; "" while there is none. */
@@ -19,11 +24,21 @@ export function after(race, lane) {
   return firstMs ? `${seconds(firstMs - race.firstWordMs)} after the first word` : "";
 }
 
+/** How high the picture must be at least, so that all of the text is seen in both lanes; by `drawRace`'s measures. */
+export function heightFor(paint, race, width, em) {
+  const letters = SMALLEST * TEXT * em;
+  paint.font = `450 ${letters}px ${FACE}`;
+  const rows = flowed(paint, race.words, width, letters).at(-1).row + 1;
+  const lane = ABOVE * em + LEADING * letters * rows + BELOW * em;
+  const track = Math.max(1.7 * em, Math.min(3 * em, (0.28 * lane) / (1 - 0.28)));
+  return Math.ceil(2 * (lane + track) + (GAP + AXIS) * em);
+}
+
 const isOn = (race, tMs) => tMs > 0 && tMs < (race.endMs ?? Infinity);
 
 /** Draw the race as it stands at `tMs` into a box of `paint`: {x, y, width, height}; `em` is the size of its text. */
 export function drawRace(paint, race, tMs, box, colours, em) {
-  const lane = (box.height - GAP * em - 1.6 * em) / 2;
+  const lane = (box.height - GAP * em - AXIS * em) / 2;
   const scale = box.width / Math.max(race.spanMs, tMs + 500);
   const x = (ms) => box.x + ms * scale;
   const tops = [box.y, box.y + lane + GAP * em];
@@ -47,7 +62,7 @@ function drawLane(paint, race, k, tMs, box, colours, em, x) {
   write(paint, told, box.x + box.width, box.y + 0.8 * em, 500, 0.87 * em, k ? colours.muted : colours.accent);
   paint.textAlign = "left";
   const track = Math.max(1.7 * em, Math.min(3 * em, box.height * 0.28));
-  drawText(paint, race, k, tMs, { ...box, y: box.y + 1.7 * em, height: box.height - track - 2.2 * em }, colours, em * 1.15);
+  drawText(paint, race, k, tMs, { ...box, y: box.y + ABOVE * em, height: box.height - track - (ABOVE + BELOW) * em }, colours, TEXT * em);
   drawTrack(paint, race, lane, tMs, { ...box, y: box.y + box.height - track, height: track }, colours, x, k);
 }
 
@@ -59,16 +74,16 @@ function fitted(paint, text, width) {
   return `${text.slice(0, count).trimEnd()}…`;
 }
 
-/** What was typed, with the words that have been heard; the last lines where it is long. */
-function drawText(paint, race, k, tMs, box, colours, em) {
-  paint.font = `450 ${em}px ${FACE}`;
-  paint.textBaseline = "middle";
+/** What was typed, with the words that have been heard: all lines where they fit, else those at the key or the ear. */
+function drawText(paint, race, k, tMs, box, colours, largest) {
   const typed = race.keys.filter((key) => key.tMs <= tMs).length;
-  const line = 1.5 * em;
-  const placed = flowed(paint, race.words, box.width, em);
-  const last = placed.findLastIndex((word) => word.from < typed);
-  const rows = Math.max(1, Math.floor(box.height / line));
-  const skip = Math.max(0, (placed[last]?.row ?? 0) - rows + 1);
+  const { em, placed, rows } = fittedLines(paint, race.words, box, largest);
+  paint.textBaseline = "middle";
+  const line = LEADING * em;
+  const isTyping = typed < race.keys.length;
+  const heard = race.lanes[k].lit.findLastIndex((times) => times && times[0] <= tMs);
+  const focus = isTyping || heard < 0 ? placed.findLastIndex((word) => word.from < typed) : heard;
+  const skip = Math.max(0, (placed[focus]?.row ?? 0) - rows + 1);
   for (const [i, word] of placed.entries()) {
     const row = word.row - skip;
     if (row < 0 || row >= rows) continue;
@@ -81,11 +96,24 @@ function drawText(paint, race, k, tMs, box, colours, em) {
       paint.roundRect(left - 3, middle - 0.66 * em, word.width + 6, 1.32 * em, 5);
       paint.fill();
     }
-    const isTyped = word.from < typed;
-    paint.fillStyle = isNow ? colours["accent-ink"] : isTyped ? colours.ink : colours.faintest;
-    paint.globalAlpha = isTyped ? 1 : 0.28;
-    paint.fillText(isTyped ? Array.from(word.text).slice(0, typed - word.from).join("") : word.text, left, middle);
+    const letters = Array.from(word.text);
+    const written = letters.slice(0, Math.max(0, typed - word.from)).join("");
+    paint.fillStyle = isNow ? colours["accent-ink"] : colours.ink;
+    paint.fillText(written, left, middle);
+    paint.fillStyle = colours.faintest;
+    paint.globalAlpha = 0.28;
+    paint.fillText(letters.slice(Array.from(written).length).join(""), left + paint.measureText(written).width, middle);
     paint.globalAlpha = 1;
+  }
+}
+
+/** Words as lines, the letters as much smaller as they must be to fit, down to SMALLEST. */
+function fittedLines(paint, words, box, largest) {
+  for (let em = largest; ; em = Math.max(0.93 * em, SMALLEST * largest)) {
+    paint.font = `450 ${em}px ${FACE}`;
+    const placed = flowed(paint, words, box.width, em);
+    const rows = Math.max(1, Math.floor(box.height / (LEADING * em)));
+    if (placed.at(-1).row < rows || em <= SMALLEST * largest) return { em, placed, rows };
   }
 }
 
@@ -129,7 +157,8 @@ function drawTrack(paint, race, lane, tMs, box, colours, x, k) {
 }
 
 function drawAxis(paint, box, colours, em) {
-  for (let s = 0; s * 1000 * box.scale < box.width - 2 * em; s++) {
+  const step = [1, 2, 5, 10, 20].find((s) => s * 1000 * box.scale > 3 * em) ?? 60;
+  for (let s = 0; s * 1000 * box.scale < box.width - 2 * em; s += step) {
     const x = box.x + s * 1000 * box.scale;
     paint.fillStyle = colours.line;
     paint.fillRect(Math.round(x), box.y, 1, 0.5 * em);

@@ -1,6 +1,6 @@
 // The race on the page: two players on one clock, drawn as they are heard, and its outcome.
 
-import { after, drawRace, outcome } from "./paint.js";
+import { after, drawRace, heightFor, outcome } from "./paint.js";
 import { Record } from "./record.js";
 import { Second } from "./second.js";
 import { Sharing } from "./share.js";
@@ -147,8 +147,12 @@ export class Race {
   }
 
   draw() {
-    const { clientWidth: width, clientHeight: height } = this.canvas;
+    const width = this.canvas.clientWidth;
     if (!width) return;
+    const em = width < 520 ? 13.5 : 15;
+    const least = heightFor(this.paint, this.record, width - 2, em) + 4;
+    this.canvas.style.minBlockSize = `${least}px`;
+    const height = this.canvas.clientHeight;
     const scale = devicePixelRatio || 1;
     if (this.canvas.width !== Math.round(width * scale) || this.canvas.height !== Math.round(height * scale)) {
       this.canvas.width = Math.round(width * scale);
@@ -158,7 +162,7 @@ export class Race {
     this.paint.clearRect(0, 0, width, height);
     const tMs = this.record.endMs ?? this.nowMs();
     const box = { x: 1, y: 2, width: width - 2, height: height - 4 };
-    drawRace(this.paint, this.record, this.state === "idle" ? 0 : tMs, box, this.style(), width < 520 ? 13.5 : 15);
+    drawRace(this.paint, this.record, this.state === "idle" ? 0 : tMs, box, this.style(), em);
   }
 
   dispose() {
