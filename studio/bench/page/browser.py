@@ -73,7 +73,7 @@ def app_process(
     with tempfile.TemporaryDirectory() as kept:
         folders = {"STUDIO_SERVE_TRACES_FOLDER": str(traces or f"{kept}/traces"), "STUDIO_DATA_FOLDER": f"{kept}/data"}
         environ = {**os.environ, **folders}
-        with open(f"{kept}/server.log", "wb") as log:  # it tells its owner's token, which is nobody's here
+        with Path(kept, "server.log").open("wb") as log:  # it tells its owner's token, which is nobody's here
             whole = [*(command or own_command()), "--port", str(port)]
             process = subprocess.Popen(whole, env=environ, stdout=log, stderr=log)
             try:
