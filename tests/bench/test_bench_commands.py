@@ -121,6 +121,7 @@ def test_short_texts_stand_beside_the_teacher(given, capsys):
     out = eval_short(ShortSetting(**given | {"cache": None}, settings=("m=2",)))
     one = out["speakers"]["slt"]
     assert len(out["texts"]) == one["n"] == 2 and [len(text.split()) for text in out["texts"]] == [1, 2]
+    assert [*one["right"]] == ["teacher", "dmel", "voice"] and all(0 <= share <= 1 for share in one["right"].values())
     gain = one["above_teacher"]
     assert (
         gain["value"] == one["right"]["voice"] - one["right"]["teacher"]

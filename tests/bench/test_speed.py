@@ -13,7 +13,7 @@ from serve.serving import Served
 from tinyvoice import write_tiny_voice
 
 from studio.bench.page.served import packets_ms
-from studio.bench.speed import generate, load, newcomers, step, typists
+from studio.bench.speed import exported, generate, load, newcomers, step, typists
 from studio.bench.speed.histogram import batches
 from studio.bench.speed.material import MEANS_S, Arrivals, seconds_per_char, texts_of
 from studio.bench.speed.plots import plot_load
@@ -22,6 +22,7 @@ from studio.core import events as ev
 from studio.core.errors import BadOption, StudioError
 from studio.core.load import EngineLoad, ModuleLoad
 from studio.core.ports import SpeakRequest
+from studio.engine.nets.transformer import DecoderConfig, rotary
 from studio.measure.report import plain
 
 LINES = ["The rain stopped just before noon.", "My sister sold the old brown horse."]
@@ -164,6 +165,42 @@ def test_the_stock_loop_runs_or_says_why_not(monkeypatch: pytest.MonkeyPatch) ->
     needs(find_spec("transformers"), "the package transformers")
     found = generate.stock_loop(sizes, (20,), 3)
     assert [run["context"] for run in found["runs"]] == [20] and found["parameters"] > 0
+
+
+def test_an_exported_step_runs_or_says_why_not(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sizes = generate.Stock(2, 64, 2, 128, torch.device("cpu"))
+    with monkeypatch.context() as patch:
+        patch.setattr(exported, "find_spec", lambda name: None)
+        assert "pip install" in exported.exported_step(sizes, (20,), 3)["left_out"]
+    on_gpu = generate.Stock(2, 64, 2, 128, torch.device("meta"))
+    assert "on a CPU" in exported.exported_step(on_gpu, (20,), 3)["left_out"]
+    found = exported.exported_step(sizes, (20, 60), 3)
+    assert [run["context"] for run in found["runs"]] == [20, 60] and all(run["ms"] > 0 for run in found["runs"])
+    runs = [{"context": context, "rows": 1, "decode_ms": {"p50": 2.0}} for context in (20, 60)]
+    step._show_beside({"runs": runs}, found, "The same decoder", "exported, ms")
+    assert "60 tokens" in capsys.readouterr().out
+
+
+def test_the_exported_step_attends_to_what_it_is_given() -> None:
+    """Against the decoder on the whole sequence: the last of nine frames, the eight before it held."""
+    torch.manual_seed(0)
+    config = DecoderConfig(2, 64, 2, 128)
+    net = exported._Frame(config).eval()
+    for block in net.decoder.layers():
+        torch.nn.init.normal_(block.out.weight, std=0.1)
+        torch.nn.init.normal_(block.down.weight, std=0.1)
+    x = torch.randn(1, 9, 64)
+    noise = torch.zeros(80, 16)
+    with torch.no_grad():
+        held = [torch.zeros(2, 1, 2, 0, 32), torch.zeros(2, 1, 2, 0, 32)]
+        for at in range(9):
+            cos, sin = rotary(torch.tensor([at]), 32, config.rotary_base)
+            levels, _, k, v = net(x[:, at : at + 1], cos, sin, noise, *held)
+            held = [torch.cat((held[0], k), 3), torch.cat((held[1], v), 3)]
+        whole = net.head(net.decoder(x)[:, -1]).view(80, 16)
+    assert torch.equal(levels, whole.argmax(-1))
 
 
 def test_the_socket_is_timed_from_the_word_that_completes_the_window(tmp_path: Path) -> None:

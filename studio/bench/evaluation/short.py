@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from studio.bench.evaluation.wer import resynthesised
 from studio.bench.material import Desk, Setting, desk, read_texts, written
 from studio.measure.bootstrap import bootstrap_mean
 from studio.measure.recognisers.port import Sound
@@ -14,6 +15,7 @@ from studio.measure.report import console, print_table, recogniser_name, setting
 from studio.measure.signal.loudness import audible_s
 from studio.measure.wer import scored_words
 
+_WHO = ("teacher", "dmel", "voice")  # dmel: the teacher's frames through the voice's vocoder
 _WHOLE = 0.5  # of the teacher's length; what is shorter has lost something
 
 
@@ -65,7 +67,8 @@ def _speaker(at: Desk, speaker: str, texts: Sequence[str]) -> dict[str, Any]:
     texts = [texts[place] for place in kept]
     teacher: list[Sound] = [(one.pcm, at.card.sample_rate_hz) for one in taught if one is not None]
     spoken: list[Sound] = [(one.pcm, one.rate_hz) for one in at.speak(speaker, texts, at.one_setting)]
-    heard = {"teacher": at.transcribe(f"{speaker} teacher", teacher), "voice": at.transcribe(speaker, spoken)}
+    sounds = {"teacher": teacher, "dmel": resynthesised(at, teacher), "voice": spoken}
+    heard = {name: at.transcribe(f"{speaker} {name}", sound) for name, sound in sounds.items()}
     right = {name: [_same(*pair) for pair in zip(texts, said, strict=True)] for name, said in heard.items()}
     gains = [float(ours) - float(theirs) for ours, theirs in zip(right["voice"], right["teacher"], strict=True)]
     said_as = zip(texts, heard["voice"], right["voice"], strict=True)
@@ -91,9 +94,18 @@ def show(out: Mapping[str, Any]) -> None:
         right, above = one["right"], one["above_teacher"]
         paired = f"{above['low']:+.2f} to {above['high']:+.2f}"
         rows.append(
-            [speaker, one["n"], right["teacher"], right["voice"], paired, one["shortest"], len(one["cut_short"])]
+            [speaker, one["n"], *(right.get(name) for name in _WHO), paired, one["shortest"], len(one["cut_short"])]
         )
-    columns = ("", "n", "teacher right", "voice right", "95% paired", "shortest / teacher", "cut short")
+    columns = (
+        "",
+        "n",
+        "teacher right",
+        "its dMel right",
+        "voice right",
+        "95% paired",
+        "shortest / teacher",
+        "cut short",
+    )
     title = f"Texts of one and two words by {out['voice']}{setting_name(out)}, heard by {recogniser_name(out)}"
     print_table(title, columns, rows)
     for speaker, one in out["speakers"].items():

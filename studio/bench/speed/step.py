@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from rich.progress import Progress
 
+from studio.bench.speed.exported import exported_step
 from studio.bench.speed.generate import Stock, stock_loop
 from studio.bench.speed.subject import Subject
 from studio.core.errors import BadOption
@@ -38,7 +39,8 @@ class StepSetting:
         rows: batch sizes.
         contexts: tokens that every row holds.
         steps: timed, after ``warm`` that are not.
-        stock: also time a stock generate loop of the same decoder, where transformers is installed.
+        stock: also time the same decoder in a stock generate loop, where transformers is installed, and exported to
+            ONNX, where its runtime is.
     """
 
     subject: Subject
@@ -67,9 +69,16 @@ def bench_step(setting: StepSetting) -> dict[str, Any]:
                 runs.append(_timed(voice, rows, context, setting) | {"bytes_per_s": bandwidth})
                 progress.advance(bar)
         stock = stock_loop(Stock.of(voice), setting.contexts, setting.steps) if setting.stock else None
+        exported = exported_step(Stock.of(voice), setting.contexts, setting.steps) if setting.stock else None
         progress.advance(bar)
     told = [_told(run, _alone(runs, run["context"])) for run in runs]
-    return {"bandwidth_gb_s": bandwidth / 1e9, "steps": setting.steps, "runs": told, "stock": stock}
+    return {
+        "bandwidth_gb_s": bandwidth / 1e9,
+        "steps": setting.steps,
+        "runs": told,
+        "stock": stock,
+        "exported": exported,
+    }
 
 
 def copy_bandwidth(device: torch.device) -> float:
@@ -233,19 +242,20 @@ def show(out: Mapping[str, Any]) -> None:
     floor = "floor: weights once and each row's keys and values once, at that bandwidth"
     gain = "gain: over the same rows one at a time, of the decode and of both"
     print_table(title, columns, rows, f"{floor}; {gain}")
-    _show_stock(out)
+    if (stock := out["stock"]) and "left_out" not in stock:
+        about = f"transformers {stock['version']}, {stock['model']}, static cache"
+        _show_beside(out, stock, f"The same decoder in a stock generate loop ({about})", "stock, ms a token")
+    if (exported := out.get("exported")) and "left_out" not in exported:
+        title = f"The same decoder as an exported graph (ONNX Runtime {exported['version']}, one thread)"
+        _show_beside(out, exported, title, "exported, ms a frame")
 
 
-def _show_stock(out: Mapping[str, Any]) -> None:
-    stock = out["stock"]
-    if not stock or "left_out" in stock:
-        return
+def _show_beside(out: Mapping[str, Any], other: Mapping[str, Any], title: str, column: str) -> None:
+    """One row's step beside another way of running the same."""
     ours = {run["context"]: run["decode_ms"]["p50"] for run in out["runs"] if run["rows"] == 1}
     rows = []
-    for one in stock["runs"]:
+    for one in other["runs"]:
         if mine := ours.get(one["context"]):
             times = [f"{mine:.2f}", f"{one['ms']:.2f}", f"{one['ms'] / mine:.1f}x"]
             rows.append([f"{one['context']} tokens", *times])
-    about = f"transformers {stock['version']}, {stock['model']}, static cache"
-    title = f"The same decoder in a stock generate loop ({about})"
-    print_table(title, ("context", "ours, ms a frame", "stock, ms a token", "ratio"), rows, stock["note"])
+    print_table(title, ("context", "ours, ms a frame", column, "ratio"), rows, other["note"])

@@ -43,7 +43,8 @@ def step(
     context: Annotated[list[int] | None, typer.Option(min=20, max=1900, help="Tokens held: 100, 500.")] = None,
     steps: Annotated[int, typer.Option(min=2, help="Timed, of each.")] = 40,
     stock: Annotated[
-        bool, typer.Option("--stock/--no-stock", help="Beside a stock generate loop of transformers.")
+        bool,
+        typer.Option("--stock/--no-stock", help="Beside a stock generate loop of transformers, and an exported graph."),
     ] = True,
     voice: VoiceName = "",
     size: Size = "",
@@ -64,8 +65,9 @@ def step(
     found = subject.about() | bench_step(StepSetting(subject=subject, **many, steps=steps, stock=stock, quiet=as_json))
     if not as_json:
         show_steps(found)
-        if "left_out" in (found["stock"] or {}):
-            typer.echo(found["stock"]["left_out"], err=True)
+        for name in ("stock", "exported"):
+            if "left_out" in (found[name] or {}):
+                typer.echo(found[name]["left_out"], err=True)
     show(subject.result_name("step"), found, as_json, save)
 
 
