@@ -17,7 +17,7 @@ export class Panel {
     this.said = h("p", { class: "sr-only", "aria-live": "polite" });
     this.undo = button("Undo", () => annotator.undo(), { data: { key: "undo" } });
     this.redo = button("Redo", () => annotator.redo(), { data: { key: "redo" } });
-    this.snap = h("select", { id: "annotation-snap", on: { change: () => annotator.setSnap(this.snap.value) } }, ...SNAPS.map((name) => new Option(name, name)));
+    this.snap = h("select", { id: "annotation-snap", on: { change: () => annotator.setSnap(this.snap.value) } }, ...SNAPS.map((name) => new Option(name, name, false, name === annotator.snap)));
     this.layers = h("ul", { class: "layers", "aria-label": "Layers" });
     this.labels = h("div", { class: "labels", role: "group", "aria-label": "Labels" });
     this.form = new LayerForm(annotator);
