@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from studio.bench.speed.generate import Stock
+from studio.engine.dmel import CHANNELS, LEVELS
 from studio.engine.nets.transformer import Block, Decoder, DecoderConfig, rotary, rotate
 
-_CHANNELS, _LEVELS = 80, 16  # of a frame of dMel
 _TRIES = 3
 NOTE = "random weights of the same sizes; one graph draws a frame, its keys and values are written where they belong"
 
@@ -25,8 +25,8 @@ class _Frame(nn.Module):
     def __init__(self, config: DecoderConfig) -> None:
         super().__init__()
         self.decoder = Decoder(config)
-        self.head = nn.Linear(config.width, _CHANNELS * _LEVELS)
-        self.table = nn.Parameter(torch.randn(_CHANNELS * _LEVELS, config.width))
+        self.head = nn.Linear(config.width, CHANNELS * LEVELS)
+        self.table = nn.Parameter(torch.randn(CHANNELS * LEVELS, config.width))
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor, noise: Tensor, keys: Tensor, values: Tensor) -> Any:
         """x [1, 1, D], angles [1, D / 2H], noise [C, levels], keys and values [L, 1, H, T, D / H].
@@ -41,9 +41,9 @@ class _Frame(nn.Module):
             scores = q @ k.transpose(-1, -2) / block.head_width**0.5
             x = block.mix(x, scores.softmax(-1) @ v)
             x = x + block.down(block.up(_normed(x, block.norm_feed)).relu().square())
-        logits = self.head(_normed(x, self.decoder.norm)).view(_CHANNELS, _LEVELS)
+        logits = self.head(_normed(x, self.decoder.norm)).view(CHANNELS, LEVELS)
         levels = (logits + noise).argmax(-1)
-        rows = self.table[levels + _LEVELS * torch.arange(_CHANNELS)]
+        rows = self.table[levels + LEVELS * torch.arange(CHANNELS)]
         return levels, rows.sum(0).view(1, 1, -1), *(torch.stack(each) for each in zip(*found, strict=True))
 
     def _project(self, block: Block, x: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -78,7 +78,7 @@ def _timed(net: _Frame, config: DecoderConfig, context: int, steps: int) -> floa
     kept = (config.layers, 1, config.heads, context, config.head_width)
     keys, values = (np.random.default_rng(seed).standard_normal(kept, np.float32) for seed in (0, 1))
     cos, sin = (one.numpy() for one in rotary(torch.tensor([context]), config.head_width, config.rotary_base))
-    noise = np.random.default_rng(2).gumbel(size=(_CHANNELS, _LEVELS)).astype(np.float32)
+    noise = np.random.default_rng(2).gumbel(size=(CHANNELS, LEVELS)).astype(np.float32)
     fed = {"x": np.zeros((1, 1, config.width), np.float32), "cos": cos, "sin": sin, "noise": noise}
     fed |= {"keys": keys, "values": values}
     graph: Any = io.BytesIO()  # which the exporter takes, whatever its signature says

@@ -8,6 +8,7 @@ const [ABOVE, BELOW] = [1.7, 0.5]; // a lane's text: its name stands above it
 const TEXT = 1.15;
 const LEADING = 1.5; // of its lines, in its own letters' sizes
 const SMALLEST = 0.72; // of a text's letters, that more of its lines fit
+const LAID = new WeakMap(); // by a race's words, width and size: its lines, which every picture of it asks for
 const seconds = (ms) => `${(ms / 1000).toFixed(1)} s`;
 
 /** The words that describe the outcome; "" while there is none. */
@@ -27,7 +28,6 @@ export function after(race, lane) {
 /** How high the picture must be at least, so that all of the text is seen in both lanes; by `drawRace`'s measures. */
 export function heightFor(paint, race, width, em) {
   const letters = SMALLEST * TEXT * em;
-  paint.font = `450 ${letters}px ${FACE}`;
   const rows = flowed(paint, race.words, width, letters).at(-1).row + 1;
   const lane = ABOVE * em + LEADING * letters * rows + BELOW * em;
   const track = Math.max(1.7 * em, Math.min(3 * em, (0.28 * lane) / (1 - 0.28)));
@@ -78,6 +78,7 @@ function fitted(paint, text, width) {
 function drawText(paint, race, k, tMs, box, colours, largest) {
   const typed = race.keys.filter((key) => key.tMs <= tMs).length;
   const { em, placed, rows } = fittedLines(paint, race.words, box, largest);
+  paint.font = `450 ${em}px ${FACE}`;
   paint.textBaseline = "middle";
   const line = LEADING * em;
   const isTyping = typed < race.keys.length;
@@ -110,7 +111,6 @@ function drawText(paint, race, k, tMs, box, colours, largest) {
 /** Words as lines, the letters as much smaller as they must be to fit, down to SMALLEST. */
 function fittedLines(paint, words, box, largest) {
   for (let em = largest; ; em = Math.max(0.93 * em, SMALLEST * largest)) {
-    paint.font = `450 ${em}px ${FACE}`;
     const placed = flowed(paint, words, box.width, em);
     const rows = Math.max(1, Math.floor(box.height / (LEADING * em)));
     if (placed.at(-1).row < rows || em <= SMALLEST * largest) return { em, placed, rows };
@@ -119,6 +119,15 @@ function fittedLines(paint, words, box, largest) {
 
 /** Words as lines of at most `width`. */
 function flowed(paint, words, width, em) {
+  const key = `${width} ${em}`;
+  if (!LAID.has(words)) LAID.set(words, new Map());
+  const laid = LAID.get(words);
+  if (!laid.has(key)) laid.set(key, lines(paint, words, width, em));
+  return laid.get(key);
+}
+
+function lines(paint, words, width, em) {
+  paint.font = `450 ${em}px ${FACE}`;
   const space = 0.32 * em;
   let [x, row] = [0, 0];
   return words.map((word) => {
