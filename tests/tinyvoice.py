@@ -108,8 +108,8 @@ def _tacotron(eos_bias: float) -> Tacotron:
     net = Tacotron(TacotronConfig(32, 48, 16, 16, 2, location_filters=4, location_kernel=7, longest_word_frames=12))
     lstms = [net.encoder.lstm, net.attention_lstm, net.decoder_lstm]
     _draw([net.levels_out], [*lstms, net.attention], net.stop_out, eos_bias)
-    with torch.no_grad():  # what an LSTM says is small
-        for one, std in ((net.levels_out, 1.0), (net.stop_out, 1.0), (net.decoder_lstm, 0.5)):
+    with torch.no_grad():
+        for one, std in ((net.levels_out, 0.15), (net.stop_out, 0.15), (net.decoder_lstm, 0.5)):
             for parameter in one.parameters():
                 if parameter.ndim == 2:
                     parameter.normal_(std=std)

@@ -122,11 +122,13 @@ def bpe(
         Path, typer.Option(help="The file to write; a fit of IST-LM or DSM-TTS wants bpe.json in its state folder.")
     ],
     size: Annotated[int, typer.Option(min=60, max=20_000, help="How many tokens.")] = 500,
+    phonemes: Annotated[bool, typer.Option(help="Of each word's phonemes in place of its letters.")] = False,
 ) -> None:
     """Learn a byte-pair encoding from a corpus' texts, as they are spoken."""
     from studio.train.bpe import read_spoken, train_bpe
 
-    typer.echo(f"{train_bpe(read_spoken(texts), size, out)} tokens in {out}")
+    count = train_bpe(read_spoken(texts), size, out, "phonemes" if phonemes else "letters")
+    typer.echo(f"{count} tokens in {out}")
 
 
 @train.command()
@@ -223,12 +225,13 @@ def pack(
     vocoders: Annotated[Path, typer.Option(help="Folder of <name>.safetensors and <name>.json.")],
     recipe: Recipe = RECIPE,
     out: Annotated[Path, typer.Option(help="Folder of voices to write into.")] = VOICES,
+    eight_bits: Annotated[bool, typer.Option(help="Keep the net's matrices in 8 bits, in half the space.")] = False,
 ) -> None:
-    """Put weights, curves and a card together: a voice."""
+    """Put weights, curves and a card together: a voice. A vocoder that a voice beside it has is not written again."""
     from studio.train.pack import pack_voice
     from studio.train.recipe import read_recipe
 
-    typer.echo(pack_voice(read_recipe(recipe), state, vocoders, out))
+    typer.echo(pack_voice(read_recipe(recipe), state, vocoders, out, eight_bits=eight_bits))
 
 
 @train.command()

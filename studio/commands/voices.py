@@ -79,7 +79,7 @@ def _facts(card: "Card", folder: Path) -> list[tuple[str, str]]:
         ("temperature", f"{card.temperature:g}"),
         ("sound", f"{card.sample_rate_hz} Hz, frames of {1000 * card.frame_samples / card.sample_rate_hz:g} ms"),
         ("parameters", ", ".join(sizes)),
-        ("weights", f"{', '.join(files)}; computes in {card.number_format}"),
+        ("weights", f"{', '.join(files)}; kept in {card.stored_in}, computes in {card.number_format}"),
         ("licence", card.licence),
         ("learned from", card.learned_from),
         *((("cannot", note),) if (note := " ".join(dict.fromkeys(filter(None, (family.notes, card.notes))))) else ()),

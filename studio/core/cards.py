@@ -40,6 +40,7 @@ class Card:
         options: the family's options with this voice's ranges and defaults.
         learned_from: what the voice learned from, and under which licence.
         sha256: of every weight file, by file name.
+        stored_in: what the file of the net's weights keeps matrices in, bfloat16 or int8; another one is another voice.
         number_format: what the net computes in, float32 or int8; another one is another voice, with figures of its own.
     """
 
@@ -63,6 +64,7 @@ class Card:
     parameters: dict[str, int]
     sha256: dict[str, str]
     number_format: str = "float32"
+    stored_in: str = "bfloat16"
     notes: str = ""
     default_speaker: str = ""
     figures: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -168,6 +170,7 @@ _CHECKS: Mapping[str, tuple[Check, str]] = {
     "look_ahead_words": (_is_whole(0, 1000), _WHOLE),
     "delay_frames": (_is_whole(0, 100_000), _WHOLE),
     "options": (lambda value: all(map(_is_option, value)), "a list of options with name, kind, default and label"),
+    "stored_in": (lambda value: value in ("bfloat16", "int8"), "bfloat16 or int8"),
     "parameters": (_is_object_of(_is_whole(0, 2**63 - 1)), "an object of whole numbers"),
     "sha256": (_is_object_of(lambda value: isinstance(value, str) and len(value) == 64), "an object of digests"),
     "figures": (_is_object_of(lambda value: True), "an object"),

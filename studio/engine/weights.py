@@ -8,6 +8,7 @@ from torch import nn
 
 from studio.core.cards import Card, find_file, sha256_of
 from studio.core.errors import BadVoice
+from studio.engine.eightbit import restored
 
 
 def load_weights(net: nn.Module, folder: Path, card: Card, name: str) -> None:
@@ -25,10 +26,10 @@ def load_weights(net: nn.Module, folder: Path, card: Card, name: str) -> None:
     if card.sha256.get(name) != sha256_of(path):
         raise BadVoice(f"{path} is not the file that its card names: the sha256 differs", fetch)
     try:
-        tensors = {k: v.float() if v.is_floating_point() else v for k, v in load_file(path).items()}
+        tensors = restored(load_file(path))
         strange = [name for name, tensor in tensors.items() if not tensor.isfinite().all()]
         if strange:
             raise BadVoice(f"{path} holds numbers that are none, in {strange[0]:.80}", fetch)
         net.load_state_dict(tensors, strict=True)
-    except (SafetensorError, RuntimeError) as error:
+    except (SafetensorError, RuntimeError, ValueError) as error:
         raise BadVoice(f"{path} does not fit the card's configuration: {error}", fetch) from error

@@ -1,12 +1,13 @@
 """Train the byte-pair encoding of a voice (Sennrich et al. 2016) with the `tokenizers` library."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from studio.core.errors import NeedsPackage
 from studio.core.text.typography import MARKS
 from studio.core.text.words import WordStream
-from studio.engine.families.bpe import WORD_START
+from studio.engine.families.bpe import WORD_START, Spelling, alphabet_of, spell_phonemes
 from studio.text.normalise import best
 from studio.train.corpus.texts import read_texts
 
@@ -20,11 +21,11 @@ def read_spoken(path: Path) -> Iterator[list[str]]:
         yield [word.word for one in changes for word in one.words]
 
 
-def train_bpe(texts: Iterable[Sequence[str]], size: int, out: Path) -> int:
+def train_bpe(texts: Iterable[Sequence[str]], size: int, out: Path, spelling: Spelling = "letters") -> int:
     """Learn ``size`` tokens from texts of spoken words and write the library's JSON; answers how many there are.
 
     A word begins with ``▁`` and marks stand alone, so that a word's tokens never depend on its neighbours: a committed
-    word is encoded at once.
+    word is encoded at once. Phonemes are those of each word by itself. Raises NeedsPackage.
     """
     try:
         from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
@@ -40,11 +41,21 @@ def train_bpe(texts: Iterable[Sequence[str]], size: int, out: Path) -> int:
             pre_tokenizers.Split(Regex(f"[{MARKS}]"), "isolated"),
         ]
     )
-    alphabet = [*"abcdefghijklmnopqrstuvwxyz'", WORD_START, *MARKS]
-    trainer = trainers.BpeTrainer(vocab_size=size, initial_alphabet=alphabet, show_progress=False, special_tokens=[])
+    trainer = trainers.BpeTrainer(
+        vocab_size=size, initial_alphabet=alphabet_of(spelling), show_progress=False, special_tokens=[]
+    )
+    if spelling == "phonemes":
+        texts = ([_pronounced(word) for word in words] for words in texts)
     tokenizer.train_from_iterator((" ".join(words) for words in texts), trainer)
     out.parent.mkdir(parents=True, exist_ok=True)
     part = out.with_name(f".{out.name}.part")
     tokenizer.save(str(part))
     part.replace(out)
     return tokenizer.get_vocab_size()
+
+
+@lru_cache(50_000)
+def _pronounced(word: str) -> str:
+    """A word's phonemes with its mark."""
+    bare = word.rstrip(MARKS)
+    return spell_phonemes(bare) + word[len(bare) :]

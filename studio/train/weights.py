@@ -8,6 +8,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from studio.core.errors import BadFile
+from studio.engine.eightbit import restored
 
 
 def begin_from(net: nn.Module, path: Path, may_lack: tuple[str, ...] = ()) -> None:
@@ -20,8 +21,8 @@ def begin_from(net: nn.Module, path: Path, may_lack: tuple[str, ...] = ()) -> No
         BadFile: it is no file of weights, or not of this net's.
     """
     try:
-        weights = load_file(path)
-    except (SafetensorError, OSError) as error:
+        weights = restored(load_file(path))
+    except (SafetensorError, OSError, ValueError) as error:
         raise BadFile(f"{path} is no file of weights ({error})", "give one that a training or a voice wrote") from error
     own = net.state_dict()
     lacking = [name for name in own if name not in weights and not name.startswith(may_lack)]

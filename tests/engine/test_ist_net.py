@@ -1,6 +1,7 @@
 """IST-LM's net and encoding: sizes, what runs against what was trained, masks, and voices that are not whole."""
 
 import json
+import pickle
 import random
 
 import numpy as np
@@ -153,6 +154,26 @@ def test_it_encodes_as_the_library_does(tmp_path):
     assert ours.size == theirs.get_vocab_size() == 120
     for word in {*words, "zzz!", "a:", "w;", "'"}:
         assert [*ours.encode(word)] == theirs.encode(word).ids, word
+
+
+def test_an_encoding_of_phonemes(tmp_path):
+    """The same word has the same tokens however it is spelt, and the library encodes its phonemes alike."""
+    from tokenizers import Tokenizer
+
+    from studio.text.phonemes import pronounce
+    from studio.train.bpe import train_bpe
+
+    words = "the night knight's light, sight and site are right; write it, quite tight. their there".split()
+    path = tmp_path / "bpe.json"
+    train_bpe([words] * 50, 100, path, "phonemes")
+    bpe, theirs = Bpe.read(path), Tokenizer.from_file(str(path))
+    assert bpe.spelling == "phonemes" and bpe.size == theirs.get_vocab_size()
+    assert bpe.encode("night") == bpe.encode("knight") and bpe.encode("right,")[:-1] == bpe.encode("write")
+    assert bpe.encode("sight") == bpe.encode("site") != bpe.encode("sat")
+    for word in words:
+        assert [*bpe.encode(word)] == theirs.encode(pronounce([word])[0]).ids, word
+    assert len(bpe.encode("—")) == 1, "what cannot be said is a word's beginning and nothing more"
+    assert pickle.loads(pickle.dumps(bpe)).encode("knight") == bpe.encode("night"), "processes make batches with it"
 
 
 # ------------------------------------------------------------------ voices that are not whole

@@ -1,6 +1,7 @@
 """Byte-pair encoding of spoken words (Sennrich et al. 2016): reads what `tokenizers` trained, without the library.
 
-The file is that library's own JSON, with one stated way to cut words: a word begins with ``▁``, marks stand alone.
+The file is that library's own JSON, with one stated way to cut words: a word begins with ``▁``, marks stand alone. Its
+alphabet tells what words are spelt in: letters, or phonemes, each word pronounced by itself (docs/adr/0019).
 """
 
 import json
@@ -8,12 +9,16 @@ import math
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from studio.core.cards import Card, sha256_of
 from studio.core.errors import BadFile, BadVoice
 from studio.core.files import MAX_SETTINGS_BYTES, read_bounded
 from studio.core.text.typography import MARKS
+from studio.engine.families.spelling import PHONEMES, STRESSES
+from studio.text import phonemes
+
+Spelling = Literal["letters", "phonemes"]
 
 FILE = "bpe.json"
 WORD_START = "▁"
@@ -26,16 +31,19 @@ class Bpe:
 
     Attributes:
         size: how many tokens there are; ids are below it.
+        spelling: what words are spelt in before they are encoded.
     """
 
-    def __init__(self, vocabulary: dict[str, int], merges: list[tuple[str, str]]) -> None:
-        self.size = len(vocabulary)
+    def __init__(
+        self, vocabulary: dict[str, int], merges: list[tuple[str, str]], spelling: Spelling = "letters"
+    ) -> None:
+        self.size, self.spelling = len(vocabulary), spelling
         self._ids = vocabulary
         self._ranks = {pair: rank for rank, pair in enumerate(merges)}
         self._cached = lru_cache(_CACHED_WORDS)(self._encode)
 
     def __reduce__(self) -> tuple[type["Bpe"], tuple[Any, ...]]:
-        return Bpe, (self._ids, [*self._ranks])  # what is cached stays where it is
+        return Bpe, (self._ids, [*self._ranks], self.spelling)  # what is cached stays where it is
 
     @staticmethod
     def read(path: Path) -> "Bpe":
@@ -48,21 +56,23 @@ class Bpe:
             vocabulary = dict(cast("dict[str, int]", model["vocab"]))
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise BadVoice(f"{path} is no byte-pair encoding: {error!s:.200}", _HINT) from error
-        letters = [*"abcdefghijklmnopqrstuvwxyz'", WORD_START, *MARKS]
-        lacking = [one for one in (*letters, *("".join(pair) for pair in merges)) if one not in vocabulary]
+        spelling: Spelling = "phonemes" if vocabulary.keys() >= {*PHONEMES} else "letters"
+        lacking = [one for one in (*alphabet_of(spelling), *("".join(pair) for pair in merges)) if one not in vocabulary]
         if lacking or sorted(map(str, vocabulary.values())) != sorted(map(str, range(len(vocabulary)))):
             raise BadVoice(f"{path} has no token for {lacking[:1] or 'every id'}", _HINT)
-        return Bpe(vocabulary, merges)
+        return Bpe(vocabulary, merges, spelling)
 
     @staticmethod
     def of_voice(card: Card, folder: Path, tokens: int) -> "Bpe":
-        """The encoding of so many tokens in a voice's folder, as its card names it. Raises BadVoice."""
+        """The encoding of so many tokens in a voice's folder, as its card names it. Raises BadVoice, NeedsPackage."""
         path = folder / FILE
         if not path.is_file() or card.sha256.get(FILE) != sha256_of(path):
             raise BadVoice(f"{path} is not the file that the card names", "fetch the voice again")
         bpe = Bpe.read(path)
         if bpe.size != tokens:
             raise BadVoice(f"the encoding has {bpe.size} tokens and the card {tokens}", "fetch the voice again")
+        if bpe.spelling == "phonemes":
+            phonemes.load()
         return bpe
 
     @staticmethod
@@ -85,7 +95,8 @@ class Bpe:
 
     def _encode(self, word: str) -> tuple[int, ...]:
         bare = word.rstrip(MARKS)
-        pieces = [*self._merged(WORD_START + bare), *word[len(bare) :]]
+        spelt = bare if self.spelling == "letters" else spell_phonemes(bare)
+        pieces = [*self._merged(WORD_START + spelt), *word[len(bare) :]]
         return tuple(self._ids[piece] for piece in pieces)
 
     def _merged(self, text: str) -> list[str]:
@@ -97,6 +108,17 @@ class Bpe:
                 break
             pieces[i : i + 2] = [pieces[i] + pieces[i + 1]]
         return pieces
+
+
+def alphabet_of(spelling: Spelling) -> list[str]:
+    """The tokens that every encoding has: what words are spelt in, their beginning, the marks."""
+    letters = [*"abcdefghijklmnopqrstuvwxyz'"] if spelling == "letters" else [*PHONEMES, *STRESSES]
+    return [*letters, WORD_START, *MARKS]
+
+
+def spell_phonemes(word: str) -> str:
+    """The phonemes of a word that is said by itself, with their stress; empty where it has none."""
+    return "".join(symbol for symbol in phonemes.pronounce([word])[0] if symbol in PHONEMES or symbol in STRESSES)
 
 
 def _pair(merge: Any) -> tuple[str, str]:

@@ -91,7 +91,7 @@ class TacotronFitter(Fitter):
         return replace(batch, fed=fed)
 
     def _run(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """What the last layers see [B, F, R + D], and the attention's shares [B, F, T]."""
+        """What the last layers see [B, F, R + D + 80], and the attention's shares [B, F, T]."""
         memory = self.net.encode(batch.symbols, batch.prosody, batch.speaker, batch.real)
         return self.net.decode(memory, batch.real, batch.fed)
 

@@ -50,7 +50,7 @@ class Config:
         """
         sizes = {
             "paper": Config(12, 1024, 16, 4096, 2000, speakers, level_width=64),
-            "small": Config(5, 192, 3, 768, 1000, speakers),
+            "small": Config(5, 192, 3, 768, 500, speakers),
             "tiny": Config(3, 128, 2, 512, 500, speakers),
         }
         if name not in sizes:

@@ -15,7 +15,7 @@ from torch import Tensor
 from studio.core.events import EOS_AT
 from studio.engine import dmel
 from studio.engine.families.drawn import probability
-from studio.engine.families.tacotron.net import Tacotron, frame_values, lstm_step
+from studio.engine.families.tacotron.net import Tacotron, frame_values, last_seen, lstm_step
 from studio.engine.families.tacotron.row import Chunk, Clause, Made
 from studio.engine.nets.products import NumberFormat, Product
 from studio.engine.sampling import FrameNoise, sample_levels
@@ -136,7 +136,7 @@ class TacotronStep:
         gates = self._decoder_gates(torch.cat((hidden, context, slots.decoder_hidden[index]), 1))
         decoded, slots.decoder_state[index] = lstm_step(gates, slots.decoder_state[index])
         slots.decoder_hidden[index] = decoded
-        out = self._heads(torch.cat((decoded, context), 1))
+        out = self._heads(last_seen(decoded, context, slots.last[index]))
         logits, stop = out[:, :-1].view(len(numbers), dmel.CHANNELS, dmel.LEVELS), out[:, -1:]
         levels = sample_levels(logits, slots.temperature[index], noise[:, : dmel.CHANNELS])
         slots.last[index] = levels

@@ -49,7 +49,7 @@ class Config:
         sizes = {
             "paper": Config(512, 1024, 256, 128, speakers),
             "small": Config(192, 256, 96, 96, speakers, encoder_dropout=0.2),
-            "tiny": Config(112, 128, 64, 64, speakers, location_filters=16, encoder_dropout=0.1),
+            "tiny": Config(104, 120, 64, 64, speakers, location_filters=16, encoder_dropout=0.1),
         }
         if name not in sizes:
             raise BadOption(f"there is no config {name!r}", f"there are {', '.join(sizes)}")
@@ -136,8 +136,9 @@ class Tacotron(nn.Module):
         self.attention = LocationSensitiveAttention(c)
         self.attention_lstm = nn.LSTMCell(c.prenet_width + c.width, c.decoder_width)
         self.decoder_lstm = nn.LSTM(c.decoder_width + c.width, c.decoder_width, batch_first=True)
-        self.levels_out = nn.Linear(c.decoder_width + c.width, dmel.CHANNELS * dmel.LEVELS)
-        self.stop_out = nn.Linear(c.decoder_width + c.width, 1)
+        seen = c.decoder_width + c.width + dmel.CHANNELS
+        self.levels_out = nn.Linear(seen, dmel.CHANNELS * dmel.LEVELS)
+        self.stop_out = nn.Linear(seen, 1)
         # frames of each speaker's silence, which precede every utterance
         self.silence: Tensor
         self.register_buffer("silence", torch.zeros(c.speakers, dmel.SILENCE_FRAMES, dmel.CHANNELS, dtype=torch.uint8))
@@ -197,7 +198,7 @@ class Tacotron(nn.Module):
             noise: [B, F, 2 P], see ``look_at``.
 
         Returns:
-            What the last layers see, [B, F, R + D], and the attention's shares, float32 [B, F, T].
+            What the last layers see, [B, F, R + D + 80], and the attention's shares, float32 [B, F, T].
         """
         cell, attention = self.attention_lstm, self.attention
         looked, bias = self.look_at(fed, noise), cell.bias_ih + cell.bias_hh
@@ -219,12 +220,22 @@ class Tacotron(nn.Module):
                 kept.append(one)
         attended = torch.stack(contexts, dim=1)
         decoded, _ = self.decoder_lstm(torch.cat((torch.stack(hiddens, dim=1), attended), dim=2))
-        return torch.cat((decoded, attended), dim=2), torch.stack(shares, dim=1)
+        return last_seen(decoded, attended, fed), torch.stack(shares, dim=1)
 
     def heads(self, seen: Tensor) -> tuple[Tensor, Tensor]:
         """Logits of a frame's levels [..., 80, 16] and of the stop token [...]."""
         levels = self.levels_out(seen).unflatten(-1, (dmel.CHANNELS, dmel.LEVELS))
         return levels, self.stop_out(seen).squeeze(-1)
+
+
+def last_seen(decoded: Tensor, context: Tensor, fed: Tensor) -> Tensor:
+    """What the last layers see [..., R + D + 80]: the decoder's output and context at one scale, and the frame before.
+
+    A mean may be told by its context alone. A draw of 80 channels has to go on from the very levels that were drawn
+    before, and the pre-net's dropout hides them.
+    """
+    both = torch.cat((decoded, context), dim=-1)
+    return torch.cat((F.layer_norm(both, both.shape[-1:]), frame_values(fed).to(both.dtype)), dim=-1)
 
 
 def frame_values(levels: Tensor) -> Tensor:
