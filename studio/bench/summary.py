@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from studio.bench import annotation_kill, latency, measuring
-from studio.bench.evaluation import boundaries, heard, hour, long, quality, seams, short, vocoder, wer
+from studio.bench.evaluation import boundaries, families, heard, hour, long, quality, seams, short, vocoder, wer
 from studio.bench.mos import coverage, kill, load, looks, plan
 from studio.bench.page import highlight, start
 from studio.bench.page import key_to_ear as page
@@ -25,6 +25,7 @@ PAGE = Path("docs/results/README.md")
 SHOWN: dict[str, tuple[str, Callable[[Mapping[str, Any]], None]]] = {
     "wer": ("Intelligibility", wer.show),
     "quality": ("Predicted MOS", quality.show),
+    "families": ("All families side by side", families.show),
     "long": ("Long speech", long.show),
     "hour": ("An hour in one utterance", hour.show),
     "short": ("Texts of one and two words", short.show),

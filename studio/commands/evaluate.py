@@ -202,6 +202,38 @@ def quality(
     show("quality", eval_quality(asked), as_json, save)
 
 
+@evaluate.command()
+def families(
+    texts: Texts = TEXTS / "eval.txt",
+    count: Count = 100,
+    predicted: Annotated[int, typer.Option(min=1, help="Texts that the predictor judges.")] = 50,
+    timed: Annotated[
+        int, typer.Option(min=0, help="Texts spoken against the clock; 0 where something else is running.")
+    ] = 20,
+    voice: Annotated[list[str] | None, typer.Option(help="A voice's name; all unless given. May be repeated.")] = None,
+    voices: Voices = VOICES,
+    device: Device = "auto",
+    recogniser: Recogniser = "whisper",
+    cache: Cache = None,
+    as_json: Json = False,
+    save: Save = False,
+) -> None:
+    """All voices side by side: word errors, predicted MOS, first audio, real-time factor, size."""
+    from studio.bench.evaluation.families import FamiliesSetting, eval_families
+
+    where: dict[str, Any] = {"voices": voices, "device": device, "cache": cache, "only": tuple(voice or ())}
+    asked = FamiliesSetting(
+        **where,
+        recogniser=recogniser,
+        quiet=as_json,
+        texts=texts,
+        count=count,
+        predicted=predicted,
+        timed=timed,
+    )
+    show("families", eval_families(asked), as_json, save)
+
+
 @evaluate.command("vocoder")
 def vocoder_table(
     texts: Texts = TEXTS / "eval.txt",

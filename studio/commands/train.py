@@ -139,6 +139,9 @@ def fit(
     device: Device = "auto",
     threads: Annotated[int | None, typer.Option(help="Of arithmetic on a CPU.")] = None,
     start: Annotated[Path | None, typer.Option(help="Weights to begin from, such as a shipped voice's.")] = None,
+    like: Annotated[
+        Path | None, typer.Option(help="Weights of another family: layers of the same name and shape begin as there.")
+    ] = None,
     workers: Annotated[int, typer.Option(min=0, max=64, help="Processes that make batches ahead, for a GPU.")] = 0,
     minutes: Annotated[float | None, typer.Option(min=0.1, help="End after so long, the rate fallen.")] = None,
     teacher: Annotated[Path | None, typer.Option(help="Of a distillation: weights of the T5-TTS that teaches.")] = None,
@@ -159,7 +162,7 @@ def fit(
     passes = None if ahead is None else ahead.batches
     try:
         budget_s = None if minutes is None else 60.0 * minutes
-        typer.echo(run(fitting, features, state, pick_device(device), threads, start, passes, budget_s))
+        typer.echo(run(fitting, features, state, pick_device(device), threads, start, like, passes, budget_s))
     finally:
         if ahead is not None:
             ahead.close()

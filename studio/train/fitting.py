@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from studio.core.errors import BadFile
 from studio.train.recipe import FitRecipe, Recipe
 from studio.train.spoken import SpokenText
-from studio.train.weights import begin_from, write_weights
+from studio.train.weights import begin_from, begin_like, write_weights
 
 _SAVE_EVERY_S = 180.0
 _MOST_SKIPPED = 20  # batches in a row that nothing can be learned from
@@ -150,13 +150,15 @@ def run(
     device: torch.device,
     threads: int | None = None,
     start: Path | None = None,
+    like: Path | None = None,
     passes: Passes | None = None,
     budget_s: float | None = None,
 ) -> Path:
     """Train until the steps are done or the seconds are spent, whichever comes first; answers the weights' path.
 
     It goes on from wherever ``state`` says. ``start`` are weights to begin from instead of chance, such as a shipped
-    voice's; layers that they lack are added on top, and begin as the identity. ``passes`` makes the batches of a pass
+    voice's; layers that they lack are added on top, and begin as the identity. ``like`` are weights of another
+    family, of which every layer of the same name and shape is taken over. ``passes`` makes the batches of a pass
     elsewhere; else they are made here. Raises BadFile where the training diverges: what was saved before is kept.
     Metrics go to ``state/metrics.jsonl`` (one line a few steps, one a validation).
     """
@@ -169,6 +171,8 @@ def run(
     at = _resume(state, fitter, optims, device)
     if start is not None and at.step == 0:
         begin_from(fitter.net, start, fitter.beginnings)
+    if like is not None and at.step == 0:
+        begin_like(fitter.net, like)
     text = SpokenText(features, recipe.corpus.speakers, recipe.corpus.validation_shards)
     fitting.prepare(text, state)
     steps = settings.steps

@@ -10,6 +10,8 @@ from torch import Tensor, nn
 from studio.core.errors import BadFile
 from studio.engine.eightbit import restored
 
+_LEAST_SHARED = 0.1  # of a net's numbers: tables that all families have alike are no layer of its own
+
 
 def begin_from(net: nn.Module, path: Path, may_lack: tuple[str, ...] = ()) -> None:
     """Put a file's weights into a net, whatever their number format.
@@ -33,6 +35,26 @@ def begin_from(net: nn.Module, path: Path, may_lack: tuple[str, ...] = ()) -> No
             "give weights of the same kind, widths and speakers, with as many layers or fewer",
         )
     net.load_state_dict(weights, strict=False)
+
+
+def begin_like(net: nn.Module, path: Path) -> list[str]:
+    """Put into a net what it has in common with another family's: every tensor of the same name and shape.
+
+    The rest begins by chance, or as the identity. Answers the names.
+
+    Raises:
+        BadFile: it is no file of weights, or next to nothing of it fits.
+    """
+    try:
+        weights = restored(load_file(path))
+    except (SafetensorError, OSError, ValueError) as error:
+        raise BadFile(f"{path} is no file of weights ({error})", "give one that a training or a voice wrote") from error
+    own = {name: parameter.shape for name, parameter in net.named_parameters()}
+    shared = {name: tensor for name, tensor in weights.items() if own.get(name) == tensor.shape}
+    if sum(tensor.numel() for tensor in shared.values()) < _LEAST_SHARED * sum(size.numel() for size in own.values()):
+        raise BadFile(f"{path} has no layer of this net's sizes", "give weights of the same widths")
+    net.load_state_dict(shared, strict=False)
+    return sorted(shared)
 
 
 def write_weights(weights: Mapping[str, Tensor], path: Path) -> None:

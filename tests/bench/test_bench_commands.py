@@ -255,6 +255,31 @@ def test_a_teacher_may_be_a_folder_of_other_sounds(given, steady, tmp_path, caps
     assert "(unpaired)" in capsys.readouterr().out
 
 
+def test_all_voices_stand_in_one_table(given, steady, tmp_path, capsys):
+    from studio.bench.evaluation.families import FamiliesSetting, eval_families
+
+    shutil.copytree(given["voices"], tmp_path / "voices")
+    shutil.move(tmp_path / "voices" / "tiny", tmp_path / "voices" / "other")
+    card = tmp_path / "voices" / "other" / "card.json"
+    card.write_text(json.dumps(json.loads(card.read_text()) | {"name": "other"}))
+    write_tiny_voice(tmp_path / "voices", family="dsm", speakers=("slt", "rms"), eos_bias=4.0)
+    asked = {**given, "voices": tmp_path / "voices", "count": 1}
+    out = eval_families(FamiliesSetting(**asked, predicted=1, timed=1, only=("tiny",)))
+    (one,) = out["voices"].values()
+    assert [(row["speaker"], row["setting"]) for row in one["rows"]] == [
+        ("slt", name) for name in ("teacher", "dMel", "guidance=1.0", "guidance=2.0")
+    ]
+    assert one["family"] == "dsm" and one["timed"].keys() == {"guidance=1.0", "guidance=2.0"}
+    assert one["rows"][0]["mos"]["value"] > 0 and one["timed"]["guidance=1.0"]["rtf"] > 0
+    files = [tmp_path / "voices" / "tiny" / name for name in ("dsm.safetensors", "bpe.json")]
+    assert one["bytes"] == sum(path.stat().st_size for path in files), "the vocoder is all voices' own"
+    printed = capsys.readouterr().out
+    assert "tiny slt guidance=2.0" in printed and "First audio" in printed
+    json.dumps(plain(out), allow_nan=False)
+    with pytest.raises(BadOption, match=r"there is no voice 'wren'.*there are other, tiny"):
+        eval_families(FamiliesSetting(**asked, only=("wren",)))
+
+
 def test_a_teacher_that_is_not_at_hand_is_said(given, steady, tmp_path, monkeypatch, capsys):
     from studio.bench.evaluation.quality import QualitySetting, eval_quality
 

@@ -64,5 +64,5 @@ def test_a_voice_is_loaded_from_eight_bits(tmp_path):
     save_file(kept, path)
     card.sha256[path.name] = sha256_of(path)
     write_card(folder, card)
-    with pytest.raises(BadVoice, match="does not fit the card's configuration: .* has no scale"):
+    with pytest.raises(BadVoice, match=r"does not fit the card's configuration: .* has no scale"):
         open_engine(tmp_path, best(), device="cpu", threads=1)

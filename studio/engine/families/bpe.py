@@ -57,7 +57,8 @@ class Bpe:
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise BadVoice(f"{path} is no byte-pair encoding: {error!s:.200}", _HINT) from error
         spelling: Spelling = "phonemes" if vocabulary.keys() >= {*PHONEMES} else "letters"
-        lacking = [one for one in (*alphabet_of(spelling), *("".join(pair) for pair in merges)) if one not in vocabulary]
+        needed = (*alphabet_of(spelling), *("".join(pair) for pair in merges))
+        lacking = [one for one in needed if one not in vocabulary]
         if lacking or sorted(map(str, vocabulary.values())) != sorted(map(str, range(len(vocabulary)))):
             raise BadVoice(f"{path} has no token for {lacking[:1] or 'every id'}", _HINT)
         return Bpe(vocabulary, merges, spelling)

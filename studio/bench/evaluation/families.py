@@ -1,0 +1,140 @@
+"""All voices of a folder in one table: the same texts, teacher, vocoder, recogniser and predictor for each of them.
+
+The table that no paper has: what each way of weaving text and speech costs and gives. It composes `studio eval wer`,
+`studio eval quality` and `studio bench latency`, voice by voice; a stopped run goes on behind the last voice's kept
+speech and answers, but what is timed is never kept.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from studio.bench.evaluation.quality import QualitySetting, eval_quality
+from studio.bench.evaluation.wer import WerSetting, eval_wer
+from studio.bench.latency import LatencySetting, bench_latency
+from studio.bench.material import Setting
+from studio.core.cards import Card, find_file, read_cards
+from studio.core.errors import BadOption
+from studio.engine.families.base import family_info
+from studio.measure.report import print_table, recogniser_name, weights_name
+
+_REFERENCES = {"teacher": "teacher", "dmel": "dMel"}  # by what `eval wer` calls them, and `eval quality`
+
+
+@dataclass(frozen=True, kw_only=True)
+class FamiliesSetting(Setting):
+    """Every voice in the settings that its family names.
+
+    Attributes:
+        texts: the first ``count`` are heard by the recogniser, the first ``predicted`` judged by the predictor.
+        timed: how many are spoken against the clock in each setting; 0 where something else is running.
+        only: voices by name, all where empty.
+    """
+
+    texts: Path
+    count: int = 100
+    predicted: int = 50
+    timed: int = 20
+    only: tuple[str, ...] = ()
+
+
+def eval_families(setting: FamiliesSetting) -> dict[str, Any]:
+    """Rows of every voice, speaker and setting. Raises BadOption for a voice that is not there."""
+    cards = {name: of for name, of in read_cards(setting.voices).items() if not setting.only or name in setting.only}
+    if lacking := [name for name in setting.only if name not in cards]:
+        raise BadOption(f"there is no voice {lacking[0]!r:.100}", f"there are {', '.join(read_cards(setting.voices))}")
+    out: dict[str, Any] = {"texts": setting.texts.name, "asked": setting.count, "voices": {}}
+    for name, (card, folder) in cards.items():
+        out["voices"][name] = _voice(setting, card, folder, out)
+    if not setting.quiet:
+        show(out)
+    return out
+
+
+def _voice(setting: FamiliesSetting, card: Card, folder: Path, out: dict[str, Any]) -> dict[str, Any]:
+    same: dict[str, Any] = {
+        "voices": setting.voices,
+        "voice": card.name,
+        "speakers": setting.speakers,
+        "device": setting.device,
+        "seed": setting.seed,
+        "cache": setting.cache,
+        "recogniser": setting.recogniser,
+        "workers": setting.workers,
+        "texts": setting.texts,
+        "quiet": True,
+    }
+    heard = eval_wer(WerSetting(**same, count=setting.count))
+    judged = eval_quality(QualitySetting(**same, count=min(setting.predicted, setting.count)))
+    out |= {"recogniser": heard["recogniser"], "predictor": judged["predictor"]}
+    names = [name for name in next(iter(heard["speakers"].values())) if name not in ("n", *_REFERENCES)]
+    timed: dict[str, Any] = {}
+    for name in names if setting.timed else []:
+        asked = {**same, "cache": None, "count": min(setting.timed, setting.count)}
+        found = bench_latency(LatencySetting(**asked, settings=(name,) if "=" in name else ()))
+        timed[name] = {key: found[key] for key in ("t2_t0_ms", "t2_t0a_ms", "rtf")}
+    rows = [
+        {"speaker": speaker, "setting": named, "n": figures["n"], "wer": figures[name], "mos": mos.get(named)}
+        for speaker, figures in heard["speakers"].items()
+        for mos in [judged["speakers"].get(speaker, {})]
+        for name in (*_REFERENCES, *names)
+        for named in [_REFERENCES.get(name, name)]
+    ]
+    net = [name for name in card.sha256 if name.removesuffix(".safetensors") not in card.vocoders]
+    return {
+        "family": card.family,
+        "paper": family_info(card.family).paper,
+        "sha256": card.sha256,
+        "parameters": card.parameters[card.family],
+        "vocoder": card.vocoder,
+        "bytes": sum(path.stat().st_size for name in net if (path := find_file(folder, card, name))),
+        "rows": rows,
+        "timed": timed,
+    }
+
+
+def show(out: Mapping[str, Any]) -> None:
+    """Print the figures, fresh or read back from bench/results."""
+    voices: Mapping[str, Any] = out["voices"]
+    rows = [row for name, one in voices.items() for row in _rows(name, one)]
+    columns = ("", "n", "WER", "95%", "above dMel", "95% paired", "predicted MOS", "above teacher")
+    note = f"predicted by {weights_name(out['predictor'])}, not by people"
+    print_table(f"All voices on {out['texts']}; WER by {recogniser_name(out)}", columns, rows, note)
+    facts = [
+        (name, one["family"], f"{one['parameters'] / 1e6:.2f}M", f"{one['bytes'] / 1e6:.1f} MB", one["vocoder"])
+        for name, one in voices.items()
+    ]
+    print_table("The same voices", ("", "family", "parameters", "weights", "vocoder"), facts)
+    times = [
+        (f"{name} {setting}", _ms(one["t2_t0_ms"]), _ms(one["t2_t0a_ms"]), f"{one['rtf']:.3f}")
+        for name, of in voices.items()
+        for setting, one in of["timed"].items()
+    ]
+    if times:
+        columns = ("", "t2 - t0, ms: p50 (IQR)", "t2 - t0a, ms: p50 (IQR)", "rtf")
+        print_table("First audio, all words of a text at once; compute / audio", columns, times)
+
+
+def _rows(name: str, one: Mapping[str, Any]) -> list[list[object]]:
+    out: list[list[object]] = []
+    for row in one["rows"]:
+        wer, mos = row["wer"], row["mos"]
+        above, better = wer["above_dmel"], (mos or {}).get("above_teacher")
+        out.append(
+            [
+                f"{name} {row['speaker']} {row['setting']}",
+                row["n"],
+                f"{wer['value']:.3f}",
+                f"{wer['low']:.3f}-{wer['high']:.3f}",
+                f"{above['value']:+.3f}",
+                f"{above['low']:+.3f} to {above['high']:+.3f}",
+                f"{mos['value']:.2f}" if mos else None,
+                f"{better['value']:+.2f}" if better else None,
+            ]
+        )
+    return out
+
+
+def _ms(found: Mapping[str, float]) -> str:
+    return f"{found['p50']:.1f} ({found['iqr']:.1f})"
