@@ -39,7 +39,10 @@ class NextFrameFitter(Fitter):
 
     def forward(self, batch: Any) -> dict[str, Tensor]:
         """Losses of a batch: ``frame`` in nats per channel, ``stop``, ``phone``; and ``phone_hits``."""
-        hidden = self.hidden(batch)
+        return self.losses(batch, self.hidden(batch))
+
+    def losses(self, batch: Any, hidden: Tensor) -> dict[str, Tensor]:
+        """The same of what the decoder made of the batch, [B * T, width]."""
         here = hidden[batch.target_at]
         levels = self.net.levels_out(here).float().view(-1, dmel.LEVELS)
         phones = self.phone_out(here).float()

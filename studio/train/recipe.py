@@ -184,6 +184,7 @@ class IstFit(FitRecipe):
         next_share: of joined sentences that are stretches of their own.
         flush_share: of stretches that a flush cuts at a word's end.
         ratios: drawn in training, each as often; all when empty.
+        guide_weight: of the loss of the head that is guided to the token being spoken; 0 guides none.
     """
 
     family: ClassVar[str] = "ist"
@@ -193,6 +194,7 @@ class IstFit(FitRecipe):
     phone_weight: float
     eos_weight: float
     ratios: list[str] = field(default_factory=list)
+    guide_weight: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,6 +206,7 @@ class DsmFit(FitRecipe):
         text_dropout, speaker_dropout: of sequences that do not know their text, or who speaks (the paper's 20%).
         turn_share: of sequences in which two speakers take turns.
         flush_share: of the others that end at any word's end, as a flush leaves them.
+        guide_weight: of the loss of the head that is guided to the token being spoken; 0 guides none.
     """
 
     family: ClassVar[str] = "dsm"
@@ -214,6 +217,7 @@ class DsmFit(FitRecipe):
     flush_share: float
     phone_weight: float
     action_weight: float
+    guide_weight: float = 0.0
 
     def __post_init__(self) -> None:
         if len(self.extract_frames) != 2 or not 0 < self.extract_frames[0] <= self.extract_frames[1]:

@@ -13,6 +13,7 @@ from studio.engine.families.dsm.depth import GROUP_CHANNELS
 from studio.engine.families.dsm.net import Config
 from studio.engine.families.dsm.rule import MOST_SPEAKERS, Grid, lay_out
 from studio.train.features import Sentence
+from studio.train.guide import NOWHERE, spread
 from studio.train.recipe import DsmFit
 from studio.train.spoken import BUCKET, SpokenText, cut, grouped, join, noisy, prompts
 
@@ -27,6 +28,7 @@ class Batch:
             frames, padding where nothing is due.
         action: int64 [B, S], 1 where a word begins next, 0 where none does, -1 where it is not asked.
         phones: int64 [B, S], of the frame whose first group is drawn; -1 where none is.
+        token_at: int64 [B, S], the step of the text token that this frame speaks; ``guide.NOWHERE`` where none does.
         extracts: uint8 [K, E, 80], recordings of speakers.
         speakers: int64 [B, 5], indices into them; -1 for nobody.
     """
@@ -37,6 +39,7 @@ class Batch:
     drawn: Tensor
     action: Tensor
     phones: Tensor
+    token_at: Tensor
     extracts: Tensor
     speakers: Tensor
 
@@ -71,16 +74,27 @@ class Spoken:
 
 @dataclass(frozen=True)
 class Sequenced:
-    """A stretch on its grid without its first ``skip`` steps, and recordings of its speakers, uint8 [e, 80] each."""
+    """A stretch on its grid without its first ``skip`` steps, and recordings of its speakers, uint8 [e, 80] each.
+
+    ``token_at`` int64 [F] is the step of the token that each frame speaks, ``guide.NOWHERE`` of none.
+    """
 
     grid: Grid
     levels: np.ndarray
     phones: np.ndarray
+    token_at: np.ndarray
     extracts: list[np.ndarray]
     skip: int = 0
 
     def __len__(self) -> int:
         return len(self.grid.text) - self.skip
+
+    def guided(self, delay: int) -> np.ndarray:
+        """Of each step that is left, the step (among these) whose token it speaks, int64 [S]; else NOWHERE."""
+        whole = np.full(len(self.grid.text), NOWHERE, np.int64)
+        whole[delay : delay + len(self.token_at)] = self.token_at
+        left = whole[self.skip :]
+        return np.where(left < self.skip, NOWHERE, left - self.skip)
 
 
 def word_starts(sentence: Sentence) -> list[int]:
@@ -119,12 +133,19 @@ class Streams:
         c = self.config
         steps = len(said.levels) + c.delay_frames + c.acoustic_delay_frames
         grid = lay_out(said.words, said.starts, said.end, steps, self.symbols, c.look_ahead_words)
-        return Sequenced(grid, said.levels, said.phones, extracts)
+        frames = np.arange(len(said.levels))
+        of_frame = np.where(frames < said.end, np.searchsorted(said.starts, frames, "right") - 1, len(said.words))
+        token = spread(of_frame, [len(word) for word in said.words])
+        begins = np.flatnonzero(np.array(grid.text) == self.symbols.word)
+        steps_of = np.concatenate([b + 1 + np.arange(len(w)) for b, w in zip(begins, said.words, strict=True)])
+        token_at = np.where(token == NOWHERE, NOWHERE, steps_of[token])
+        return Sequenced(grid, said.levels, said.phones, token_at, extracts)
 
     def without_text(self, made: Sequenced) -> Sequenced:
         """The same where nobody tells the text: there is no action to be learned then."""
         count, symbol = len(made.grid.text), self.symbols.nothing
-        return replace(made, grid=Grid([symbol] * count, [symbol] * count, [-1] * count))
+        grid = Grid([symbol] * count, [symbol] * count, [-1] * count)
+        return replace(made, grid=grid, token_at=np.full_like(made.token_at, NOWHERE))
 
     def delayed(self, levels: np.ndarray, steps: int) -> np.ndarray:
         """Frames [F, 80] as they are drawn, [steps, 80]: the first group after the delay, the others yet later."""
@@ -239,7 +260,7 @@ def collate(group: Sequence[Sequenced], streams: Streams, noise_share: float, rn
     count, steps = len(group), max(len(s) for s in group)
     delay = streams.config.delay_frames
     text, ahead = (np.full((count, steps), streams.symbols.pad, np.int64) for _ in range(2))
-    action, phones = (np.full((count, steps), -1, np.int64) for _ in range(2))
+    action, phones, token_at = (np.full((count, steps), -1, np.int64) for _ in range(3))
     fed, drawn = (np.full((count, steps, dmel.CHANNELS), dmel.PAD, np.uint8) for _ in range(2))
     speakers = np.full((count, MOST_SPEAKERS), -1, np.int64)
     extracts: list[np.ndarray] = []
@@ -254,6 +275,7 @@ def collate(group: Sequence[Sequenced], streams: Streams, noise_share: float, rn
         named = np.full(whole, -1, np.int64)
         named[delay : delay + len(s.phones)] = s.phones
         phones[row, here] = named[s.skip :]
+        token_at[row, here] = s.guided(delay)
         for place, extract in enumerate(s.extracts[:MOST_SPEAKERS]):
             speakers[row, place] = len(extracts)
             extracts.append(extract)
@@ -261,5 +283,5 @@ def collate(group: Sequence[Sequenced], streams: Streams, noise_share: float, rn
     recorded = np.full((max(len(extracts), 1), longest, dmel.CHANNELS), dmel.PAD, np.uint8)
     for i, one in enumerate(extracts):
         recorded[i, : len(one)] = one
-    arrays = (text, ahead, fed, drawn, action, phones, recorded, speakers)
+    arrays = (text, ahead, fed, drawn, action, phones, token_at, recorded, speakers)
     return Batch(*map(torch.from_numpy, arrays))

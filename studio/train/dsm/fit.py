@@ -17,27 +17,33 @@ from studio.engine import dmel
 from studio.engine.families.bpe import FILE as BPE_FILE
 from studio.engine.families.bpe import Bpe
 from studio.engine.families.dsm.net import Config, Dsm
+from studio.engine.families.dsm.rule import MOST_SPEAKERS
 from studio.train.dsm.batches import Batch, Streams, training_batches, validation_batches
 from studio.train.features import PHONES
 from studio.train.fitting import Fitter, Fitting, drawn_levels, mean_losses
+from studio.train.guide import decode_guided
 from studio.train.recipe import DsmFit, Recipe
 from studio.train.spoken import SpokenText, prompts
 
 
 class DsmFitter(Fitter):
-    """The net and its training-only phone head."""
+    """The net and its training-only phone head; one head of the backbone's attention may be guided."""
 
     beginnings = ("decoder.blocks.", "cross.", "depth.stacks.0.blocks.")
 
-    def __init__(self, config: Config, phone_weight: float = 0.4, action_weight: float = 1.0) -> None:
+    def __init__(
+        self, config: Config, phone_weight: float = 0.4, action_weight: float = 1.0, guide_weight: float = 0.0
+    ) -> None:
         super().__init__()
         self.net = Dsm(config)
         self._weights = {"phone": phone_weight, "action": action_weight}
+        if guide_weight:
+            self._weights["guide"] = guide_weight
         self.phone_out = nn.Linear(config.width, len(PHONES))
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
-        """Losses ``frame`` (nats per channel), ``action`` (nats per step where it is asked), ``phone``."""
-        hidden = self._hidden(batch)
+        """Losses ``frame`` (nats per channel), ``action`` (nats per step where it is asked), ``phone``; ``guide``."""
+        hidden, lost = self._guided(batch) if "guide" in self._weights else (self._hidden(batch), None)
         logits, levels = self._frames(batch, hidden)
         there = levels != dmel.PAD
         asked, named = batch.action >= 0, batch.phones >= 0
@@ -49,6 +55,7 @@ class DsmFitter(Fitter):
             "action": F.binary_cross_entropy_with_logits(actions, batch.action[asked].float(), reduction="sum")
             / asked.sum().clamp_min(1),
             "phone": F.cross_entropy(phones, batch.phones[named]),
+            **({} if lost is None else {"guide": lost}),
         }
 
     def total(self, losses: dict[str, Tensor]) -> Tensor:
@@ -78,6 +85,15 @@ class DsmFitter(Fitter):
         speakers = net.speakers(net.encoder(batch.extracts), batch.speakers)
         return net.hidden(net.embed(batch.text, batch.ahead, batch.fed), speakers)
 
+    def _guided(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """The same, and how far the guided head is from the tokens that are spoken."""
+        net = self.net
+        speakers, crossings = net.speakers(net.encoder(batch.extracts), batch.speakers), net.crossings()
+        seen = torch.ones(1, 1, MOST_SPEAKERS, dtype=torch.bool, device=batch.text.device)
+        x, keys = net.embed(batch.text, batch.ahead, batch.fed), batch.token_at.flatten()
+        queries = torch.arange(len(keys), device=keys.device)
+        return decode_guided(net.decoder, x, queries, keys, lambda layer, x: crossings[layer](x, speakers, seen)[0])
+
     def _frames(self, batch: Batch, hidden: Tensor) -> tuple[Tensor, Tensor]:
         """Logits [N, 80, 16] and levels [N, 80] of the steps that draw something."""
         drawing = _drawing(batch)
@@ -97,7 +113,7 @@ class DsmFitting(Fitting):
 
     def __init__(self, recipe: Recipe) -> None:
         assert isinstance(recipe.fit, DsmFit)
-        self._settings = recipe.fit
+        self._settings = fit = recipe.fit
         config = Config(**recipe.fit.config)
         if config.speakers != len(recipe.corpus.speakers):
             raise BadOption(
@@ -110,7 +126,7 @@ class DsmFitting(Fitting):
                 f"[fit.config] keeps {config.extract_frames}",
             )
         torch.manual_seed(recipe.seed)
-        super().__init__(recipe, DsmFitter(config, recipe.fit.phone_weight, recipe.fit.action_weight))
+        super().__init__(recipe, DsmFitter(config, fit.phone_weight, fit.action_weight, fit.guide_weight))
 
     def prepare(self, text: SpokenText, state: Path) -> None:
         """Read the encoding; give the net a recording and a silence of each speaker. Raises BadFile, BadVoice."""

@@ -12,8 +12,9 @@ from studio.engine.families.bpe import Bpe
 from studio.engine.families.ist.layout import FRAME, Layout, Symbols
 from studio.engine.families.ist.rule import RATIOS, Ratio
 from studio.train.features import Sentence
+from studio.train.guide import NOWHERE, spread
 from studio.train.recipe import IstFit
-from studio.train.spoken import BUCKET, SpokenText, cut, grouped, join, noisy, prompts
+from studio.train.spoken import BUCKET, SpokenText, cut, grouped, join, noisy, prompts, words_of_frames
 
 _DRAWS = 20  # until a sentence of a prompt's length is found
 
@@ -26,7 +27,8 @@ class Batch:
         symbols, places: int64 [B, T]; filler where something else stands.
         start_at, start_ratio: int64 [N], stretches' starts and the ratio of each.
         frame_at [M], frame_levels uint8 [M, 80] (end frames among them).
-        target_at [P], target_levels uint8 [P, 80], target_phones [P].
+        target_at [P], target_levels uint8 [P, 80], target_phones [P]; target_token [P], the position in its row of the
+            text token that the frame speaks, ``guide.NOWHERE`` where none does or it has not come yet.
         stop_at [Q], stop float32 [Q].
     """
 
@@ -39,6 +41,7 @@ class Batch:
     target_at: Tensor
     target_levels: Tensor
     target_phones: Tensor
+    target_token: Tensor
     stop_at: Tensor
     stop: Tensor
 
@@ -54,19 +57,24 @@ class Batch:
 
 @dataclass(frozen=True)
 class Stretch:
-    """Spoken in one go: text tokens with the symbol that closes them, frames uint8 [F, 80], phones uint8 [F]."""
+    """Spoken in one go: text tokens with the symbol that closes them, frames uint8 [F, 80], phones uint8 [F].
+
+    ``spoken`` int64 [F] is the token of each frame, ``guide.NOWHERE`` where there is none.
+    """
 
     tokens: list[int]
     levels: np.ndarray
     phones: np.ndarray
+    spoken: np.ndarray
 
 
 @dataclass(frozen=True)
 class Interleaved:
-    """Stretches laid out by one ratio, and the phone of every frame, end frames too."""
+    """Stretches laid out by one ratio; the phone of every frame, end frames too, and the position of its token."""
 
     layout: Layout
     phones: np.ndarray
+    token_at: np.ndarray
     ratio: int
 
     def __len__(self) -> int:
@@ -85,27 +93,35 @@ class Encoded:
 
     def whole(self, s: Sentence) -> Stretch:
         """A sentence that the text's end closes."""
-        return Stretch([*self.tokens(s.words), self.symbols.end], s.levels, s.phones)
+        return Stretch([*self.tokens(s.words), self.symbols.end], s.levels, s.phones, self._spoken(s))
 
     def flushed(self, s: Sentence, rng: np.random.Generator) -> list[Stretch]:
         """A sentence cut where a flush came: the symbol of the flush closes its first part."""
         if len(s.words) < 2:
             return [self.whole(s)]
         word = int(rng.integers(1, len(s.words)))
-        at = s.word_ends[word - 1]
+        at, spoken = s.word_ends[word - 1], self._spoken(s)
+        before = self.tokens(s.words[:word])
+        rest = np.where(spoken[at:] < len(before), NOWHERE, spoken[at:] - len(before))
         return [
-            Stretch([*self.tokens(s.words[:word]), self.symbols.flush], s.levels[:at], s.phones[:at]),
-            Stretch([*self.tokens(s.words[word:]), self.symbols.end], s.levels[at:], s.phones[at:]),
+            Stretch([*before, self.symbols.flush], s.levels[:at], s.phones[:at], spoken[:at]),
+            Stretch([*self.tokens(s.words[word:]), self.symbols.end], s.levels[at:], s.phones[at:], rest),
         ]
+
+    def _spoken(self, s: Sentence) -> np.ndarray:
+        return spread(words_of_frames(s), [len(self.bpe.encode(word)) for word in s.words])
 
 
 def lay_out(stretches: Sequence[Stretch], ratio: str, symbols: Symbols) -> Interleaved:
     """Stretches one after another, each by the same ratio."""
-    layout, phones = Layout(), list[np.ndarray]()
+    layout, phones, token_at = Layout(), list[np.ndarray](), list[np.ndarray]()
     for one in stretches:
+        start = len(layout)
         layout.stretch(symbols, one.tokens, one.levels, Ratio.parse(ratio))
         phones += [one.phones, np.zeros(1, np.uint8)]
-    return Interleaved(layout, np.concatenate(phones), RATIOS.index(ratio))
+        places = start + 1 + np.flatnonzero(np.array(layout.symbols[start + 1 :]) != FRAME)
+        token_at += [np.where(one.spoken == NOWHERE, NOWHERE, places[one.spoken]), np.full(1, NOWHERE)]
+    return Interleaved(layout, np.concatenate(phones), np.concatenate(token_at), RATIOS.index(ratio))
 
 
 def training_batches(text: SpokenText, encoded: Encoded, recipe: IstFit, seed: int, number: int) -> Iterator[Batch]:
@@ -188,6 +204,8 @@ def collate(group: Sequence[Interleaved], symbols: Symbols, noise_share: float, 
         parts["target_at"].append(at[comes])
         parts["target_levels"].append(levels[which[1:][comes[:-1]]])
         parts["target_phones"].append(s.phones[which[1:][comes[:-1]]].astype(np.int64))
+        token_at = s.token_at[which[1:][comes[:-1]]]
+        parts["target_token"].append(np.where(token_at <= np.flatnonzero(comes), token_at, NOWHERE))
         closes = (mine == symbols.end) | (mine == symbols.flush)
         is_closed = np.cumsum(closes) > np.cumsum(is_end)
         parts["stop_at"].append(at[is_closed])

@@ -16,6 +16,7 @@ from studio.engine.families.bpe import Bpe
 from studio.engine.families.ist.net import Config, Ist
 from studio.engine.families.ist.rule import Options
 from studio.train.fitting import Fitting, mean_losses
+from studio.train.guide import decode_guided
 from studio.train.ist.batches import Batch, Encoded, training_batches, validation_batches
 from studio.train.next_frame import NextFrameFitter
 from studio.train.recipe import IstFit, Recipe
@@ -25,13 +26,27 @@ CHECKED_RATIOS = ("1:3", "3:9", "12:24", "whole")
 
 
 class IstFitter(NextFrameFitter):
-    """The net and its training-only phone head."""
+    """The net and its training-only phone head; one head of attention may be guided."""
 
-    def __init__(self, config: Config, phone_weight: float = 1.0, eos_weight: float = 1.0) -> None:
+    def __init__(
+        self, config: Config, phone_weight: float = 1.0, eos_weight: float = 1.0, guide_weight: float = 0.0
+    ) -> None:
         super().__init__(Ist(config), phone_weight, eos_weight)
+        if guide_weight:
+            self._weights["guide"] = guide_weight
+
+    def forward(self, batch: Batch) -> dict[str, Tensor]:
+        """See ``NextFrameFitter``; and ``guide`` where attention is guided."""
+        if "guide" not in self._weights:
+            return super().forward(batch)
+        hidden, lost = decode_guided(self.net.decoder, self._embedded(batch), batch.target_at, batch.target_token)
+        return self.losses(batch, hidden.flatten(0, 1)) | {"guide": lost}
 
     def hidden(self, batch: Batch) -> Tensor:
         """What the decoder makes of a batch: [B * T, D]."""
+        return self.net.decoder(self._embedded(batch)).flatten(0, 1)
+
+    def _embedded(self, batch: Batch) -> Tensor:
         net = self.net
         rows, length = batch.symbols.shape
         places = batch.places.flatten()
@@ -39,7 +54,7 @@ class IstFitter(NextFrameFitter):
         frames = net.embed_frames(batch.frame_levels, places[batch.frame_at])
         x = x.index_copy(0, batch.frame_at, frames.to(x.dtype))
         x = x.index_add(0, batch.start_at, net.ratio(batch.start_ratio).to(x.dtype))
-        return net.decoder(x.view(rows, length, -1)).flatten(0, 1)
+        return x.view(rows, length, -1)
 
 
 class IstFitting(Fitting):
@@ -49,7 +64,7 @@ class IstFitting(Fitting):
 
     def __init__(self, recipe: Recipe) -> None:
         assert isinstance(recipe.fit, IstFit)
-        self._settings = recipe.fit
+        self._settings = fit = recipe.fit
         for ratio in recipe.fit.ratios:
             Options(ratio)
         config = Config(**recipe.fit.config)
@@ -59,7 +74,7 @@ class IstFitting(Fitting):
                 "write the same number: each has a prompt",
             )
         torch.manual_seed(recipe.seed)
-        super().__init__(recipe, IstFitter(config, recipe.fit.phone_weight, recipe.fit.eos_weight))
+        super().__init__(recipe, IstFitter(config, fit.phone_weight, fit.eos_weight, fit.guide_weight))
 
     def prepare(self, text: SpokenText, state: Path) -> None:
         """Read the encoding and give the net a prompt of each speaker. Raises BadFile, BadVoice."""

@@ -35,6 +35,7 @@ from studio.train.dsm.fit import DsmFitter
 from studio.train.families import fitting_of
 from studio.train.features import Sentence
 from studio.train.fitting import HalfCopy, optimisers, run, train_step
+from studio.train.guide import NOWHERE
 from studio.train.pack import pack_voice
 from studio.train.recipe import CorpusRecipe, DsmFit, Recipe, read_recipe
 from studio.train.spoken import SpokenText
@@ -122,6 +123,37 @@ def test_the_text_lies_on_the_frames_and_the_sound_after_the_delay(streams):
     assert (batch.drawn[0, : DELAY + 2, 10:] == dmel.PAD).all() and batch.predicted == FRAMES
     assert torch.equal(batch.fed[0, 1:], batch.drawn[0, :-1]) and (batch.fed[0, 0] == dmel.PAD).all()
     assert batch.phones[0, DELAY : DELAY + FRAMES].tolist() == sentence().phones.tolist()
+
+
+def test_every_frame_knows_the_step_of_the_token_that_it_speaks(streams):
+    said = [sentence(), sentence(seed=1)]
+    batch = a_batch(streams, said)
+    text, token_at = batch.text[0].tolist(), batch.token_at[0].tolist()
+    assert set(token_at[:DELAY]) == {NOWHERE} and set(token_at[DELAY + said[0].word_ends[-1] + FRAMES :]) == {NOWHERE}
+    spoken = streams.spoken(said)
+    for frame in range(spoken.end):
+        word = max(i for i, start in enumerate(spoken.starts) if start <= frame)
+        step = token_at[DELAY + frame]
+        assert step != NOWHERE and text[step] in spoken.words[word], "one of the tokens of its word"
+        assert text[step] != SYMBOLS.word and step <= DELAY + frame, "which the net has read by then"
+    made = streams.sequence(spoken, [])
+    short = collate([replace(made, skip=30)], streams, 0.0, np.random.default_rng(0))
+    left = np.array(token_at[30:]) - 30
+    assert short.token_at[0].tolist() == np.where(left < 0, NOWHERE, left).tolist()
+    unread = collate([streams.without_text(made)], streams, 0.0, np.random.default_rng(0))
+    assert (unread.token_at == NOWHERE).all()
+
+
+def test_a_guided_head_changes_nothing_but_the_losses(streams):
+    torch.manual_seed(3)
+    plain, guided = DsmFitter(CONFIG), DsmFitter(CONFIG, guide_weight=0.5)
+    guided.load_state_dict(plain.state_dict())
+    batch = a_batch(streams, [sentence()], [sentence("two", 1)])
+    told, found = plain(batch), guided(batch)
+    for name in told:
+        torch.testing.assert_close(told[name], found[name])
+    assert found["guide"] > 0
+    torch.testing.assert_close(guided.total(found), plain.total(told) + 0.5 * found["guide"])
 
 
 def test_the_action_is_asked_where_a_word_could_begin(streams):

@@ -27,6 +27,7 @@ from studio.train.ahead import Ahead
 from studio.train.families import fitting_of
 from studio.train.features import Sentence
 from studio.train.fitting import HalfCopy, run
+from studio.train.guide import NOWHERE
 from studio.train.ist.batches import Batch, Encoded, collate, lay_out, training_batches, validation_batches
 from studio.train.ist.fit import IstFitter
 from studio.train.pack import pack_voice
@@ -101,6 +102,26 @@ def test_every_frame_is_predicted_once_after_what_it_may_see(encoded):
     first = [i for i in symbols if i != encoded.symbols.filler][:7]
     assert first == [encoded.symbols.start, *encoded.tokens(WORDS), encoded.symbols.end]
     assert batch.start_ratio.tolist() == [RATIOS.index("1:3")] * 2
+
+
+@pytest.mark.parametrize("ratio", ["1:3", "12:24", "whole"])
+def test_every_frame_knows_the_token_that_it_speaks(encoded, ratio):
+    """Where that was fed before; of two rows, each in its own positions."""
+    pair = [encoded.whole(sentence()), encoded.whole(sentence(3))]
+    made = [lay_out(pair, ratio, encoded.symbols), lay_out(pair[:1], ratio, encoded.symbols)]
+    batch = collate(made, encoded.symbols, 0.0, np.random.default_rng(0))
+    length, of_word = batch.symbols.shape[1], [encoded.bpe.encode(word) for word in WORDS]
+    told = 0
+    for place, (at, token) in enumerate(zip(batch.target_at.tolist(), batch.target_token.tolist(), strict=True)):
+        frame = place % (ENDS[-1] + 2)
+        word = next((i for i, end in enumerate(ENDS) if frame < end), len(WORDS))
+        if token == NOWHERE:
+            assert word == len(WORDS) or ratio == "1:3", "the text's end, or text that comes later"
+            continue
+        told += 1
+        assert token <= at % length, "it was fed before"
+        assert int(batch.symbols[at // length, token]) in of_word[min(word, len(WORDS) - 1)]
+    assert told >= 3 * (ENDS[-1] if ratio != "1:3" else 1)
 
 
 def test_the_end_is_learned_only_where_the_text_was_consumed(encoded):
