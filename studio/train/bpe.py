@@ -4,10 +4,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 
+import numpy as np
+
 from studio.core.errors import NeedsPackage
 from studio.core.text.typography import MARKS
 from studio.core.text.words import WordStream
-from studio.engine.families.bpe import WORD_START, Spelling, alphabet_of, spell_phonemes
+from studio.engine.families.bpe import WORD_START, Bpe, Spelling, alphabet_of, spell_phonemes
 from studio.text.normalise import best
 from studio.train.corpus.texts import read_texts
 
@@ -52,6 +54,18 @@ def train_bpe(texts: Iterable[Sequence[str]], size: int, out: Path, spelling: Sp
     tokenizer.save(str(part))
     part.replace(out)
     return tokenizer.get_vocab_size()
+
+
+def encoded_words(
+    bpe: Bpe, words: Sequence[str], dropout: float = 0.0, rng: np.random.Generator | None = None
+) -> list[tuple[int, ...]]:
+    """Tokens of each word; where a generator is given, merges are passed over as often as ``dropout`` says.
+
+    A few hours of speech are learned by heart, text and all, where every word has the same tokens each time.
+    """
+    if rng is None or not dropout:
+        return [bpe.encode(word) for word in words]
+    return [bpe.encode_at_random(word, dropout, rng.random) for word in words]
 
 
 @lru_cache(50_000)

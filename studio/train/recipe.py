@@ -185,6 +185,7 @@ class IstFit(FitRecipe):
         flush_share: of stretches that a flush cuts at a word's end.
         ratios: drawn in training, each as often; all when empty.
         guide_weight: of the loss of the head that is guided to the token being spoken; 0 guides none.
+        merge_dropout: of merges of the encoding that are passed over, so that no word has the same tokens each time.
     """
 
     family: ClassVar[str] = "ist"
@@ -195,6 +196,7 @@ class IstFit(FitRecipe):
     eos_weight: float
     ratios: list[str] = field(default_factory=list)
     guide_weight: float = 0.0
+    merge_dropout: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,6 +209,7 @@ class DsmFit(FitRecipe):
         turn_share: of sequences in which two speakers take turns.
         flush_share: of the others that end at any word's end, as a flush leaves them.
         guide_weight: of the loss of the head that is guided to the token being spoken; 0 guides none.
+        merge_dropout: of merges of the encoding that are passed over, so that no word has the same tokens each time.
     """
 
     family: ClassVar[str] = "dsm"
@@ -218,6 +221,7 @@ class DsmFit(FitRecipe):
     phone_weight: float
     action_weight: float
     guide_weight: float = 0.0
+    merge_dropout: float = 0.0
 
     def __post_init__(self) -> None:
         if len(self.extract_frames) != 2 or not 0 < self.extract_frames[0] <= self.extract_frames[1]:

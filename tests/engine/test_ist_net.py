@@ -156,6 +156,19 @@ def test_it_encodes_as_the_library_does(tmp_path):
         assert [*ours.encode(word)] == theirs.encode(word).ids, word
 
 
+def test_merges_may_be_passed_over_at_random(tmp_path):
+    write_tiny_bpe(tmp_path / "bpe.json")
+    bpe, rng = Bpe.read(tmp_path / "bpe.json"), random.Random(3)
+    pieces = {i: piece for piece, i in json.loads((tmp_path / "bpe.json").read_text())["model"]["vocab"].items()}
+
+    def cut(dropout: float) -> list[str]:
+        return [pieces[i] for i in bpe.encode_at_random("morning,", dropout, rng.random)]
+
+    assert cut(0.0) == [pieces[i] for i in bpe.encode("morning,")] and cut(1.0) == [*"▁morning,"]
+    found = {tuple(cut(0.3)) for _ in range(60)}
+    assert len(found) > 5 and {"".join(one) for one in found} == {"▁morning,"}
+
+
 def test_an_encoding_of_phonemes(tmp_path):
     """The same word has the same tokens however it is spelt, and the library encodes its phonemes alike."""
     from tokenizers import Tokenizer

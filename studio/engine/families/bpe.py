@@ -6,6 +6,7 @@ alphabet tells what words are spelt in: letters, or phonemes, each word pronounc
 
 import json
 import math
+from collections.abc import Callable
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -94,17 +95,26 @@ class Bpe:
         """Token ids of one spoken word with its mark."""
         return self._cached(word)
 
-    def _encode(self, word: str) -> tuple[int, ...]:
+    def encode_at_random(self, word: str, dropout: float, draw: Callable[[], float]) -> tuple[int, ...]:
+        """The same, but each merge is passed over as often as ``dropout`` says (Provilkov et al. 2020): for training.
+
+        Args:
+            draw: answers numbers evenly from [0, 1).
+        """
+        return self._encode(word, lambda: draw() < dropout)
+
+    def _encode(self, word: str, passes_over: Callable[[], bool] = lambda: False) -> tuple[int, ...]:
         bare = word.rstrip(MARKS)
         spelt = bare if self.spelling == "letters" else spell_phonemes(bare)
-        pieces = [*self._merged(WORD_START + spelt), *word[len(bare) :]]
+        pieces = [*self._merged(WORD_START + spelt, passes_over), *word[len(bare) :]]
         return tuple(self._ids[piece] for piece in pieces)
 
-    def _merged(self, text: str) -> list[str]:
+    def _merged(self, text: str, passes_over: Callable[[], bool]) -> list[str]:
         pieces = [*text]
         while len(pieces) > 1:
-            pairs = [(self._ranks.get(pair, math.inf), i) for i, pair in enumerate(pairwise(pieces))]
-            rank, i = min(pairs)
+            known = [(self._ranks[pair], i) for i, pair in enumerate(pairwise(pieces)) if pair in self._ranks]
+            pairs = [one for one in known if not passes_over()]
+            rank, i = min(pairs, default=(math.inf, 0))
             if rank == math.inf:
                 break
             pieces[i : i + 2] = [pieces[i] + pieces[i + 1]]
@@ -117,6 +127,7 @@ def alphabet_of(spelling: Spelling) -> list[str]:
     return [*letters, WORD_START, *MARKS]
 
 
+@lru_cache(_CACHED_WORDS)
 def spell_phonemes(word: str) -> str:
     """The phonemes of a word that is said by itself, with their stress; empty where it has none."""
     return "".join(symbol for symbol in phonemes.pronounce([word])[0] if symbol in PHONEMES or symbol in STRESSES)

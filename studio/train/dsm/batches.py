@@ -12,6 +12,7 @@ from studio.engine.families.bpe import Bpe
 from studio.engine.families.dsm.depth import GROUP_CHANNELS
 from studio.engine.families.dsm.net import Config
 from studio.engine.families.dsm.rule import MOST_SPEAKERS, Grid, lay_out
+from studio.train.bpe import encoded_words
 from studio.train.features import Sentence
 from studio.train.guide import NOWHERE, spread
 from studio.train.recipe import DsmFit
@@ -109,15 +110,18 @@ def word_starts(sentence: Sentence) -> list[int]:
 class Streams:
     """Sentences as stretches by an encoding, and stretches as sequences by a net's delays."""
 
-    def __init__(self, bpe: Bpe, config: Config) -> None:
-        self.bpe, self.config, self.symbols = bpe, config, config.symbols
+    def __init__(self, bpe: Bpe, config: Config, dropout: float = 0.0) -> None:
+        self.bpe, self.config, self.symbols, self._dropout = bpe, config, config.symbols, dropout
 
-    def spoken(self, parts: Sequence[Sentence]) -> Spoken:
-        """Sentences one after another, with who speaks each; the first one's speaker is the main one."""
+    def spoken(self, parts: Sequence[Sentence], rng: np.random.Generator | None = None) -> Spoken:
+        """Sentences one after another, with who speaks each; the first one's speaker is the main one.
+
+        Where a generator is given, merges of the encoding are passed over as often as the dropout says.
+        """
         speakers = [*dict.fromkeys(one.speaker for one in parts)]
         words, starts, end, at, before = list[list[int]](), list[int](), 0, 0, ""
         for one in parts:
-            spelled = [[*self.bpe.encode(word)] for word in one.words]
+            spelled = [[*tokens] for tokens in encoded_words(self.bpe, one.words, self._dropout, rng)]
             if one.speaker != before:
                 turn = self.symbols.main if one.speaker == speakers[0] else self.symbols.other
                 spelled[0], before = [turn, *spelled[0]], one.speaker
@@ -209,7 +213,7 @@ def _make(
     else:
         sentence = join(group, text.silence[speaker], rng)
         parts = [cut_short(sentence, rng) if rng.random() < recipe.flush_share else sentence]
-    said = streams.spoken(parts)
+    said = streams.spoken(parts, rng)
     extracts = [_extract(text.training[one], recipe, rng) for one in said.speakers]
     made = streams.sequence(said, extracts)
     if len(group) > 1 and rng.random() < recipe.crop_share:

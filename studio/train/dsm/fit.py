@@ -132,7 +132,8 @@ class DsmFitting(Fitting):
         """Read the encoding; give the net a recording and a silence of each speaker. Raises BadFile, BadVoice."""
         super().prepare(text, state)
         net = self.fitter.net
-        self._streams = Streams(Bpe.for_fit(state, net.config.text_tokens), net.config)
+        bpe = Bpe.for_fit(state, net.config.text_tokens)
+        self._streams = Streams(bpe, net.config, self._settings.merge_dropout)
         for i, sentence in enumerate(prompts(text, *self._settings.extract_frames).values()):
             net.set_extract(i, torch.from_numpy(sentence.levels))
 

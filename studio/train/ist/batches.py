@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import torch
@@ -11,6 +12,7 @@ from studio.engine import dmel
 from studio.engine.families.bpe import Bpe
 from studio.engine.families.ist.layout import FRAME, Layout, Symbols
 from studio.engine.families.ist.rule import RATIOS, Ratio
+from studio.train.bpe import encoded_words
 from studio.train.features import Sentence
 from studio.train.guide import NOWHERE, spread
 from studio.train.recipe import IstFit
@@ -82,34 +84,42 @@ class Interleaved:
 
 
 class Encoded:
-    """Sentences as stretches: their tokens by an encoding."""
+    """Sentences as stretches: their tokens by an encoding.
 
-    def __init__(self, bpe: Bpe) -> None:
-        self.bpe, self.symbols = bpe, Symbols.after(bpe.size)
+    Args:
+        dropout: of merges that are passed over where a generator is given.
+    """
+
+    def __init__(self, bpe: Bpe, dropout: float = 0.0) -> None:
+        self.bpe, self.symbols, self._dropout = bpe, Symbols.after(bpe.size), dropout
+
+    def words(self, words: Sequence[str], rng: np.random.Generator | None = None) -> list[tuple[int, ...]]:
+        """Words encoded one by one, as they are when they are committed; at random where a generator is given."""
+        return encoded_words(self.bpe, words, self._dropout, rng)
 
     def tokens(self, words: Sequence[str]) -> list[int]:
-        """Words encoded one by one, as they are when they are committed."""
-        return [token for word in words for token in self.bpe.encode(word)]
+        """The same in one list."""
+        return [*chain.from_iterable(self.words(words))]
 
-    def whole(self, s: Sentence) -> Stretch:
+    def whole(self, s: Sentence, rng: np.random.Generator | None = None) -> Stretch:
         """A sentence that the text's end closes."""
-        return Stretch([*self.tokens(s.words), self.symbols.end], s.levels, s.phones, self._spoken(s))
+        words = self.words(s.words, rng)
+        spoken = spread(words_of_frames(s), [*map(len, words)])
+        return Stretch([*chain.from_iterable(words), self.symbols.end], s.levels, s.phones, spoken)
 
     def flushed(self, s: Sentence, rng: np.random.Generator) -> list[Stretch]:
         """A sentence cut where a flush came: the symbol of the flush closes its first part."""
         if len(s.words) < 2:
-            return [self.whole(s)]
+            return [self.whole(s, rng)]
         word = int(rng.integers(1, len(s.words)))
-        at, spoken = s.word_ends[word - 1], self._spoken(s)
-        before = self.tokens(s.words[:word])
+        at, words = s.word_ends[word - 1], self.words(s.words, rng)
+        before, after = ([*chain.from_iterable(part)] for part in (words[:word], words[word:]))
+        spoken = spread(words_of_frames(s), [*map(len, words)])
         rest = np.where(spoken[at:] < len(before), NOWHERE, spoken[at:] - len(before))
         return [
             Stretch([*before, self.symbols.flush], s.levels[:at], s.phones[:at], spoken[:at]),
-            Stretch([*self.tokens(s.words[word:]), self.symbols.end], s.levels[at:], s.phones[at:], rest),
+            Stretch([*after, self.symbols.end], s.levels[at:], s.phones[at:], rest),
         ]
-
-    def _spoken(self, s: Sentence) -> np.ndarray:
-        return spread(words_of_frames(s), [len(self.bpe.encode(word)) for word in s.words])
 
 
 def lay_out(stretches: Sequence[Stretch], ratio: str, symbols: Symbols) -> Interleaved:
@@ -157,7 +167,7 @@ def _make(
 ) -> Interleaved:
     """A prompt of the same speaker, then the sentences as stretches, some joined to one, one perhaps cut by a flush."""
     speaker = group[0].speaker
-    stretches = [encoded.whole(one) for one in _drawn_prompt(text.training[speaker], recipe, rng)]
+    stretches = [encoded.whole(one, rng) for one in _drawn_prompt(text.training[speaker], recipe, rng)]
     parts = [[group[0]]]
     for sentence in group[1:]:
         if rng.random() < recipe.next_share:
@@ -166,7 +176,7 @@ def _make(
     for part in parts:
         sentence = join(part, text.silence[speaker], rng)
         is_cut = rng.random() < recipe.flush_share
-        stretches += encoded.flushed(sentence, rng) if is_cut else [encoded.whole(sentence)]
+        stretches += encoded.flushed(sentence, rng) if is_cut else [encoded.whole(sentence, rng)]
     names = recipe.ratios or RATIOS
     return lay_out(stretches, names[int(rng.integers(len(names)))], encoded.symbols)
 

@@ -78,7 +78,8 @@ class IstFitting(Fitting):
 
     def prepare(self, text: SpokenText, state: Path) -> None:
         """Read the encoding and give the net a prompt of each speaker. Raises BadFile, BadVoice."""
-        self._encoded = Encoded(Bpe.for_fit(state, self.fitter.net.config.text_tokens))
+        bpe = Bpe.for_fit(state, self.fitter.net.config.text_tokens)
+        self._encoded = Encoded(bpe, self._settings.merge_dropout)
         for i, sentence in enumerate(prompts(text, *self._settings.prompt_frames).values()):
             self.fitter.net.set_prompt(i, self._encoded.tokens(sentence.words), torch.from_numpy(sentence.levels))
 

@@ -124,6 +124,17 @@ def test_every_frame_knows_the_token_that_it_speaks(encoded, ratio):
     assert told >= 3 * (ENDS[-1] if ratio != "1:3" else 1)
 
 
+def test_tokens_vary_where_merges_are_passed_over_and_frames_know_them_still(encoded):
+    varied, rng = Encoded(encoded.bpe, 0.5), np.random.default_rng(2)
+    found = [varied.whole(sentence(), rng) for _ in range(20)]
+    found += [one for _ in range(20) for one in varied.flushed(sentence(), rng)]
+    assert len({tuple(one.tokens) for one in found}) > 20
+    for one in found:
+        known = one.spoken[one.spoken != NOWHERE]
+        assert (np.diff(known) >= 0).all() and known.max(initial=0) < len(one.tokens) - 1
+    assert varied.whole(sentence()).tokens == encoded.whole(sentence()).tokens, "never but in training"
+
+
 def test_the_end_is_learned_only_where_the_text_was_consumed(encoded):
     made = lay_out([encoded.whole(sentence())], "1:3", encoded.symbols)
     batch = collate([made], encoded.symbols, 0.0, np.random.default_rng(0))
