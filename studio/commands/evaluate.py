@@ -221,9 +221,11 @@ def families(
     """All voices side by side: word errors, predicted MOS, first audio, real-time factor, size."""
     from studio.bench.evaluation.families import FamiliesSetting, eval_families
 
-    where: dict[str, Any] = {"voices": voices, "device": device, "cache": cache, "only": tuple(voice or ())}
     asked = FamiliesSetting(
-        **where,
+        voices=voices,
+        only=tuple(voice or ()),
+        device=device,
+        cache=cache,
         recogniser=recogniser,
         quiet=as_json,
         texts=texts,

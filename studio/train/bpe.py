@@ -1,7 +1,6 @@
 """Train the byte-pair encoding of a voice (Sennrich et al. 2016) with the `tokenizers` library."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -68,7 +67,6 @@ def encoded_words(
     return [bpe.encode_at_random(word, dropout, rng.random) for word in words]
 
 
-@lru_cache(50_000)
 def _pronounced(word: str) -> str:
     """A word's phonemes with its mark."""
     bare = word.rstrip(MARKS)

@@ -5,13 +5,11 @@ longer than all the rest. The corpus knows it. The idea is Tachibana et al.'s (2
 times in the place of a straight diagonal; the net that is kept is no other than without it (docs/adr/0019).
 """
 
-from collections.abc import Callable
-
 import numpy as np
 import torch
 from torch import Tensor
 
-from studio.engine.nets.transformer import Decoder, attend_whole, rotary
+from studio.engine.nets.transformer import Decoder
 
 NOWHERE = -1  # of a frame that is guided to nothing
 
@@ -32,31 +30,28 @@ def spread(word_of_frame: np.ndarray, tokens_of_word: list[int]) -> np.ndarray:
     return out
 
 
-def decode_guided(
-    decoder: Decoder, x: Tensor, queries: Tensor, keys: Tensor, between: Callable[[int, Tensor], Tensor] | None = None
-) -> tuple[Tensor, Tensor]:
-    """A decoder's pass, and how far its guided head is from looking where it should.
+class GuidedHead:
+    """Watches a decoder's pass: how far one head is from looking where it should.
 
-    The head is the first one of the middle layer: below it tokens have been read, above it frames are made.
+    It is the first head of the middle layer: below it tokens have been read, above it frames are made.
 
     Args:
-        x: [B, T, D].
         queries: int64 [P], flat indices into [B * T] of positions that predict a frame.
         keys: int64 [P], the position in the row [0, T) that each should attend to, no later than its own; or NOWHERE.
-        between: what a family does between a layer's attention and its feed-forward, by the layer's number.
 
-    Returns:
-        [B, T, D], and the mean of -log of the attention that is where it should be.
+    Attributes:
+        lost: after the pass, the mean of -log of the attention that is where it should be.
     """
-    cos, sin = rotary(torch.arange(x.shape[1], device=x.device), decoder.config.head_width, decoder.config.rotary_base)
-    lost, guided = x.new_zeros((), dtype=torch.float32), decoder.config.layers // 2
-    for number, block in enumerate(decoder.layers()):
-        q, k, v = block.project(x, cos, sin)
-        if number == guided:
-            lost = _away(q[:, 0], k[:, 0], queries, keys)
-        x = block.mix(x, attend_whole(q, k, v))
-        x = block.feed(x if between is None else between(number, x))
-    return decoder.norm(x), lost
+
+    lost: Tensor
+
+    def __init__(self, decoder: Decoder, queries: Tensor, keys: Tensor) -> None:
+        self._layer, self._queries, self._keys = decoder.config.layers // 2, queries, keys
+
+    def __call__(self, layer: int, q: Tensor, k: Tensor) -> None:
+        """See ``Decoder.forward``."""
+        if layer == self._layer:
+            self.lost = _away(q[:, 0], k[:, 0], self._queries, self._keys)
 
 
 def _away(q: Tensor, k: Tensor, queries: Tensor, keys: Tensor) -> Tensor:

@@ -13,6 +13,14 @@ from studio.engine.eightbit import restored
 _LEAST_SHARED = 0.1  # of a net's numbers: tables that all families have alike are no layer of its own
 
 
+def read_weights(path: Path) -> dict[str, Tensor]:
+    """Weights that a training or a voice wrote, whatever their number format. Raises BadFile."""
+    try:
+        return restored(load_file(path))
+    except (SafetensorError, OSError, ValueError) as error:
+        raise BadFile(f"{path} is no file of weights ({error})", "give one that a training or a voice wrote") from error
+
+
 def begin_from(net: nn.Module, path: Path, may_lack: tuple[str, ...] = ()) -> None:
     """Put a file's weights into a net, whatever their number format.
 
@@ -22,11 +30,7 @@ def begin_from(net: nn.Module, path: Path, may_lack: tuple[str, ...] = ()) -> No
     Raises:
         BadFile: it is no file of weights, or not of this net's.
     """
-    try:
-        weights = restored(load_file(path))
-    except (SafetensorError, OSError, ValueError) as error:
-        raise BadFile(f"{path} is no file of weights ({error})", "give one that a training or a voice wrote") from error
-    own = net.state_dict()
+    weights, own = read_weights(path), net.state_dict()
     lacking = [name for name in own if name not in weights and not name.startswith(may_lack)]
     other = [name for name, tensor in weights.items() if name not in own or own[name].shape != tensor.shape]
     if lacking or other:
@@ -45,10 +49,7 @@ def begin_like(net: nn.Module, path: Path) -> list[str]:
     Raises:
         BadFile: it is no file of weights, or next to nothing of it fits.
     """
-    try:
-        weights = restored(load_file(path))
-    except (SafetensorError, OSError, ValueError) as error:
-        raise BadFile(f"{path} is no file of weights ({error})", "give one that a training or a voice wrote") from error
+    weights = read_weights(path)
     own = {name: parameter.shape for name, parameter in net.named_parameters()}
     shared = {name: tensor for name, tensor in weights.items() if own.get(name) == tensor.shape}
     if sum(tensor.numel() for tensor in shared.values()) < _LEAST_SHARED * sum(size.numel() for size in own.values()):

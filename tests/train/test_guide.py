@@ -5,7 +5,13 @@ import pytest
 import torch
 
 from studio.engine.nets.transformer import Decoder, DecoderConfig, rotary
-from studio.train.guide import NOWHERE, decode_guided, spread
+from studio.train.guide import NOWHERE, GuidedHead, spread
+
+
+def decode_guided(decoder: Decoder, x, queries, keys):
+    """What is decoded, and what is lost."""
+    head = GuidedHead(decoder, queries, keys)
+    return decoder(x, watch=head), head.lost
 
 
 def test_a_words_tokens_lie_evenly_over_its_frames():

@@ -41,18 +41,20 @@ class FamiliesSetting(Setting):
 
 def eval_families(setting: FamiliesSetting) -> dict[str, Any]:
     """Rows of every voice, speaker and setting. Raises BadOption for a voice that is not there."""
-    cards = {name: of for name, of in read_cards(setting.voices).items() if not setting.only or name in setting.only}
-    if lacking := [name for name in setting.only if name not in cards]:
-        raise BadOption(f"there is no voice {lacking[0]!r:.100}", f"there are {', '.join(read_cards(setting.voices))}")
+    there = read_cards(setting.voices)
+    if lacking := [name for name in setting.only if name not in there]:
+        raise BadOption(f"there is no voice {lacking[0]!r:.100}", f"there are {', '.join(there)}")
     out: dict[str, Any] = {"texts": setting.texts.name, "asked": setting.count, "voices": {}}
-    for name, (card, folder) in cards.items():
-        out["voices"][name] = _voice(setting, card, folder, out)
+    for name in setting.only or there:
+        out["voices"][name], heard_by = _voice(setting, *there[name])
+        out |= heard_by
     if not setting.quiet:
         show(out)
     return out
 
 
-def _voice(setting: FamiliesSetting, card: Card, folder: Path, out: dict[str, Any]) -> dict[str, Any]:
+def _voice(setting: FamiliesSetting, card: Card, folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A voice's figures, and who heard and who judged it."""
     same: dict[str, Any] = {
         "voices": setting.voices,
         "voice": card.name,
@@ -67,7 +69,6 @@ def _voice(setting: FamiliesSetting, card: Card, folder: Path, out: dict[str, An
     }
     heard = eval_wer(WerSetting(**same, count=setting.count))
     judged = eval_quality(QualitySetting(**same, count=min(setting.predicted, setting.count)))
-    out |= {"recogniser": heard["recogniser"], "predictor": judged["predictor"]}
     names = [name for name in next(iter(heard["speakers"].values())) if name not in ("n", *_REFERENCES)]
     timed: dict[str, Any] = {}
     for name in names if setting.timed else []:
@@ -82,7 +83,7 @@ def _voice(setting: FamiliesSetting, card: Card, folder: Path, out: dict[str, An
         for named in [_REFERENCES.get(name, name)]
     ]
     net = [name for name in card.sha256 if name.removesuffix(".safetensors") not in card.vocoders]
-    return {
+    figures = {
         "family": card.family,
         "paper": family_info(card.family).paper,
         "sha256": card.sha256,
@@ -92,6 +93,7 @@ def _voice(setting: FamiliesSetting, card: Card, folder: Path, out: dict[str, An
         "rows": rows,
         "timed": timed,
     }
+    return figures, {"recogniser": heard["recogniser"], "predictor": judged["predictor"]}
 
 
 def show(out: Mapping[str, Any]) -> None:

@@ -3,7 +3,7 @@
 Trained on whole sequences; ``lean.LeanDecoder`` runs what was trained a few tokens at a time.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -11,6 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 BLOCK_QUERIES = 256
+Between = Callable[[int, Tensor], Tensor]
+Watch = Callable[[int, Tensor, Tensor], None]
 
 
 @dataclass(frozen=True)
@@ -97,13 +99,21 @@ class Decoder(nn.Module):
             assert isinstance(block, Block)
             yield block
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Causal pass over whole sequences, [B, T, D] -> [B, T, D]."""
+    def forward(self, x: Tensor, between: Between | None = None, watch: Watch | None = None) -> Tensor:
+        """Causal pass over whole sequences, [B, T, D] -> [B, T, D].
+
+        Args:
+            between: what a family does between a layer's attention and its feed-forward, by the layer's number.
+            watch: is told each layer's number, queries and keys [B, H, T, D / H].
+        """
         positions = torch.arange(x.shape[1], device=x.device)
         cos, sin = rotary(positions, self.config.head_width, self.config.rotary_base)
-        for block in self.layers():
+        for number, block in enumerate(self.layers()):
             q, k, v = block.project(x, cos, sin)
-            x = block.finish(x, attend_whole(q, k, v))
+            if watch is not None:
+                watch(number, q, k)
+            x = block.mix(x, attend_whole(q, k, v))
+            x = block.feed(x if between is None else between(number, x))
         return self.norm(x)
 
 

@@ -17,11 +17,11 @@ from studio.engine import dmel
 from studio.engine.families.bpe import FILE as BPE_FILE
 from studio.engine.families.bpe import Bpe
 from studio.engine.families.dsm.net import Config, Dsm
-from studio.engine.families.dsm.rule import MOST_SPEAKERS
+from studio.engine.nets.transformer import Watch
 from studio.train.dsm.batches import Batch, Streams, training_batches, validation_batches
 from studio.train.features import PHONES
 from studio.train.fitting import Fitter, Fitting, drawn_levels, mean_losses
-from studio.train.guide import decode_guided
+from studio.train.guide import GuidedHead
 from studio.train.recipe import DsmFit, Recipe
 from studio.train.spoken import SpokenText, prompts
 
@@ -43,7 +43,11 @@ class DsmFitter(Fitter):
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """Losses ``frame`` (nats per channel), ``action`` (nats per step where it is asked), ``phone``; ``guide``."""
-        hidden, lost = self._guided(batch) if "guide" in self._weights else (self._hidden(batch), None)
+        head = None
+        if "guide" in self._weights:
+            keys = batch.token_at.flatten()
+            head = GuidedHead(self.net.decoder, torch.arange(len(keys), device=keys.device), keys)
+        hidden = self._hidden(batch, head)
         logits, levels = self._frames(batch, hidden)
         there = levels != dmel.PAD
         asked, named = batch.action >= 0, batch.phones >= 0
@@ -55,7 +59,7 @@ class DsmFitter(Fitter):
             "action": F.binary_cross_entropy_with_logits(actions, batch.action[asked].float(), reduction="sum")
             / asked.sum().clamp_min(1),
             "phone": F.cross_entropy(phones, batch.phones[named]),
-            **({} if lost is None else {"guide": lost}),
+            **({} if head is None else {"guide": head.lost}),
         }
 
     def total(self, losses: dict[str, Tensor]) -> Tensor:
@@ -79,20 +83,11 @@ class DsmFitter(Fitter):
         fed[at] = torch.where(batch.fed[at] != dmel.PAD, drawn[chosen], batch.fed[at])
         return replace(batch, fed=fed)
 
-    def _hidden(self, batch: Batch) -> Tensor:
-        """What the backbone makes of a batch, [B, S, D]."""
+    def _hidden(self, batch: Batch, watch: Watch | None = None) -> Tensor:
+        """What the backbone makes of a batch, [B, S, D]; ``watch`` as of ``Decoder``."""
         net = self.net
         speakers = net.speakers(net.encoder(batch.extracts), batch.speakers)
-        return net.hidden(net.embed(batch.text, batch.ahead, batch.fed), speakers)
-
-    def _guided(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """The same, and how far the guided head is from the tokens that are spoken."""
-        net = self.net
-        speakers, crossings = net.speakers(net.encoder(batch.extracts), batch.speakers), net.crossings()
-        seen = torch.ones(1, 1, MOST_SPEAKERS, dtype=torch.bool, device=batch.text.device)
-        x, keys = net.embed(batch.text, batch.ahead, batch.fed), batch.token_at.flatten()
-        queries = torch.arange(len(keys), device=keys.device)
-        return decode_guided(net.decoder, x, queries, keys, lambda layer, x: crossings[layer](x, speakers, seen)[0])
+        return net.hidden(net.embed(batch.text, batch.ahead, batch.fed), speakers, watch)
 
     def _frames(self, batch: Batch, hidden: Tensor) -> tuple[Tensor, Tensor]:
         """Logits [N, 80, 16] and levels [N, 80] of the steps that draw something."""

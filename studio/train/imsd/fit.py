@@ -19,6 +19,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from studio.core.errors import BadFile, BadOption
+from studio.engine.eightbit import restored
 from studio.engine.families.t5.net import Config as T5Config
 from studio.train.recipe import Distillation, Recipe, S5Fit
 from studio.train.s5.batches import WHOLE, Batch, Sequence5, can_align, collate, sequence
@@ -130,8 +131,8 @@ class DistilledFitting(S5Fitting):
         config = T5Config(**{k: v for k, v in settings.config.items() if k not in ("encoder_mask", "decoder_mask")})
         tutor = T5Fitter(config, settings)
         try:
-            tutor.net.load_state_dict(load_file(teacher))
-        except (OSError, SafetensorError, RuntimeError) as error:
+            tutor.net.load_state_dict(restored(load_file(teacher)))
+        except (OSError, SafetensorError, RuntimeError, ValueError) as error:
             raise BadFile(
                 f"{teacher} is no T5-TTS with the sizes of {recipe.name!r}: {error!s:.200}",
                 "fit one by the recipe that is beside it, such as t5-tiny.toml beside s5-tiny.toml",

@@ -15,8 +15,9 @@ from studio.engine.families.bpe import FILE as BPE_FILE
 from studio.engine.families.bpe import Bpe
 from studio.engine.families.ist.net import Config, Ist
 from studio.engine.families.ist.rule import Options
+from studio.engine.nets.transformer import Watch
 from studio.train.fitting import Fitting, mean_losses
-from studio.train.guide import decode_guided
+from studio.train.guide import GuidedHead
 from studio.train.ist.batches import Batch, Encoded, training_batches, validation_batches
 from studio.train.next_frame import NextFrameFitter
 from studio.train.recipe import IstFit, Recipe
@@ -39,14 +40,11 @@ class IstFitter(NextFrameFitter):
         """See ``NextFrameFitter``; and ``guide`` where attention is guided."""
         if "guide" not in self._weights:
             return super().forward(batch)
-        hidden, lost = decode_guided(self.net.decoder, self._embedded(batch), batch.target_at, batch.target_token)
-        return self.losses(batch, hidden.flatten(0, 1)) | {"guide": lost}
+        head = GuidedHead(self.net.decoder, batch.target_at, batch.target_token)
+        return self.losses(batch, self.hidden(batch, head)) | {"guide": head.lost}
 
-    def hidden(self, batch: Batch) -> Tensor:
-        """What the decoder makes of a batch: [B * T, D]."""
-        return self.net.decoder(self._embedded(batch)).flatten(0, 1)
-
-    def _embedded(self, batch: Batch) -> Tensor:
+    def hidden(self, batch: Batch, watch: Watch | None = None) -> Tensor:
+        """What the decoder makes of a batch: [B * T, D]; ``watch`` as of ``Decoder``."""
         net = self.net
         rows, length = batch.symbols.shape
         places = batch.places.flatten()
@@ -54,7 +52,7 @@ class IstFitter(NextFrameFitter):
         frames = net.embed_frames(batch.frame_levels, places[batch.frame_at])
         x = x.index_copy(0, batch.frame_at, frames.to(x.dtype))
         x = x.index_add(0, batch.start_at, net.ratio(batch.start_ratio).to(x.dtype))
-        return x.view(rows, length, -1)
+        return net.decoder(x.view(rows, length, -1), watch=watch).flatten(0, 1)
 
 
 class IstFitting(Fitting):

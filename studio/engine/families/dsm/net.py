@@ -11,7 +11,7 @@ from studio.engine import dmel
 from studio.engine.families.dsm.depth import DepthTransformer
 from studio.engine.families.dsm.rule import MOST_SPEAKERS, Symbols
 from studio.engine.nets.cross import CrossAttention
-from studio.engine.nets.transformer import Decoder, DecoderConfig, attend_whole, rotary
+from studio.engine.nets.transformer import Decoder, DecoderConfig, Watch
 
 
 @dataclass(frozen=True)
@@ -159,17 +159,10 @@ class Dsm(nn.Module):
         everybody = torch.cat((self.nobody.unsqueeze(0), embedded.to(self.nobody.dtype)))
         return everybody[which + 1] + self.speaker_place
 
-    def hidden(self, x: Tensor, speakers: Tensor) -> Tensor:
-        """The backbone over whole sequences: [B, T, D] and [B, 5, D] -> [B, T, D]."""
-        c = self.decoder.config
-        cos, sin = rotary(torch.arange(x.shape[1], device=x.device), c.head_width, c.rotary_base)
-        seen = torch.ones(1, 1, MOST_SPEAKERS, dtype=torch.bool, device=x.device)
-        for block, cross in zip(self.decoder.layers(), self.crossings(), strict=True):
-            q, k, v = block.project(x, cos, sin)
-            x = block.mix(x, attend_whole(q, k, v))
-            x, _ = cross(x, speakers, seen)
-            x = block.feed(x)
-        return self.decoder.norm(x)
+    def hidden(self, x: Tensor, speakers: Tensor, watch: Watch | None = None) -> Tensor:
+        """The backbone over whole sequences: [B, T, D] and [B, 5, D] -> [B, T, D]; ``watch`` as of ``Decoder``."""
+        seen, crossings = torch.ones(1, 1, MOST_SPEAKERS, dtype=torch.bool, device=x.device), self.crossings()
+        return self.decoder(x, lambda layer, x: crossings[layer](x, speakers, seen)[0], watch)
 
     def crossings(self) -> list[CrossAttention]:
         """The cross-attention of each layer."""
