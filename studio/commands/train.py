@@ -170,31 +170,43 @@ def fit(
 
 @train.command()
 def taught(
-    voices: Annotated[Path, typer.Option(help="Folder that holds the teacher's voice, a T5-TTS.")],
-    voice: Annotated[str, typer.Option(help="The teacher's name.")],
-    texts: Texts,
+    voices: Annotated[Path, typer.Option(help="Folder that holds the teacher's voice.")],
+    voice: Annotated[str, typer.Option(help="Who teaches: a voice, or one speaker's share of it as name:speaker.")],
+    texts: Annotated[Path, typer.Option(help="One text a line, or what `texts` wrote.")],
     out: Annotated[Path, typer.Option(help="Folder for the features; a stopped run goes on.")],
     recipe: Recipe = RECIPE,
-    recogniser: Annotated[str, typer.Option(help="whisper, whisper:FOLDER or pocketsphinx.")] = "whisper",
+    recogniser: Annotated[
+        str, typer.Option(help="whisper, whisper:FOLDER or pocketsphinx; none keeps what nobody has heard.")
+    ] = "whisper",
     workers: Annotated[int, typer.Option(min=1, help="Processes that recognise.")] = 2,
+    phones: Annotated[Path | None, typer.Option(help="Features of a corpus, by which phones are found.")] = None,
+    option: Annotated[list[str] | None, typer.Option(help="name=value, of the voice's family.")] = None,
+    after: Annotated[int, typer.Option(min=0, help="Texts to pass over, from the first.")] = 0,
+    count: Annotated[int | None, typer.Option(min=1, help="How many texts; all unless said.")] = None,
+    at_once: Annotated[int, typer.Option(min=1, max=64, help="Utterances that are spoken together.")] = 1,
     device: Device = "auto",
 ) -> None:
-    """Let the teacher of a distillation speak texts, and keep what a recogniser hears without an error."""
-    from studio.core.errors import BadFile
+    """Let a voice speak texts for others to learn from, and keep what a recogniser hears without an error."""
+    from studio.core.options import parse_options
     from studio.engine.loop import open_engine
     from studio.measure.recognisers.choose import transcribe_all
     from studio.text.normalise import best
-    from studio.train.imsd.taught import speak_taught
+    from studio.train.alignment import Phonebook
     from studio.train.recipe import read_recipe
+    from studio.train.taught import Speaking, lines_of, speak_taught
 
-    if not texts.is_file():
-        raise BadFile(f"{texts} is no file", "name one with a text on each line")
-    lines = [line.strip() for line in texts.read_text(encoding="utf-8").splitlines() if line.strip()]
+    lines = lines_of(texts)[after:][:count]
     read = read_recipe(recipe)
-    hear = partial(transcribe_all, recogniser=recogniser, workers=workers)
-    engine = open_engine(voices, best(), device, voice_names=[voice])
+    hear = None if recogniser == "none" else partial(transcribe_all, recogniser=recogniser, workers=workers)
+    engine = open_engine(voices, best(), device, voice_names=[voice.partition(":")[0]], places=at_once)
     try:
-        found = speak_taught(engine, read.corpus.named(), lines, hear, out, read.seed)
+        how = Speaking(
+            hear=hear,
+            book=None if phones is None else Phonebook.of_folder(phones),
+            options=parse_options(engine.cards()[0].options, option or []),
+            at_once=at_once,
+        )
+        found = speak_taught(engine, read.corpus.named(), lines, out, read.seed + after, how, voice)
     finally:
         engine.close()
     typer.echo(f"{found.kept} of {found.spoken} texts kept in {out}")

@@ -55,6 +55,11 @@ class Sentence:
     phones: np.ndarray
 
 
+def phone_of(name: str) -> int | None:
+    """The id of a teacher's phone; None of what is a part of the phone after it."""
+    return None if name in _JOINED else _PHONE_ID.get(name, len(PHONES) - 1)
+
+
 def encode_label(folder: Path, label: dict) -> tuple[Sentence, np.ndarray]:
     """The sentence of a label line, and the silent frames around it, uint8 [S, 80]."""
     base = dmel.TIME_BASE
@@ -64,9 +69,8 @@ def encode_label(folder: Path, label: dict) -> tuple[Sentence, np.ndarray]:
     phones = np.zeros(len(levels), np.uint8)
     after = 0
     for (name, _), end, before in reversed(list(zip(label["phones"], ends, [0, *ends], strict=False))):
-        long_space = name == SPACE and end - before >= _LONG_SPACE_FRAMES
-        if name not in _JOINED or long_space:
-            after = 0 if long_space else _PHONE_ID.get(name, len(PHONES) - 1)
+        phone = 0 if name == SPACE and end - before >= _LONG_SPACE_FRAMES else phone_of(name)
+        after = after if phone is None else phone
         phones[before:end] = after
     first = ends[0] if label["phones"][0][0] in PAUSES else 0
     start = max(0, first - _LEAD_FRAMES)

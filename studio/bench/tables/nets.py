@@ -21,9 +21,9 @@ from studio.engine.voices import pick_device
 from studio.text.normalise import best
 from studio.train.families import fitting_of, untaught
 from studio.train.fitting import Fitting, run
-from studio.train.imsd.taught import Ear, speak_taught
 from studio.train.pack import pack_voice
 from studio.train.recipe import Recipe, read_recipe
+from studio.train.taught import Ear, Speaking, speak_taught
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,7 +147,8 @@ def _distillation(
         voice = voice_name(table.net(net.teacher), seed)
         engine = open_engine(shop.voices, best(), shop.device, voice_names=[voice])
         try:
-            speak_taught(engine, recipe.corpus.named(), read_texts(shop.teacher_texts), hear, taught, recipe.seed)
+            texts, how = read_texts(shop.teacher_texts), Speaking(hear=hear)
+            speak_taught(engine, recipe.corpus.named(), texts, taught, recipe.seed, how)
         finally:
             engine.close()
         (taught / "done").touch()

@@ -15,7 +15,7 @@ from studio.bench.tables.nets import Workshop, make, prepare
 from studio.bench.tables.run import TableSetting, plan
 from studio.core.errors import BadFile
 from studio.measure.recognisers.port import Sound
-from studio.train.imsd.taught import Kept
+from studio.train.taught import Kept
 
 WORDS = ["then", "the", "apple,", "tea."]
 BASE = """
@@ -103,8 +103,8 @@ def shop(tmp_path) -> Workshop:
 def test_a_distilled_net_is_made_from_those_before_it(shop, tmp_path, monkeypatch):
     asked: list[tuple[list[str], list[str]]] = []
 
-    def speak(engine, names, texts, heard_by, out: Path, seed) -> Kept:
-        assert heard_by is hear and names == {"one": "one", "two": "two"}
+    def speak(engine, names, texts, out: Path, seed, how) -> Kept:
+        assert how.hear is hear and names == {"one": "one", "two": "two"}
         asked.append(([card.name for card in engine.cards()], [*texts]))
         out.mkdir(parents=True)
         write_tiny_features(out, lambda speaker, seed: tiny_sentence(WORDS[::-1], 52, speaker, seed))

@@ -24,14 +24,15 @@ from studio.engine.loop import open_engine
 from studio.measure.recognisers.port import Sound
 from studio.text.normalise import best
 from studio.text.phonemes import pronounce
+from studio.train.corpus.texts import Text, write_texts
 from studio.train.families import fitting_of
 from studio.train.features import Sentence, read_features, save_features
 from studio.train.fitting import HalfCopy, optimisers, run, train_step
 from studio.train.imsd.fit import Cycle, DistilledFitting, cycles, hidden_loss, logit_loss
-from studio.train.imsd.taught import is_heard, speak_taught
 from studio.train.recipe import CorpusRecipe, Distillation, Recipe, S5Fit, read_recipe
 from studio.train.s5.batches import WHOLE
 from studio.train.spoken import SpokenText
+from studio.train.taught import Speaking, is_heard, speak_taught
 
 ROOT = Path(__file__).parents[3]
 WORDS, TAUGHT = ["then", "the", "apple,", "tea."], ["so", "the", "other", "one."]
@@ -224,17 +225,54 @@ def test_what_the_teacher_speaks_is_filtered_and_written_as_features(tmp_path):
         return [own[0], "something else"]
 
     engine = open_engine(voices, best(), device="cpu", threads=1)
-    found = speak_taught(engine, {"one": "a", "two": "b"}, texts, hear, out, seed=4)
+    found = speak_taught(engine, {"one": "a", "two": "b"}, texts, out, 4, Speaking(hear=hear))
     assert (found.spoken, found.kept) == (4, 2) and asked == [2, 2]
     for name, text in (("a", texts[0]), ("b", texts[1])):
-        (only,), silence = read_features(out / f"{name}-000.safetensors")
+        (only,), silence = read_features(out / f"{name}-tiny-000.safetensors")
         assert only.words == text.split() and only.speaker == name and len(silence) == dmel.SILENCE_FRAMES
         assert only.word_ends[-1] == len(only.levels) and sorted(set(only.word_ends)) == only.word_ends
-    again = speak_taught(engine, {"one": "a", "two": "b"}, texts, hear, out, seed=4)
+    again = speak_taught(engine, {"one": "a", "two": "b"}, texts, out, 4, Speaking(hear=hear))
     assert (again.spoken, again.kept) == (0, 0), "what is there is not spoken again"
     with pytest.raises(BadOption, match="knows no speaker 'two' of tiny"):
-        speak_taught(engine, {"one": "a"}, texts, hear, out, seed=4)
+        speak_taught(engine, {"one": "a"}, texts, out, 4, Speaking(hear=hear))
     engine.close()
+
+
+def test_what_nobody_hears_is_kept_and_the_same_however_many_speak_at_once(tmp_path):
+    voices = tmp_path / "voices"
+    write_tiny_voice(voices, eos_bias=0.0)
+    texts = ["rain.", "tea.", "one.", "so.", "then, the rain.", "the others.", "we go.", "and then."] * 2
+    engine = open_engine(voices, best(), device="cpu", threads=1, places=3)
+    options = {"m": 2}
+    for name, at_once in (("alone", 1), ("together", 3)):
+        how = Speaking(options=options, at_once=at_once)
+        found = speak_taught(engine, {"one": "a", "two": "b"}, texts, tmp_path / name, 4, how)
+        assert found.spoken == 16 and found.kept > 3, "some have a word without a frame"
+    share = speak_taught(
+        engine, {"one": "a", "two": "b"}, texts, tmp_path / "share", 4, Speaking(options=options), "tiny:two"
+    )
+    assert share.spoken == 8 and [p.name for p in (tmp_path / "share").iterdir()] == ["b-tiny-000.safetensors"]
+    engine.close()
+    for file in (tmp_path / "alone").iterdir():
+        (one, _), (other, _) = (read_features(tmp_path / name / file.name) for name in ("alone", "together"))
+        assert [s.words for s in one] == [s.words for s in other]
+        assert all(np.array_equal(a.levels, b.levels) for a, b in zip(one, other, strict=True))
+
+
+def test_the_command_speaks_a_part_of_the_texts_of_a_corpus(tmp_path):
+    write_tiny_voice(tmp_path / "voices")
+    write_texts([Text("prose", text) for text in ("rain.", "tea.", "one.", "so.")], tmp_path / "texts.jsonl")
+    recipe = tmp_path / "recipe.toml"
+    text = (ROOT / "assets/recipes/s5-tiny.toml").read_text()
+    recipe.write_text(
+        text.replace("af_heart", "a").replace("am_michael", "b").replace("clara", "one").replace("miles", "two")
+    )
+    asked = ["train", "taught", "--voices", str(tmp_path / "voices"), "--voice", "tiny", "--recipe", str(recipe)]
+    asked += ["--texts", str(tmp_path / "texts.jsonl"), "--out", str(tmp_path / "out"), "--recogniser", "none"]
+    told = CliRunner().invoke(cli, [*asked, "--after", "1", "--count", "2", "--option", "m=2"])
+    assert told.exit_code == 0 and "of 2 texts kept" in told.output, told.output
+    spoken = {s.speaker: s.words for p in (tmp_path / "out").iterdir() for s in read_features(p)[0]}
+    assert spoken and spoken.items() <= {"a": ["tea."], "b": ["one."]}.items()
 
 
 def test_the_recipe_is_the_papers():
