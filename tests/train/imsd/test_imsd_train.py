@@ -272,7 +272,8 @@ def test_the_command_speaks_a_part_of_the_texts_of_a_corpus(tmp_path):
     told = CliRunner().invoke(cli, [*asked, "--after", "1", "--count", "2", "--option", "m=2"])
     assert told.exit_code == 0 and "of 2 texts kept" in told.output, told.output
     spoken = {s.speaker: s.words for p in (tmp_path / "out").iterdir() for s in read_features(p)[0]}
-    assert spoken and spoken.items() <= {"a": ["tea."], "b": ["one."]}.items()
+    assert {p.name for p in (tmp_path / "out").iterdir()} == {"a-tiny-000.safetensors", "b-tiny-000.safetensors"}
+    assert spoken.items() <= {"a": ["tea."], "b": ["one."]}.items()
 
 
 def test_the_recipe_is_the_papers():
