@@ -264,16 +264,14 @@ def test_the_command_speaks_a_part_of_the_texts_of_a_corpus(tmp_path):
     write_texts([Text("prose", text) for text in ("rain.", "tea.", "one.", "so.")], tmp_path / "texts.jsonl")
     recipe = tmp_path / "recipe.toml"
     text = (ROOT / "assets/recipes/s5-tiny.toml").read_text()
-    recipe.write_text(
-        text.replace("af_heart", "a").replace("am_michael", "b").replace("clara", "one").replace("miles", "two")
-    )
+    recipe.write_text(text.replace("af_heart", "one").replace("am_michael", "two"))
     asked = ["train", "taught", "--voices", str(tmp_path / "voices"), "--voice", "tiny", "--recipe", str(recipe)]
     asked += ["--texts", str(tmp_path / "texts.jsonl"), "--out", str(tmp_path / "out"), "--recogniser", "none"]
     told = CliRunner().invoke(cli, [*asked, "--after", "1", "--count", "2", "--option", "m=2"])
     assert told.exit_code == 0 and "of 2 texts kept" in told.output, told.output
     spoken = {s.speaker: s.words for p in (tmp_path / "out").iterdir() for s in read_features(p)[0]}
-    assert {p.name for p in (tmp_path / "out").iterdir()} == {"a-tiny-000.safetensors", "b-tiny-000.safetensors"}
-    assert spoken.items() <= {"a": ["tea."], "b": ["one."]}.items()
+    assert {p.name for p in (tmp_path / "out").iterdir()} == {"one-tiny-000.safetensors", "two-tiny-000.safetensors"}
+    assert spoken.items() <= {"one": ["tea."], "two": ["one."]}.items()
 
 
 def test_the_recipe_is_the_papers():
