@@ -27,7 +27,8 @@ from rich.progress import MofNCompleteColumn, Progress
 from studio.bench.kept import answers
 from studio.core.cards import parse_voice, read_cards
 from studio.core.clips import read_wav, to_int16, write_wav
-from studio.core.errors import BadFile, BadOption
+from studio.core.errors import BadFile, BadOption, NeedsPackage
+from studio.core.files import read_lines
 from studio.core.options import parse_options
 from studio.core.ports import SpeakRequest
 from studio.core.traces.provenance import sources
@@ -173,17 +174,27 @@ class Desk:
         teacher, taught_by, gain_db = self._taught_by(speaker)
         folder = self.folder / "teacher" / f"{taught_by}-{_sha([list(texts), teacher.partition(':')[0], gain_db])}"
         if not (folder / "labels.jsonl").is_file():
-            part = folder.with_name(folder.name + ".part")
-            shutil.rmtree(part, ignore_errors=True)
-            part.mkdir(parents=True)
-            self._teach(teacher, taught_by, texts, gain_db, part)
-            part.rename(folder)
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            part = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))  # two may ask at once
+            try:
+                self._teach(teacher, taught_by, texts, gain_db, part)
+                shutil.rmtree(folder, ignore_errors=True)
+                part.rename(folder)
+            finally:
+                shutil.rmtree(part, ignore_errors=True)
         lines = (folder / "labels.jsonl").read_text(encoding="utf-8").splitlines()
         labels = [label and {**label, "speaker": speaker} for label in map(json.loads, lines)]
         return [
             None if label is None else TeacherSpeech(folder, label, read_wav(folder / label["wav"])[0])
             for label in labels
         ]
+
+    def teacher_at_hand(self, speaker: str, texts: Sequence[str]) -> list["TeacherSpeech | None"] | str:
+        """The same; or why there is no such teacher here."""
+        try:
+            return self.teacher(speaker, texts)
+        except (BadFile, BadOption, NeedsPackage) as error:
+            return f"No teacher of {speaker} is at hand: {error}."
 
     def _teach(self, teacher: str, speaker: str, texts: Sequence[str], gain_db: float, folder: Path) -> None:
         bar = self.progress.add_task(f"teacher {speaker}", total=None)
@@ -268,9 +279,9 @@ def written(options: Mapping[str, Any]) -> str:
 def read_texts(path: Path, count: int | None = None) -> list[str]:
     """The first texts of a file, one a line. Raises BadFile when there are too few."""
     try:
-        lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+        lines = read_lines(path)
     except OSError as error:
-        raise BadFile(f"the texts {path} cannot be read: {error}", "give a file with one text a line") from error
+        raise BadFile(f"the texts {path} cannot be read: {error.strerror}", "give a file of one text a line") from error
     if not lines or len(lines) < (count or 0):
         raise BadFile(f"{path} holds {len(lines)} texts", f"{count or 1} are asked for")
     return lines[:count]

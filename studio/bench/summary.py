@@ -85,7 +85,7 @@ def summarise(results: Path = RESULTS, page_path: Path = PAGE) -> Path:
             parts.append(_section(title, _read(found[-1]), show))
     papers = {path.name.split("-")[1]: path for path in sorted(results.glob("table-*.json"))}
     if len(parts) == 1 and not papers:
-        raise BadFile(f"there are no results in {results}", "`make table` takes every figure")
+        raise BadFile(f"there are no results in {results}", "`studio eval wer --save` and the like take them")
     page_path.parent.mkdir(parents=True, exist_ok=True)
     if papers:
         parts.append(_papers({name: _read(path) for name, path in papers.items()}, page_path.parent))

@@ -260,8 +260,9 @@ def vocoder_table(
 def heard(
     texts: Texts = TEXTS / "live.txt",
     count: Count = 10,
-    wpm: Annotated[float, typer.Option(help="Typing speed, words a minute.")] = 60.0,
+    wpm: Annotated[float, typer.Option(min=1, max=1000, help="Typing speed, words a minute.")] = 60.0,
     keep: Annotated[Path | None, typer.Option(help="Folder for the captured WAV files.")] = None,
+    voice: VoiceName = "",
     recogniser: Recogniser = "whisper",
     as_json: Json = False,
     save: Save = False,
@@ -269,7 +270,9 @@ def heard(
     """Type texts live into the page, and transcribe what leaves its player."""
     from studio.bench.evaluation.heard import HeardSetting, eval_heard
 
-    setting = HeardSetting(texts=texts, count=count, wpm=wpm, keep=keep, recogniser=recogniser, quiet=as_json)
+    setting = HeardSetting(
+        texts=texts, count=count, wpm=wpm, keep=keep, voice=voice, recogniser=recogniser, quiet=as_json
+    )
     show("heard", eval_heard(setting), as_json, save)
 
 

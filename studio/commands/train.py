@@ -189,15 +189,16 @@ def taught(
     """Let a voice speak texts for others to learn from, and keep what a recogniser hears without an error."""
     from studio.core.options import parse_options
     from studio.engine.loop import open_engine
-    from studio.measure.recognisers.choose import transcribe_all
+    from studio.measure.recognisers.choose import open_recogniser, transcribe_all
     from studio.text.normalise import best
     from studio.train.alignment import Phonebook
     from studio.train.recipe import read_recipe
     from studio.train.taught import Speaking, lines_of, speak_taught
 
-    lines = lines_of(texts)[after:][:count]
-    read = read_recipe(recipe)
-    hear = None if recogniser == "none" else partial(transcribe_all, recogniser=recogniser, workers=workers)
+    lines, read, hear = lines_of(texts, after, count), read_recipe(recipe), None
+    if recogniser != "none":
+        open_recogniser(recogniser)  # what is wrong with it is told before anything is spoken
+        hear = partial(transcribe_all, recogniser=recogniser, workers=workers)
     engine = open_engine(voices, best(), device, voice_names=[voice.partition(":")[0]], places=at_once)
     try:
         how = Speaking(

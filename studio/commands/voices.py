@@ -32,7 +32,7 @@ def list_voices(voices: Voices = VOICES, as_json: Json = False) -> None:
         typer.echo(json.dumps({name: card.to_dict() for name, card in cards.items()}, indent=1))
         return
     for card in cards.values():
-        typer.echo(f"{card.name}: {card.title}. Speakers: {', '.join(card.offered)}. {card.licence}")
+        typer.echo(f"{card.name}: {card.title}. Speakers: {_speakers(card)}. {card.licence}")
 
 
 @voices.command()
@@ -72,7 +72,7 @@ def _facts(card: "Card", folder: Path) -> list[tuple[str, str]]:
     facts = [
         ("voice", f"{card.name}: {card.title}"),
         ("family", f"{card.family}: {family.paper}"),
-        ("speakers", ", ".join(card.offered)),
+        ("speakers", _speakers(card)),
         ("vocoders", ", ".join(f"{name} (default)" if name == card.vocoder else name for name in card.vocoders)),
         *((f"option {one.name}", _option(one)) for one in card.options),
         ("look-ahead", f"{card.look_ahead_words} words, {card.delay_frames} frames"),
@@ -85,6 +85,11 @@ def _facts(card: "Card", folder: Path) -> list[tuple[str, str]]:
         *((("cannot", note),) if (note := " ".join(dict.fromkeys(filter(None, (family.notes, card.notes))))) else ()),
     ]
     return [(title, escape(text)) for title, text in facts]
+
+
+def _speakers(card: "Card") -> str:
+    first, *others = card.offered
+    return ", ".join([f"{first} (default)" if others else first, *others])
 
 
 def _option(one: "OptionSpec") -> str:

@@ -1,7 +1,9 @@
 """Cards: what a voice is, in one JSON file beside its weights."""
 
+import glob
 import hashlib
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -120,11 +122,22 @@ Check = Callable[[Any], bool]
 
 
 def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
+    return isinstance(value, str) and not any("\ud800" <= sign <= "\udfff" for sign in value)  # half a sign
 
 
 def _is_name(value: Any) -> bool:
-    return isinstance(value, str) and 0 < len(value) <= 80 and not set(value) & set("/\\:")
+    return _is_text(value) and 0 < len(value) <= 80 and not set(value) & set("/\\:")
+
+
+def _is_file_name(value: Any) -> bool:
+    return isinstance(value, str) and re.fullmatch(r"\w[\w.-]{0,99}", value) is not None
+
+
+def _are_digests(value: Any) -> bool:
+    return isinstance(value, dict) and all(
+        _is_file_name(name) and isinstance(digest, str) and len(digest) == 64
+        for name, digest in cast("dict[Any, Any]", value).items()
+    )
 
 
 def _is_whole(low: int, high: int) -> Check:
@@ -172,7 +185,7 @@ _CHECKS: Mapping[str, tuple[Check, str]] = {
     "options": (lambda value: all(map(_is_option, value)), "a list of options with name, kind, default and label"),
     "stored_in": (lambda value: value in ("bfloat16", "int8"), "bfloat16 or int8"),
     "parameters": (_is_object_of(_is_whole(0, 2**63 - 1)), "an object of whole numbers"),
-    "sha256": (_is_object_of(lambda value: isinstance(value, str) and len(value) == 64), "an object of digests"),
+    "sha256": (_are_digests, "an object of digests by the names of files in the voice's folder"),
     "figures": (_is_object_of(lambda value: True), "an object"),
 }
 
@@ -181,7 +194,7 @@ def read_card(folder: Path) -> Card:
     """The card of a voice folder. Raises BadVoice when it is absent or damaged."""
     path = folder / "card.json"
     try:
-        return Card.from_dict(json.loads(read_bounded(path, MAX_SETTINGS_BYTES)))
+        data = json.loads(read_bounded(path, MAX_SETTINGS_BYTES))
     except FileNotFoundError as error:
         raise BadVoice(
             f"there is no card.json in {folder}", "a voice is a folder of card.json and *.safetensors"
@@ -190,6 +203,10 @@ def read_card(folder: Path) -> Card:
         raise BadVoice(f"{path} is not valid JSON: {error}", "restore it from the repository") from error
     except OSError as error:
         raise BadVoice(f"{path} cannot be read: {error.strerror}", "restore it from the repository") from error
+    try:
+        return Card.from_dict(data)
+    except BadVoice as error:
+        raise BadVoice(f"{path}: {error.what}", error.do) from error
 
 
 def write_card(folder: Path, card: Card) -> None:
@@ -212,7 +229,8 @@ def find_file(folder: Path, card: Card, name: str) -> Path | None:
     if (folder / name).is_file():
         return folder / name
     digest = card.sha256.get(name)
-    return next((path for path in sorted(folder.parent.glob(f"*/{name}")) if sha256_of(path) == digest), None)
+    beside = (path for path in sorted(folder.parent.glob(f"*/{glob.escape(name)}")) if path.is_file())
+    return next((path for path in beside if sha256_of(path) == digest), None)
 
 
 def read_cards(root: Path) -> dict[str, tuple[Card, Path]]:

@@ -25,6 +25,22 @@ def read_bounded(path: Path, most_bytes: int) -> bytes:
     return data
 
 
+def read_lines(path: Path, most_bytes: int = MAX_TEXTS_BYTES) -> list[str]:
+    """Lines of a text file that hold more than white space, without what stands around.
+
+    Raises:
+        OSError: as ``read_bounded``; or it is not UTF-8, or holds a NUL, as no text does.
+    """
+    data = read_bounded(path, most_bytes)
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise OSError(errno.EILSEQ, f"it is no UTF-8, at byte {error.start}", str(path)) from error
+    if "\0" in text:
+        raise OSError(errno.EILSEQ, "it holds a NUL: it is no text", str(path))
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
 def write_whole(path: Path, data: bytes) -> None:
     """Write a file whole or not at all; its bytes are on disk before it has its name. Raises OSError."""
     part = path.with_name(f"{path.name}.{secrets.token_hex(8)}.part")

@@ -56,8 +56,6 @@ def attend(voice: Voice, trace: Trace, wanted: Callable[[], bool]) -> Attended:
         raise BadFile(
             "this utterance holds no frames", "its family keeps none, or it is a recording: send it through a model"
         )
-    if not len(trace.frames):
-        raise BadFile("there is no frame in this trace", "nothing was spoken")
     _check_length(len(trace.frames) * card.frame_samples / card.sample_rate_hz)
     if trace.meta.get("checkpoint_sha256", card.sha256) != card.sha256:
         raise BadVoice(
@@ -67,8 +65,8 @@ def attend(voice: Voice, trace: Trace, wanted: Callable[[], bool]) -> Attended:
         raise BadFile("the frames of this trace are of another alphabet than its voice's", "the trace is damaged")
     speaker = _speaker(card, str(trace.meta.get("speaker", "")))
     spoken = spoken_segments(trace, card)
-    words, seed = [word.text for word in trace.words()], int(trace.meta.get("seed", 0))
-    given = Given(words, trace.frames, speaker, spoken[0].options, spoken, seed=seed)
+    words = [word.text for word in trace.words()]
+    given = Given(words, trace.frames, speaker, spoken[0].options, spoken, seed=trace.request.seed)
     return _joined(family, [*_wanted(family.force(given), wanted)], len(trace.frames))
 
 
@@ -140,7 +138,7 @@ def force(
 def spoken_segments(trace: Trace, card: Card) -> list[Spoken]:
     """The segments of a trace with the options that were in force when each was planned. Raises BadFile."""
     base = default_options(card.options)
-    options = merge_options(card.options, trace.meta.get("options", {}), base)
+    options = merge_options(card.options, trace.request.options, base)
     flushed, asked = 0, dict[int, tuple[dict[str, Any], int]]()
     for event in trace.events:
         if isinstance(event, ev.Options):

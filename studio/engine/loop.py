@@ -322,7 +322,7 @@ def open_engine(
     if voice_names:
         for name in voice_names:
             parse_voice(name, {n: card for n, (card, _) in found.items()})
-        found = {name: found[name] for name in voice_names}
+        found = {name: found[name] for name in voice_names if name} or found
     if vocoder:
         first = next(iter(found.values()))[0]
         if vocoder not in first.vocoders:

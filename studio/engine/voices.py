@@ -9,12 +9,15 @@ import torch
 
 from studio.core.cards import Card
 from studio.core.errors import BadOption, BadVoice, NeedsPackage
+from studio.engine import dmel
 from studio.engine.alphabets import alphabet
 from studio.engine.families.base import Family, Row, family_info
 from studio.engine.vocode import VocodeModule
 from studio.engine.vocoders.base import Vocoder
 from studio.engine.vocoders.registry import build_vocoder
-from studio.engine.weights import load_weights
+from studio.engine.weights import load_weights, no_larger_than
+
+_RESTORE = "restore card.json from the repository"
 
 
 @dataclass
@@ -72,22 +75,39 @@ def load_vocoder(card: Card, folder: Path, device: torch.device, name: str = "")
     name = name or card.vocoder
     if name not in card.vocoders:
         raise BadVoice(f"voice {card.name!r} has no vocoder {name!r}", f"it has {', '.join(card.vocoders)}")
-    vocoder = build_vocoder(name, card.vocoders[name])
+    _check_sound(card, card.vocoders[name])
+    with no_larger_than(folder, card):
+        vocoder = build_vocoder(name, card.vocoders[name])
     load_weights(vocoder, folder, card, f"{name}.safetensors")
     return vocoder.to(device).eval()
 
 
 def load_voice(card: Card, folder: Path, device: torch.device, places: int) -> Voice:
     """Load and verify a voice with slots for so many utterances. Raises BadVoice."""
+    info = family_info(card.family)
+    if strange := sorted({one.name for one in card.options} - {one.name for one in info.options}):
+        raise BadVoice(f"{info.name} has no option {strange[0]!r:.80} as on the card of {card.name!r}", _RESTORE)
     try:
-        family = family_info(card.family).load(card, folder, device, places)
+        with no_larger_than(folder, card):
+            family = info.load(card, folder, device, places)
         for speaker in range(len(card.speakers)):
             family.prompt(speaker)
         slots = places * family.slots_per_row
         vocode = VocodeModule(load_vocoder(card, folder, device), alphabet(card.alphabet), slots, device)
-    except (TypeError, ValueError, LookupError, RuntimeError, AssertionError) as error:
+    except (TypeError, ValueError, LookupError, ArithmeticError, RuntimeError, AssertionError) as error:
         raise BadVoice(
             f"the card of {card.name!r} describes no net that can be built: {type(error).__name__}: {error!s:.200}",
-            "restore card.json from the repository",
+            _RESTORE,
         ) from error
     return Voice(card, family, vocode, device, [*range(slots)][::-1])
+
+
+def _check_sound(card: Card, config: Mapping[str, Any]) -> None:
+    """A voice's frames, its vocoder's and those of its alphabet are one; raises BadVoice."""
+    base = dmel.TIME_BASE
+    if (card.sample_rate_hz, card.frame_samples, card.phase) != (base.rate_hz, base.frame_samples, base.phase):
+        wanted = f"{base.rate_hz} Hz, {base.frame_samples} samples a frame and phase {base.phase}"
+        raise BadVoice(f"the card of {card.name!r} has another rate, frame or phase than its alphabet", wanted)
+    own = (config.get("sample_rate_hz", base.rate_hz), config.get("frame_samples", base.frame_samples))
+    if own != (base.rate_hz, base.frame_samples):
+        raise BadVoice(f"a vocoder on the card of {card.name!r} has another rate or frame than the card", _RESTORE)

@@ -1,14 +1,45 @@
 """Weights from disk: safetensors only, checked against the card before a byte of them is used."""
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import nn
+from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from studio.core.cards import Card, find_file, sha256_of
 from studio.core.errors import BadVoice
 from studio.engine.eightbit import restored
+
+_FETCH = "fetch the voice again, or check out assets/voices from the repository"
+_SPARE_NUMBERS = 100_000  # of parameters that are registered twice, or kept in no file
+
+
+@contextmanager
+def no_larger_than(folder: Path, card: Card) -> Generator[None]:
+    """Whatever net is built here may hold no more numbers than the files that the card names can.
+
+    A card says how many layers there are; what it says is not believed before there is memory for it.
+
+    Raises:
+        BadVoice: it would be larger.
+    """
+    files = [path for name in card.sha256 if (path := find_file(folder, card, name)) is not None]
+    left = _SPARE_NUMBERS + sum(path.stat().st_size for path in files)  # in eight bits a number takes a byte
+
+    def count(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
+        nonlocal left
+        left -= 0 if parameter is None else parameter.numel()
+        if left < 0:
+            raise BadVoice(f"the card of {card.name!r} asks for more numbers than its files hold", _FETCH)
+
+    hook = register_module_parameter_registration_hook(count)
+    try:
+        yield
+    finally:
+        hook.remove()
 
 
 def load_weights(net: nn.Module, folder: Path, card: Card, name: str) -> None:
@@ -20,16 +51,15 @@ def load_weights(net: nn.Module, folder: Path, card: Card, name: str) -> None:
         BadVoice: the file is missing, is not what the card names, or does not fit the net.
     """
     path = find_file(folder, card, name)
-    fetch = "fetch the voice again, or check out assets/voices from the repository"
     if path is None:
-        raise BadVoice(f"voice {card.name!r} has no file {name} in {folder}", fetch)
+        raise BadVoice(f"voice {card.name!r} has no file {name} in {folder}", _FETCH)
     if card.sha256.get(name) != sha256_of(path):
-        raise BadVoice(f"{path} is not the file that its card names: the sha256 differs", fetch)
+        raise BadVoice(f"{path} is not the file that its card names: the sha256 differs", _FETCH)
     try:
         tensors = restored(load_file(path))
         strange = [name for name, tensor in tensors.items() if not tensor.isfinite().all()]
         if strange:
-            raise BadVoice(f"{path} holds numbers that are none, in {strange[0]:.80}", fetch)
+            raise BadVoice(f"{path} holds numbers that are none, in {strange[0]:.80}", _FETCH)
         net.load_state_dict(tensors, strict=True)
     except (SafetensorError, RuntimeError, ValueError) as error:
-        raise BadVoice(f"{path} does not fit the card's configuration: {error}", fetch) from error
+        raise BadVoice(f"{path} does not fit the card's configuration: {error}", _FETCH) from error

@@ -36,7 +36,7 @@ def open_file(path: Path, text: str | None = None) -> Trace:
         except OSError as error:
             raise BadFile(f"{path} cannot be read: {error.strerror}", "give a WAV of at most 512 MB") from error
     if text:
-        raise BadOption(f"{path.name} is no WAV, so it takes no --text", "a trace holds its own text")
+        raise BadOption(f"{path.name} is no WAV, so it takes no text", "give a WAV; a trace holds its own text")
     return open_trace(path)
 
 

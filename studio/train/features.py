@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 import torch
 from rich.progress import track
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from studio.core.clips import to_float
+from studio.core.errors import BadFile
 from studio.core.text.typography import MARKS
 from studio.engine import dmel
 from studio.train.corpus import shards
@@ -34,6 +35,7 @@ _PHONE_ID = {p: i for i, p in enumerate(PHONES)}
 _PHONE_ID |= {ipa: _PHONE_ID[p] for ipa, p in _IPA.items()} | dict.fromkeys((*PAUSES, *MARKS, START, STOP), 0)
 _JOINED = ("ˈ", "ˌ", SPACE)  # heard as a part of the phone after them; a long space is a pause
 _LONG_SPACE_FRAMES = 4
+_TENSORS = ("levels", "phones", "frames", "word_ends", "silence")
 _LEAD_FRAMES = 1  # kept before the first phone: the silence prompt ends there
 _TAIL_FRAMES = 4  # kept after the last word, where the text's end token closes the window
 
@@ -118,18 +120,45 @@ def save_features(speaker: str, sentences: Sequence[Sentence], silence: np.ndarr
 
 
 def read_features(path: Path) -> tuple[list[Sentence], np.ndarray]:
-    """Sentences of an encoded shard, and its silent frames uint8 [S, 80]."""
-    with safe_open(path, "np") as file:
-        meta = file.metadata()
-        levels, phones = file.get_tensor("levels"), file.get_tensor("phones")
-        frames, ends, silence = file.get_tensor("frames"), file.get_tensor("word_ends"), file.get_tensor("silence")
-    sentences, at, word = [], 0, 0
-    for words, count in zip(json.loads(meta["words"]), frames.tolist(), strict=True):
-        stop = word + len(words)
-        piece = slice(at, at + count)
-        sentences.append(Sentence(meta["speaker"], words, ends[word:stop].tolist(), levels[piece], phones[piece]))
-        at, word = at + count, stop
+    """Sentences of an encoded shard, and its silent frames uint8 [S, 80]. Raises BadFile where it is damaged."""
+    try:
+        with safe_open(path, "np") as file:
+            meta = file.metadata() or {}
+            levels, phones, frames, ends, silence = map(file.get_tensor, _TENSORS)
+        sentences, at, word = list[Sentence](), 0, 0
+        for words, count in zip(json.loads(meta["words"]), frames.tolist(), strict=True):
+            stop = word + len(words)
+            piece = slice(at, at + count)
+            one = Sentence(meta["speaker"], words, ends[word:stop].tolist(), levels[piece], phones[piece])
+            _check(one, count)
+            sentences.append(one)
+            at, word = at + count, stop
+        if (at, word) != (len(levels), len(ends)) or not _are_levels(silence):
+            raise ValueError("its frames, words or silence are not those that it counts")
+    except (SafetensorError, OSError, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise BadFile(
+            f"{path} holds no features: {error!s:.200}",
+            "remove it and make it with `studio train features` or `taught`",
+        ) from error
     return sentences, silence
+
+
+def _check(one: Sentence, count: int) -> None:
+    """Whether what was read is a sentence; raises ValueError."""
+    if not all(isinstance(word, str) and word for word in one.words) or len(one.words) != len(one.word_ends):
+        raise ValueError("a sentence has no words, or not an end of each")
+    if not len(one.levels) == len(one.phones) == count > 0 or not _are_levels(one.levels):
+        raise ValueError("its levels are not of frames of 80 channels")
+    if one.phones.dtype != np.uint8 or one.phones.ndim != 1 or one.phones.max() >= len(PHONES):
+        raise ValueError("a phone is none that there is")
+    steps = np.diff([0, *one.word_ends, count + 1])
+    if one.words and (one.word_ends[0] < 0 or (steps[1:] <= 0).any()):
+        raise ValueError("the ends of its words are out of order, or beyond its frames")
+
+
+def _are_levels(found: np.ndarray) -> bool:
+    shape = found.dtype == np.uint8 and found.ndim == 2 and found.shape[1] == dmel.CHANNELS
+    return bool(shape and len(found) and found.max() < dmel.LEVELS)
 
 
 def typical_silence(silences: Sequence[np.ndarray]) -> np.ndarray:

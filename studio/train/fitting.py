@@ -3,6 +3,7 @@
 import copy
 import json
 import math
+import pickle
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -279,9 +280,16 @@ def _resume(state: Path, fitter: Fitter, optims: list[torch.optim.Optimizer], de
     path = state / "checkpoint.pt"
     if not path.is_file():
         return Progressed()
-    saved = torch.load(path, map_location=device, weights_only=True)
-    fitter.load_state_dict(saved["fitter"])
-    for optim, values in zip(optims, saved["optims"], strict=True):
-        optim.load_state_dict(values)
-    assert math.isfinite(sum(float(p.detach().sum()) for p in fitter.parameters())), "a saved state is finite"
-    return Progressed(**saved["at"])
+    try:
+        saved = torch.load(path, map_location=device, weights_only=True)
+        fitter.load_state_dict(saved["fitter"])
+        for optim, values in zip(optims, saved["optims"], strict=True):
+            optim.load_state_dict(values)
+        at = Progressed(**saved["at"])
+        if not all(bool(parameter.isfinite().all()) for parameter in fitter.parameters()):
+            raise ValueError("a weight is no number")
+    except (pickle.UnpicklingError, EOFError, OSError, LookupError, TypeError, ValueError, RuntimeError) as error:
+        raise BadFile(
+            f"{path} is damaged, or of another recipe: {error!s:.200}", "remove it, or name another folder with --state"
+        ) from error
+    return at

@@ -1,24 +1,28 @@
 """Weights, loss curves and a card put together: a voice's folder."""
 
 import json
+import re
 import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from safetensors.torch import load_file
-from torch import Tensor
+from torch import Tensor, nn
 
 from studio.core.cards import Card, sha256_of, write_card
-from studio.core.errors import BadFile
+from studio.core.errors import BadFile, BadOption, BadVoice
+from studio.core.files import MAX_SETTINGS_BYTES, read_bounded
 from studio.engine import dmel
 from studio.engine.eightbit import in_eight_bits
 from studio.engine.families.base import FamilyInfo, family_info
+from studio.engine.vocoders.base import Vocoder
 from studio.engine.vocoders.registry import build_vocoder
 from studio.train.families import fitting_of, untaught
 from studio.train.recipe import Recipe
 from studio.train.teachers.choose import open_teacher
-from studio.train.weights import write_weights
+from studio.train.weights import begin_from, write_weights
 
 MAX_BYTES = 40_000_000
 
@@ -29,50 +33,94 @@ def pack_voice(recipe: Recipe, state: Path, vocoders: Path, out: Path, *, eight_
     Args:
         eight_bits: keep the net's matrices in int8 in place of bfloat16, in half the space.
 
+    Nothing is there before all of it is: what fails leaves the voice as it was.
+
     Raises:
-        BadFile: weights are missing, or the whole would be larger than 40 MB.
+        BadFile: weights or a vocoder's sizes are missing, damaged, or of another recipe; or the whole would be larger
+            than 40 MB.
+        BadOption: the recipe's name is no folder's, or it fits nothing.
     """
-    assert recipe.fit is not None
+    if recipe.fit is None or not re.fullmatch(r"\w[\w.-]{0,79}", recipe.name):
+        raise BadOption(
+            f"the recipe {recipe.name!r:.100} is of no voice", "it has a [fit], and a name of letters, digits, - and _"
+        )
     info = family_info(recipe.fit.family)
-    folder = out / recipe.name
-    folder.mkdir(parents=True, exist_ok=True)
     weights = state / f"{info.name}.safetensors"
     if not weights.is_file():
         raise BadFile(f"there is no {weights}", "run `studio train fit` first")
     fitting = fitting_of(untaught(recipe))
     net = fitting.fitter.net
-    net.load_state_dict(load_file(weights))
-    files = {weights.name: net.state_dict()}
+    begin_from(net, weights)
+    parts: dict[str, nn.Module] = {weights.name: net}
     configs: dict[str, dict[str, Any]] = {}
-    parameters = {info.name: sum(p.numel() for p in net.parameters())}
     for path in sorted(vocoders.glob("*.safetensors")):
-        configs[path.stem] = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))["config"]
-        vocoder = build_vocoder(path.stem, configs[path.stem])
-        vocoder.load_state_dict(load_file(path))
-        files[path.name] = vocoder.state_dict()
-        parameters[path.stem] = vocoder.parameter_count()
+        configs[path.stem], parts[path.name] = _vocoder(path)
     if not configs:
         raise BadFile(f"there are no vocoders in {vocoders}", "run `studio train vocoder` first")
-    for name, tensors in files.items():
-        is_small = eight_bits and name == weights.name
-        write_weights(in_eight_bits(tensors) if is_small else {k: _half(v) for k, v in tensors.items()}, folder / name)
-    for name in fitting.beside:
-        shutil.copyfile(state / name, folder / name)
-    whole = (*files, *fitting.beside)
-    size = sum((folder / name).stat().st_size for name in whole)
-    if size > MAX_BYTES:
+    out.mkdir(parents=True, exist_ok=True)
+    made = Path(tempfile.mkdtemp(prefix=f".{recipe.name}-", dir=out))
+    try:
+        for name, part in parts.items():
+            tensors = _finite(part, name)
+            is_small = eight_bits and part is net
+            write_weights(
+                in_eight_bits(tensors) if is_small else {k: _half(v) for k, v in tensors.items()}, made / name
+            )
+        for name in fitting.beside:
+            shutil.copyfile(state / name, made / name)
+        size = sum(path.stat().st_size for path in made.iterdir())
+        if size > MAX_BYTES:
+            raise BadFile(
+                f"the voice would be {size / 1e6:.1f} MB", f"it may be {MAX_BYTES / 1e6:.0f} MB; choose smaller sizes"
+            )
+        sha256 = {name: sha256_of(made / name) for name in (*parts, *fitting.beside)}
+        parameters = {Path(name).stem: sum(p.numel() for p in part.parameters()) for name, part in parts.items()}
+        card = _card(recipe, info, net.config.to_dict(), configs, parameters, sha256)
+        write_card(made, replace(card, stored_in="int8" if eight_bits else card.stored_in))
+        if (state / "metrics.jsonl").is_file():
+            shutil.copyfile(state / "metrics.jsonl", made / "curves.jsonl")
+        return _put(made, out / recipe.name, [name for name in parts if name != weights.name], sha256)
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+def _vocoder(path: Path) -> tuple[dict[str, Any], Vocoder[Any]]:
+    """A vocoder that a training left, and its sizes. Raises BadFile."""
+    sizes = path.with_suffix(".json")
+    try:
+        config = json.loads(read_bounded(sizes, MAX_SETTINGS_BYTES))["config"]
+        vocoder = build_vocoder(path.stem, config)
+    except (OSError, ValueError, LookupError, TypeError, RuntimeError, ArithmeticError, BadVoice) as error:
         raise BadFile(
-            f"the voice would be {size / 1e6:.1f} MB", f"it may be {MAX_BYTES / 1e6:.0f} MB; choose smaller sizes"
+            f"{sizes} holds no sizes of a vocoder: {error!s:.200}", "`studio train vocoder` writes it"
+        ) from error
+    begin_from(vocoder, path)
+    return config, vocoder
+
+
+def _finite(part: nn.Module, name: str) -> dict[str, Tensor]:
+    """A net's weights. Raises BadFile where one is no number."""
+    tensors = part.state_dict()
+    if strange := [key for key, tensor in tensors.items() if not tensor.isfinite().all()]:
+        raise BadFile(
+            f"{name} holds numbers that are none, in {strange[0]:.80}", "train it again, at a lower peak_rate"
         )
-    curves = state / "metrics.jsonl"
-    if curves.is_file():
-        shutil.copyfile(curves, folder / "curves.jsonl")
-    sha256 = {name: sha256_of(folder / name) for name in whole}
-    card = _card(recipe, info, net.config.to_dict(), configs, parameters, sha256)
-    write_card(folder, replace(card, stored_in="int8" if eight_bits else card.stored_in))
-    for name in files.keys() - {weights.name}:
-        if any(sha256_of(path) == sha256[name] for path in out.glob(f"*/{name}") if path.parent != folder):
-            (folder / name).unlink()
+    return tensors
+
+
+def _put(made: Path, folder: Path, vocoders: Sequence[str], sha256: Mapping[str, str]) -> Path:
+    """Move what was made to its place, the card last, without the vocoders that a voice beside it has."""
+    folder.mkdir(exist_ok=True)
+
+    def beside(name: str) -> list[Path]:
+        return [path for path in folder.parent.glob(f"*/{name}") if path.parent not in (folder, made)]
+
+    for name in vocoders:
+        if any(sha256_of(path) == sha256[name] for path in beside(name)):
+            (made / name).unlink()
+            (folder / name).unlink(missing_ok=True)
+    for path in sorted(made.iterdir(), key=lambda path: path.name == "card.json"):
+        path.replace(folder / path.name)
     return folder
 
 

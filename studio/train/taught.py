@@ -5,6 +5,8 @@ student more to learn from; and so a voice that is there speaks, much sooner tha
 of other families learn from before the corpus itself (Kim & Rush 2016: distillation of sequences).
 """
 
+import hashlib
+import json
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -15,8 +17,8 @@ import numpy as np
 from rich.progress import track
 
 from studio.core import events as ev
-from studio.core.cards import parse_voice
-from studio.core.errors import BadOption
+from studio.core.cards import Card, parse_voice
+from studio.core.errors import BadFile, BadOption
 from studio.core.ports import SpeakRequest
 from studio.core.traces.trace import collect
 from studio.engine import dmel
@@ -58,11 +60,16 @@ class Kept:
     kept: int = 0
 
 
-def lines_of(path: Path) -> list[str]:
-    """Texts of a file: one a line, or what `studio train texts` wrote. Raises BadFile."""
-    if path.suffix == ".jsonl":
-        return [one.text for one in read_texts(path)]
-    return read_sentences(path)
+def lines_of(path: Path, after: int = 0, count: int | None = None) -> list[str]:
+    """Texts of a file, one a line or what `studio train texts` wrote: ``count`` of those after the first ``after``.
+
+    Raises:
+        BadFile: it cannot be read, or holds no such texts.
+    """
+    found = [one.text for one in read_texts(path)] if path.suffix == ".jsonl" else read_sentences(path)
+    if not found[after:]:
+        raise BadFile(f"{path} holds {len(found)} texts, and {after} of them are passed over", "pass over fewer")
+    return found[after:][:count]
 
 
 def speak_taught(
@@ -74,9 +81,10 @@ def speak_taught(
     how: Speaking,
     voice: str = "",
 ) -> Kept:
-    """Let a voice speak texts, each by one of its speakers; the files are called after it and the corpus' speaker.
+    """Let a voice speak texts, each by one of its speakers.
 
-    A stopped run goes on: shards that are there are not made again, and not counted.
+    A file is called after the corpus' speaker, the voice, and a digest of all that decides what is in it. So a stopped
+    run goes on (what is there is not made again, and not counted), and other texts or settings lie beside it.
 
     Args:
         engine: with places for ``how.at_once`` utterances.
@@ -101,14 +109,20 @@ def speak_taught(
         silence = engine.voice(card.name).family.prompt(k)[-dmel.SILENCE_FRAMES :]
         asked = SpeakRequest(voice=f"{card.name}:{speaker}", options=how.options)
         for shard in track(range(0, len(own), SHARD_TEXTS), speaker):
-            path = out / f"{names[speaker]}-{card.name}-{shard // SHARD_TEXTS:03d}.safetensors"
+            part = [(replace(asked, seed=seed + i), text) for i, text in own[shard : shard + SHARD_TEXTS]]
+            path = out / f"{names[speaker]}-{card.name}-{_digest(card, part, how)}.safetensors"
             if path.is_file():
                 continue
-            part = own[shard : shard + SHARD_TEXTS]
-            kept = _kept(engine, [(replace(asked, seed=seed + i), text) for i, text in part], how)
+            kept = _kept(engine, part, how)
             save_features(names[speaker], [replace(one, speaker=names[speaker]) for one in kept], silence, path)
             count.spoken, count.kept = count.spoken + len(part), count.kept + len(kept)
     return count
+
+
+def _digest(card: Card, asked: Sequence[tuple[SpeakRequest, str]], how: Speaking) -> str:
+    settings = [card.sha256, card.temperature, dict(how.options), how.hear is None, how.book is None]
+    whole = [settings, [(request.voice, request.seed, text) for request, text in asked]]
+    return hashlib.sha256(json.dumps(whole, sort_keys=True, default=str).encode()).hexdigest()[:12]
 
 
 def _kept(engine: LocalEngine, asked: Sequence[tuple[SpeakRequest, str]], how: Speaking) -> list[Sentence]:

@@ -32,13 +32,18 @@ def begin_from(net: nn.Module, path: Path, may_lack: tuple[str, ...] = ()) -> No
     """
     weights, own = read_weights(path), net.state_dict()
     lacking = [name for name in own if name not in weights and not name.startswith(may_lack)]
-    other = [name for name, tensor in weights.items() if name not in own or own[name].shape != tensor.shape]
+    other = [name for name, tensor in weights.items() if name not in own or not _is_like(tensor, own[name])]
     if lacking or other:
         raise BadFile(
             f"{path} does not fit this net: {', '.join([*lacking, *other][:3])}",
             "give weights of the same kind, widths and speakers, with as many layers or fewer",
         )
     net.load_state_dict(weights, strict=False)
+
+
+def _is_like(one: Tensor, other: Tensor) -> bool:
+    """Whether both have one shape, and both numbers or both whole ones."""
+    return one.shape == other.shape and one.is_floating_point() == other.is_floating_point()
 
 
 def begin_like(net: nn.Module, path: Path) -> list[str]:

@@ -69,6 +69,7 @@ def eval_boundaries(setting: BoundarySetting) -> dict[str, Any]:
 
 def _speaker(at: Desk, setting: BoundarySetting, speaker: str, texts: Sequence[str]) -> dict[str, Any]:
     figures: dict[str, Any] = {"window": {}}
+    taught = [(text, one) for text, one in zip(texts, at.teacher(speaker, texts), strict=True) if one is not None]
     for n in () if setting.only_forced else setting.hops:
         traces = at.speak(speaker, texts, {"m": setting.m, "n": n})
         said = [" ".join(word.text for word in trace.words()) for trace in traces]
@@ -76,7 +77,6 @@ def _speaker(at: Desk, setting: BoundarySetting, speaker: str, texts: Sequence[s
         figures["window"][str(n)] = window_obeyed(traces, aligned)
         if n == 1:
             figures["free_running"] = _free_running(traces, aligned)
-    taught = [(text, one) for text, one in zip(texts, at.teacher(speaker, texts), strict=True) if one is not None]
     if "free_running" in figures:
         sounds = [(one.pcm, at.card.sample_rate_hz) for _, one in taught]
         words = [" ".join(one.label["words"]) for _, one in taught]

@@ -80,6 +80,7 @@ def _voice(setting: FamiliesSetting, card: Card, folder: Path) -> tuple[dict[str
         for speaker, figures in heard["speakers"].items()
         for mos in [judged["speakers"].get(speaker, {})]
         for name in (*_REFERENCES, *names)
+        if name in figures
         for named in [_REFERENCES.get(name, name)]
     ]
     net = [name for name in card.sha256 if name.removesuffix(".safetensors") not in card.vocoders]
@@ -122,15 +123,15 @@ def _rows(name: str, one: Mapping[str, Any]) -> list[list[object]]:
     out: list[list[object]] = []
     for row in one["rows"]:
         wer, mos = row["wer"], row["mos"]
-        above, better = wer["above_dmel"], (mos or {}).get("above_teacher")
+        above, better = wer.get("above_dmel"), (mos or {}).get("above_teacher")
         out.append(
             [
                 f"{name} {row['speaker']} {row['setting']}",
                 row["n"],
                 f"{wer['value']:.3f}",
                 f"{wer['low']:.3f}-{wer['high']:.3f}",
-                f"{above['value']:+.3f}",
-                f"{above['low']:+.3f} to {above['high']:+.3f}",
+                f"{above['value']:+.3f}" if above else None,
+                f"{above['low']:+.3f} to {above['high']:+.3f}" if above else None,
                 f"{mos['value']:.2f}" if mos else None,
                 f"{better['value']:+.2f}" if better else None,
             ]

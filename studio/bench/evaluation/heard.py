@@ -5,11 +5,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 from rich.progress import track
 
+from studio.bench.material import read_texts
 from studio.bench.page.browser import captured, open_page, running_app, said, type_words, wait_said
 from studio.core.clips import write_wav
+from studio.core.errors import BadVoice
 from studio.measure.recognisers.choose import DEFAULT, open_recogniser
 from studio.measure.report import no_bar, print_table, recogniser_name
 from studio.measure.wer import corpus_errors, word_errors
@@ -32,6 +35,7 @@ class HeardSetting:
     command: Sequence[str] | None = None
     keep: Path | None = None
     recogniser: str = DEFAULT
+    voice: str = ""
     quiet: bool = False
 
 
@@ -42,10 +46,18 @@ def eval_heard(setting: HeardSetting) -> dict[str, Any]:
         NeedsPackage: playwright, chromium or the recogniser is missing.
         BadFile: the recogniser's weights are.
         PageFailed: the app did not start, or samples were lost on their way.
+        BadVoice: the page offers no such voice or speaker.
     """
-    texts = [t for t in setting.texts.read_text(encoding="utf-8").splitlines() if t.strip()][: setting.count]
+    texts = read_texts(setting.texts)[: setting.count]
     recogniser, rows = open_recogniser(setting.recogniser), []
-    with running_app(setting.command) as url, open_page(url + "?tap=1") as page:
+    name, _, speaker = setting.voice.partition(":")
+    asked = urlencode({key: value for key, value in (("tap", "1"), ("voice", name), ("speaker", speaker)) if value})
+    with running_app(setting.command) as url, open_page(f"{url}?{asked}") as page:
+        voice = ":".join(page.locator(f'.settings [data-set="{one}"]').input_value() for one in ("voice", "speaker"))
+        if not f"{voice}:".startswith(f"{setting.voice}:") and setting.voice:
+            raise BadVoice(
+                f"the page has no voice {setting.voice!r:.100}", f"it took {voice}; `studio voices` lists them"
+            )
         for number, text in enumerate(track(texts, "typing", disable=no_bar(setting.quiet)), 1):
             before, began_s = said(page), time.monotonic()
             type_words(page, text.split(), setting.wpm)
@@ -69,7 +81,7 @@ def eval_heard(setting: HeardSetting) -> dict[str, Any]:
                 }
             )
     errors = corpus_errors([word_errors(row["text"], row["heard"]) for row in rows])
-    about = {"texts": setting.texts.name, "wpm": setting.wpm, "recogniser": recogniser.about}
+    about = {"voice": voice, "texts": setting.texts.name, "wpm": setting.wpm, "recogniser": recogniser.about}
     out = {**about, "wer": errors.rate, "rows": rows}
     if not setting.quiet:
         show(out)
@@ -80,5 +92,6 @@ def show(out: Mapping[str, Any]) -> None:
     """Print the figures, fresh or read back from bench/results."""
     rows = [[row["heard"], row["wer"], row["audio_s"], row["stalls"]] for row in out["rows"]]
     typed = f"{out['texts']} typed at {out['wpm']:g} wpm"
-    title = f"Heard in the browser, {typed}; WER of all {out['wer']:.3f} by {recogniser_name(out)}"
+    who = f" of {out['voice']}" if "voice" in out else ""  # older results do not say
+    title = f"Heard in the browser{who}, {typed}; WER of all {out['wer']:.3f} by {recogniser_name(out)}"
     print_table(title, ("what is heard", "WER", "speech s", "stalls"), rows)

@@ -15,7 +15,7 @@ from studio.bench.evaluation.wer import resynthesised
 from studio.bench.kept import answers
 from studio.bench.material import Desk, Setting, read_texts, workplace
 from studio.core.clips import to_float, to_int16
-from studio.core.errors import BadFile, BadOption, NeedsPackage
+from studio.core.errors import BadFile, NeedsPackage
 from studio.engine import dmel
 from studio.measure.bootstrap import bootstrap_mean, bootstrap_mean_difference
 from studio.measure.recognisers.port import Sound
@@ -99,6 +99,9 @@ def eval_quality(setting: QualitySetting) -> dict[str, Any]:
 def _voice(out: dict[str, Any], setting: QualitySetting, judge: _Judge, at: Desk) -> None:
     texts = read_texts(setting.texts, setting.count)
     out |= at.about() | {"texts": setting.texts.name}
+    at.settings()  # a wrong one is told before anything is spoken
+    for name in setting.vocoders:
+        at.vocoder(name)
     try:
         for speaker in at.speakers:
             sounds = _teacher(at, setting, speaker, texts)
@@ -168,10 +171,9 @@ def _teacher(at: Desk, setting: QualitySetting, speaker: str, texts: Sequence[st
         return {
             key: _at_rate(one, rate_hz) for key, one in read_folder(own if own.is_dir() else setting.teacher).items()
         }
-    try:
-        said = at.teacher(speaker, texts)
-    except (BadFile, BadOption, NeedsPackage) as error:
-        return f"no teacher of {speaker} is at hand: give a folder of its sounds (--teacher), for {error}"
+    said = at.teacher_at_hand(speaker, texts)
+    if isinstance(said, str):
+        return f"{said} A folder of its sounds does, too (--teacher)."
     return {text: (one.pcm, rate_hz) for text, one in zip(texts, said, strict=True) if one is not None}
 
 
@@ -192,7 +194,8 @@ def read_folder(folder: Path) -> dict[str, Sound]:
     except ImportError as error:
         raise NeedsPackage("sounds are read with soundfile", "pip install 'streaming-tts-studio[eval]'") from error
     if not folder.is_dir():
-        raise BadFile(f"there is no folder {folder}", "give a folder of WAV or FLAC files")
+        what = "is a file" if folder.is_file() else "is no folder"
+        raise BadFile(f"{folder} {what}", "give a folder of WAV or FLAC files")
     out: dict[str, Sound] = {}
     for path in sorted(path for path in folder.iterdir() if path.suffix.lower() in ENDINGS):
         try:

@@ -9,6 +9,7 @@ import numpy as np
 
 from studio.bench.evaluation.wer import resynthesised
 from studio.bench.material import Desk, Setting, desk, read_texts, written
+from studio.core.errors import BadFile
 from studio.measure.bootstrap import bootstrap_mean
 from studio.measure.recognisers.port import Sound
 from studio.measure.report import console, print_table, recogniser_name, setting_name
@@ -30,6 +31,8 @@ class ShortSetting(Setting):
 def eval_short(setting: ShortSetting) -> dict[str, Any]:
     """The share of texts heard right, beside the teacher's, and lengths against the teacher's."""
     texts = drawn(read_texts(setting.texts), setting.count, setting.seed)
+    if not texts:
+        raise BadFile(f"{setting.texts} holds no word", "give a file of sentences")
     out: dict[str, Any] = {"texts": texts, "speakers": {}}
     with desk(setting) as at:
         out |= at.about() | {"recogniser": at.recogniser.about, "setting": written(at.one_setting)}

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from studio.bench.material import Desk, Setting, desk, read_texts, vocode
+from studio.bench.material import Desk, Setting, TeacherSpeech, desk, read_texts, vocode
 from studio.core.clips import to_float
 from studio.engine import dmel
 from studio.measure.recognisers.port import Sound
@@ -26,38 +26,48 @@ class WerSetting(Setting):
 def eval_wer(setting: WerSetting) -> dict[str, Any]:
     """WER of each setting beside the teacher and the teacher's dMel by the same vocoder; intervals are paired.
 
-    A sentence that the teacher says in other words than ours is left out for all.
+    A sentence that the teacher says in other words than ours is left out for all. Where no teacher is at hand, a note
+    says so, and the settings stand alone.
     """
     texts = read_texts(setting.texts, setting.count)
-    out: dict[str, Any] = {"texts": setting.texts.name, "asked": len(texts), "speakers": {}}
+    out: dict[str, Any] = {"texts": setting.texts.name, "asked": len(texts), "speakers": {}, "notes": []}
     with desk(setting) as at:
         out |= at.about() | {"recogniser": at.recogniser.about}
+        settings = at.settings()  # a wrong one is told before anything is spoken
         for speaker in at.speakers:
-            out["speakers"][speaker] = _speaker(at, speaker, texts)
+            taught = at.teacher_at_hand(speaker, texts)
+            if isinstance(taught, str):
+                out["notes"].append(taught)
+            out["speakers"][speaker] = _speaker(
+                at, speaker, texts, settings, None if isinstance(taught, str) else taught
+            )
     if not setting.quiet:
         show(out)
     return out
 
 
-def _speaker(at: Desk, speaker: str, texts: Sequence[str]) -> dict[str, Any]:
-    taught = at.teacher(speaker, texts)
-    kept = [place for place, one in enumerate(taught) if one is not None]
-    texts = [texts[place] for place in kept]
-    teacher: list[Sound] = [(one.pcm, at.card.sample_rate_hz) for one in taught if one is not None]
-    errors = {
-        "teacher": score(at, f"{speaker} teacher", texts, teacher),
-        "dmel": score(at, f"{speaker} dMel", texts, resynthesised(at, teacher)),
-    }
+def _speaker(
+    at: Desk,
+    speaker: str,
+    texts: Sequence[str],
+    settings: Mapping[str, dict[str, Any]],
+    taught: Sequence[TeacherSpeech | None] | None,
+) -> dict[str, Any]:
+    errors: dict[str, list[WordErrors]] = {}
+    if taught is not None:
+        texts = [text for text, one in zip(texts, taught, strict=True) if one is not None]
+        teacher: list[Sound] = [(one.pcm, at.card.sample_rate_hz) for one in taught if one is not None]
+        errors["teacher"] = score(at, f"{speaker} teacher", texts, teacher)
+        errors["dmel"] = score(at, f"{speaker} dMel", texts, resynthesised(at, teacher))
     figures: dict[str, Any] = {"n": len(texts)}
-    settings = at.settings()
     for name, options in settings.items():
         traces = at.speak(speaker, texts, options)
         errors[name] = score(at, f"{speaker} {name}", texts, [(one.pcm, one.rate_hz) for one in traces])
     first = next(iter(settings))
     for name, each in errors.items():
-        figures[name] = asdict(bootstrap_rate(each)) | {
-            "above_dmel": asdict(bootstrap_difference(each, errors["dmel"]))
-        }
+        figures[name] = asdict(bootstrap_rate(each))
+        if "dmel" in errors:
+            figures[name]["above_dmel"] = asdict(bootstrap_difference(each, errors["dmel"]))
         if name in settings and name != first:
             figures[name]["above_first"] = asdict(bootstrap_difference(each, errors[first])) | {"first": first}
     return figures
@@ -88,13 +98,13 @@ def show(out: Mapping[str, Any]) -> None:
         for name, one in figures.items():
             if name == "n":
                 continue
-            above = one["above_dmel"]
-            interval, paired = f"{one['low']:.3f}-{one['high']:.3f}", f"{above['low']:+.3f} to {above['high']:+.3f}"
-            row = [f"{speaker} {name}", figures["n"], one["value"], interval, f"{above['value']:+.3f}", paired]
+            above = one.get("above_dmel")
+            paired = (f"{above['value']:+.3f}", f"{above['low']:+.3f} to {above['high']:+.3f}") if above else ("", "")
+            row = [f"{speaker} {name}", figures["n"], one["value"], f"{one['low']:.3f}-{one['high']:.3f}", *paired]
             rows.append([*row, _against_first(one.get("above_first"))])
     columns = ("", "n", "WER", "95%", "above dMel", "95% paired", "above the first setting")
     title = f"WER of {out['voice']} by {recogniser_name(out)}, {out['texts']}"
-    print_table(title, columns, rows)
+    print_table(title, columns, rows, " ".join(out.get("notes", [])))
 
 
 def _against_first(above: Mapping[str, Any] | None) -> str:

@@ -136,4 +136,6 @@ def spell_phonemes(word: str) -> str:
 def _pair(merge: Any) -> tuple[str, str]:
     """A merge as either of the library's formats writes it."""
     first, second = merge.split(" ") if isinstance(merge, str) else merge
+    if not isinstance(first, str) or not isinstance(second, str):
+        raise TypeError(f"a merge is {merge!r:.80}")
     return first, second

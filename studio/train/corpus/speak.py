@@ -11,6 +11,7 @@ import torch
 from rich.progress import Progress
 
 from studio.core.errors import BadFile
+from studio.core.files import read_lines
 from studio.train.corpus.shards import write_shard
 from studio.train.corpus.texts import PROSE, HeldOut, Text, read_texts
 from studio.train.recipe import CorpusRecipe, Recipe, check_held_out
@@ -32,10 +33,10 @@ class ShardPlan:
 def read_sentences(path: Path) -> list[str]:
     """Sentences of a file: one a line, ``id|text`` or the text alone. Raises BadFile when it cannot be read."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = read_lines(path)
     except OSError as error:
-        raise BadFile(f"the sentences {path} cannot be read: {error}", "give a text file with --sentences") from error
-    return [line.rpartition("|")[2].strip() for line in lines if line.strip()]
+        raise BadFile(f"the sentences {path} cannot be read: {error.strerror}", "give one sentence a line") from error
+    return [line.rpartition("|")[2].strip() for line in lines]
 
 
 def plan_shards(sentences: Sequence[str], recipe: CorpusRecipe, held_out: set[str]) -> list[ShardPlan]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 
 from studio.core.errors import BadFile, NeedsPackage
+from studio.core.files import read_lines
 from studio.core.text.typography import MARKS, is_abbreviation
 from studio.text.phonemes import in_dictionary
 from studio.train.teachers import phonemes
@@ -34,8 +35,11 @@ class Text:
 def read_texts(path: Path) -> list[Text]:
     """Texts as ``write_texts`` wrote them. Raises BadFile when they cannot be read."""
     try:
-        return [Text(**json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
-    except (OSError, ValueError, TypeError) as error:
+        found = [Text(**json.loads(line)) for line in read_lines(path)]
+        if any(type(one.kind) is not str or type(one.text) is not str for one in found):
+            raise TypeError("a kind or a text is no text")
+        return found
+    except (OSError, ValueError, TypeError, RecursionError) as error:
         raise BadFile(f"the texts {path} cannot be read: {error}", "make them with `studio train texts`") from error
 
 

@@ -79,7 +79,10 @@ class Kokoro:
     def net(self) -> Net:
         """The net. Raises BadFile, NeedsPackage."""
         if not self._folder:
-            raise BadFile("the teacher Kokoro's folder is not known", f"kokoro:FOLDER, or set {FOLDER_VARIABLE}")
+            raise BadFile(
+                "the folder of the teacher's weights, Kokoro-82M's, is not known",
+                f"set {FOLDER_VARIABLE} to it; docs/training.md says what it holds",
+            )
         return OnnxNet(Path(self._folder))
 
     def about(self, speaker: str) -> str:

@@ -228,7 +228,8 @@ def test_what_the_teacher_speaks_is_filtered_and_written_as_features(tmp_path):
     found = speak_taught(engine, {"one": "a", "two": "b"}, texts, out, 4, Speaking(hear=hear))
     assert (found.spoken, found.kept) == (4, 2) and asked == [2, 2]
     for name, text in (("a", texts[0]), ("b", texts[1])):
-        (only,), silence = read_features(out / f"{name}-tiny-000.safetensors")
+        (path,) = out.glob(f"{name}-tiny-*.safetensors")
+        (only,), silence = read_features(path)
         assert only.words == text.split() and only.speaker == name and len(silence) == dmel.SILENCE_FRAMES
         assert only.word_ends[-1] == len(only.levels) and sorted(set(only.word_ends)) == only.word_ends
     again = speak_taught(engine, {"one": "a", "two": "b"}, texts, out, 4, Speaking(hear=hear))
@@ -251,7 +252,7 @@ def test_what_nobody_hears_is_kept_and_the_same_however_many_speak_at_once(tmp_p
     share = speak_taught(
         engine, {"one": "a", "two": "b"}, texts, tmp_path / "share", 4, Speaking(options=options), "tiny:two"
     )
-    assert share.spoken == 8 and [p.name for p in (tmp_path / "share").iterdir()] == ["b-tiny-000.safetensors"]
+    assert share.spoken == 8 and [p.name[:7] for p in (tmp_path / "share").iterdir()] == ["b-tiny-"]
     engine.close()
     for file in (tmp_path / "alone").iterdir():
         (one, _), (other, _) = (read_features(tmp_path / name / file.name) for name in ("alone", "together"))
@@ -270,7 +271,7 @@ def test_the_command_speaks_a_part_of_the_texts_of_a_corpus(tmp_path):
     told = CliRunner().invoke(cli, [*asked, "--after", "1", "--count", "2", "--option", "m=2"])
     assert told.exit_code == 0 and "of 2 texts kept" in told.output, told.output
     spoken = {s.speaker: s.words for p in (tmp_path / "out").iterdir() for s in read_features(p)[0]}
-    assert {p.name for p in (tmp_path / "out").iterdir()} == {"one-tiny-000.safetensors", "two-tiny-000.safetensors"}
+    assert sorted(p.name[:9] for p in (tmp_path / "out").iterdir()) == ["one-tiny-", "two-tiny-"]
     assert spoken.items() <= {"one": ["tea."], "two": ["one."]}.items()
 
 

@@ -10,6 +10,8 @@ from studio.engine.families.speakstream.rule import BOS, LARGEST_WINDOW, SCHEMES
 from studio.engine.nets.frame_decoder import FrameDecoder
 from studio.engine.nets.transformer import DecoderConfig
 
+_MOST_FRAMES = 100_000  # of a context: most of an hour
+
 
 @dataclass(frozen=True)
 class Config:
@@ -24,6 +26,12 @@ class Config:
     context_frames: int = 600
     kept_frames: int = 360
     longest_word_frames: int = 60  # a segment without EOS is cut at this many frames for each of its words
+
+    def __post_init__(self) -> None:
+        if not 0 < self.kept_frames <= self.context_frames <= _MOST_FRAMES or self.longest_word_frames <= 0:
+            raise ValueError(
+                "context_frames, kept_frames (no more than these) and longest_word_frames are whole numbers above 0"
+            )
 
     @staticmethod
     def named(name: str, speakers: int = 2) -> "Config":
