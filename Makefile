@@ -33,9 +33,9 @@ bench: .venv/dev.stamp ## measure first audio, a step, how many typists fit, and
 	$(BIN)/studio bench summary
 
 
-table: .venv/dev.stamp ## remake every figure of docs/results (some hours on two cores; STUDIO_RECOGNISER names whisper's weights)
+table: .venv/dev.stamp ## measure the voice and the speed of docs/results again (hours on two cores; its other tables say their commands)
 	$(BIN)/studio eval vocoder --save
-	$(BIN)/studio eval wer --save
+	$(BIN)/studio eval wer --setting m=5 --setting m=3 --setting m=1 --save
 	$(BIN)/studio eval quality --setting m=1 --setting m=3 --setting m=5 --save
 	$(BIN)/studio eval long --setting m=5 --save
 	$(BIN)/studio eval hour --setting m=5 --voice wren:miles --save

@@ -134,6 +134,7 @@ def app(
     listening = open_listening(database, data)
     tell_token(listening)
     typer.echo(f"Streaming-TTS Studio: {'  '.join(door.links)}", err=True)
+    typer.echo(f"Listening tests, library and clips are kept in {data.resolve()} (--data)", err=True)
     if door.words:
         typer.secho(door.words, err=True, fg="yellow")
     try:

@@ -29,7 +29,7 @@ from studio.core.cards import parse_voice, read_cards
 from studio.core.clips import read_wav, to_int16, write_wav
 from studio.core.errors import BadFile, BadOption, NeedsPackage
 from studio.core.files import read_lines
-from studio.core.options import parse_options
+from studio.core.options import default_options, merge_options, parse_options
 from studio.core.ports import SpeakRequest
 from studio.core.traces.provenance import sources
 from studio.core.traces.trace import Trace, TraceWriter, collect, open_trace
@@ -128,6 +128,8 @@ class Desk:
             compared = family_info(self.card.family).compared
             return {written(one) or "as on the card": dict(one) for one in compared}
         found = [parse_options(self.card.options, one.split(",")) for one in given]
+        for one in found:
+            merge_options(self.card.options, one, default_options(self.card.options))  # is it in range?
         return {written(one): one for one in found}
 
     @cached_property

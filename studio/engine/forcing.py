@@ -18,7 +18,7 @@ from studio.core.cards import Card
 from studio.core.clips import to_float, to_int16
 from studio.core.errors import BadFile, BadText, BadVoice, Busy
 from studio.core.options import default_options, merge_options
-from studio.core.ports import Normaliser
+from studio.core.ports import MAX_SEED, Normaliser
 from studio.core.text.words import SpokenWord, WordStream
 from studio.core.traces.forced import MAX_FORCED_S, MIN_FORCED_S, Attended, Left, Recording, Unable, WordSpan
 from studio.core.traces.trace import Trace, collect
@@ -66,7 +66,7 @@ def attend(voice: Voice, trace: Trace, wanted: Callable[[], bool]) -> Attended:
     speaker = _speaker(card, str(trace.meta.get("speaker", "")))
     spoken = spoken_segments(trace, card)
     words = [word.text for word in trace.words()]
-    given = Given(words, trace.frames, speaker, spoken[0].options, spoken, seed=trace.request.seed)
+    given = Given(words, trace.frames, speaker, spoken[0].options, spoken, seed=_asked(trace, "seed", 0))
     return _joined(family, [*_wanted(family.force(given), wanted)], len(trace.frames))
 
 
@@ -135,10 +135,18 @@ def force(
     return trace
 
 
+def _asked(trace: Trace, name: str, absent: Any) -> Any:
+    """A setting that a trace says it was spoken with. Raises BadFile where it is none."""
+    value = trace.meta.get(name, absent)
+    if type(value) is not type(absent) or (name == "seed" and not 0 <= value <= MAX_SEED):
+        raise BadFile(f"{name} of the trace is {value!r:.80}", "it is damaged: nobody speaks with that")
+    return value
+
+
 def spoken_segments(trace: Trace, card: Card) -> list[Spoken]:
     """The segments of a trace with the options that were in force when each was planned. Raises BadFile."""
     base = default_options(card.options)
-    options = merge_options(card.options, trace.request.options, base)
+    options = merge_options(card.options, _asked(trace, "options", {}), base)
     flushed, asked = 0, dict[int, tuple[dict[str, Any], int]]()
     for event in trace.events:
         if isinstance(event, ev.Options):

@@ -3,7 +3,6 @@
 import copy
 import json
 import math
-import pickle
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -288,8 +287,9 @@ def _resume(state: Path, fitter: Fitter, optims: list[torch.optim.Optimizer], de
         at = Progressed(**saved["at"])
         if not all(bool(parameter.isfinite().all()) for parameter in fitter.parameters()):
             raise ValueError("a weight is no number")
-    except (pickle.UnpicklingError, EOFError, OSError, LookupError, TypeError, ValueError, RuntimeError) as error:
+    except Exception as error:
+        why = " ".join(str(error).split())[:200]
         raise BadFile(
-            f"{path} is damaged, or of another recipe: {error!s:.200}", "remove it, or name another folder with --state"
+            f"{path} is damaged, or of another recipe: {why}", "remove it, or name another folder with --state"
         ) from error
     return at

@@ -25,6 +25,7 @@ from studio.train.teachers.choose import open_teacher
 from studio.train.weights import begin_from, write_weights
 
 MAX_BYTES = 40_000_000
+_NO_SIZES = (OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError, ArithmeticError, BadVoice)
 
 
 def pack_voice(recipe: Recipe, state: Path, vocoders: Path, out: Path, *, eight_bits: bool = False) -> Path:
@@ -90,7 +91,16 @@ def _vocoder(path: Path) -> tuple[dict[str, Any], Vocoder[Any]]:
     try:
         config = json.loads(read_bounded(sizes, MAX_SETTINGS_BYTES))["config"]
         vocoder = build_vocoder(path.stem, config)
-    except (OSError, ValueError, LookupError, TypeError, RuntimeError, ArithmeticError, BadVoice) as error:
+    except (
+        OSError,
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        RuntimeError,
+        ArithmeticError,
+        BadVoice,
+    ) as error:
         raise BadFile(
             f"{sizes} holds no sizes of a vocoder: {error!s:.200}", "`studio train vocoder` writes it"
         ) from error

@@ -286,7 +286,36 @@ def test_a_teacher_that_is_not_at_hand_is_said(given, steady, tmp_path, monkeypa
     monkeypatch.setenv("PATH", str(tmp_path))
     out = eval_quality(QualitySetting(**{**given, "cache": None}, settings=("m=1",)))
     assert set(out["speakers"]["slt"]) == {"m=1"} and "above_teacher" not in out["speakers"]["slt"]["m=1"]
-    assert "no teacher of slt is at hand" in " ".join(capsys.readouterr().out.split())
+    assert "No teacher of slt is at hand" in " ".join(capsys.readouterr().out.split())
+
+
+def test_word_errors_stand_alone_where_no_teacher_is_at_hand(given, tmp_path, monkeypatch, capsys):
+    from studio.bench.evaluation.wer import WerSetting, eval_wer
+
+    monkeypatch.setenv("PATH", str(tmp_path))
+    out = eval_wer(WerSetting(**{**given, "cache": None}, settings=("m=1", "m=3")))
+    figures = out["speakers"]["slt"]
+    assert set(figures) == {"n", "m=1", "m=3"} and "above_dmel" not in figures["m=1"]
+    assert figures["m=3"]["above_first"]["first"] == "m=1"
+    assert "No teacher of slt is at hand" in " ".join(capsys.readouterr().out.split())
+    json.dumps(plain(out), allow_nan=False)
+
+
+def test_what_is_wrong_is_told_before_anything_is_spoken(given, steady, monkeypatch):
+    from studio.bench.evaluation.quality import QualitySetting, eval_quality
+    from studio.bench.evaluation.wer import WerSetting, eval_wer
+    from studio.bench.material import Desk
+
+    def spoken(*_, **__):
+        pytest.fail("something was spoken")
+
+    for name in ("speak", "teacher"):
+        monkeypatch.setattr(Desk, name, spoken)
+    for measure, of in ((eval_wer, WerSetting), (eval_quality, QualitySetting)):
+        with pytest.raises(BadOption):
+            measure(of(**given, settings=("m=9",)))
+    with pytest.raises(BadVoice, match="has no vocoder 'vocstream'"):
+        eval_quality(QualitySetting(**given, vocoders=("vocstream",)))
 
 
 def test_folders_that_cannot_be_judged_are_named(given, steady, tmp_path):
@@ -295,7 +324,7 @@ def test_folders_that_cannot_be_judged_are_named(given, steady, tmp_path):
     def judged(folder):
         return eval_quality(QualitySetting(**given, speak=False, quiet=True, folders=(folder,)))["folders"][str(folder)]
 
-    with pytest.raises(BadFile, match="there is no folder"):
+    with pytest.raises(BadFile, match="none is no folder"):
         judged(tmp_path / "none")
     with pytest.raises(BadFile, match="holds no sounds"):
         judged(tmp_path)

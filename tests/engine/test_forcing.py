@@ -274,6 +274,18 @@ def test_what_cannot_be_forced_is_refused_in_words(stream, tmp_path) -> None:
     trace.meta["checkpoint_sha256"] = {"other": "weights"}
     with pytest.raises(BadVoice, match="other weights"):
         stream.attend(trace)
+    for damaged in (
+        {"seed": None},
+        {"seed": -1},
+        {"seed": 2**70},
+        {"options": []},
+        {"options": None},
+        {"options": True},
+    ):
+        trace = spoken(stream)
+        trace.meta |= damaged
+        with pytest.raises(BadFile, match="it is damaged: nobody speaks with that"):
+            stream.attend(trace)
     trace = spoken(stream)
     trace.events = [one for one in trace.events if not (isinstance(one, ev.Segment) and one.index == 1)]
     with pytest.raises(BadFile, match="saw other words"):

@@ -1,0 +1,191 @@
+"""Damaged shards, states and weights: one error that names the file, and a voice that was whole stays whole."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from tinyfeatures import tiny_sentence, write_tiny_features, write_tiny_vocoder
+
+from studio.core.errors import BadFile, BadOption
+from studio.engine.loop import open_engine
+from studio.text.normalise import best
+from studio.train.families import fitting_of
+from studio.train.features import read_features
+from studio.train.fitting import run
+from studio.train.pack import pack_voice
+from studio.train.recipe import CorpusRecipe, Recipe, T5Fit
+
+SIZES = {"encoder_layers": 1, "decoder_layers": 1, "width": 32, "heads": 2, "hidden": 64, "speakers": 2}
+CPU = torch.device("cpu")
+
+
+def a_recipe(**changes) -> Recipe:
+    fit = T5Fit(
+        config=SIZES,
+        steps=2,
+        peak_rate=0.003,
+        warmup_share=0.1,
+        decay_share=0.3,
+        batch_tokens=400,
+        max_frames=200,
+        join_share=0.0,
+        noise_share=0.0,
+        cross_weight=0.1,
+        stop_weight=0.3,
+    )
+    return replace(Recipe("small", "A small one", 5, 0.5, CorpusRecipe(["one", "two"], 3, 1), fit), **changes)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> Path:
+    """Features, a state, a vocoder and a packed voice."""
+    root = tmp_path_factory.mktemp("damaged")
+    (root / "features").mkdir()
+    write_tiny_features(
+        root / "features", lambda who, seed: tiny_sentence(["then", "the", "apple,", "tea."], 52, who, seed)
+    )
+    run(fitting_of(a_recipe()), root / "features", root / "state", CPU, threads=1)
+    pack_voice(a_recipe(), root / "state", write_tiny_vocoder(root / "vocoders"), root / "voices")
+    return root
+
+
+@pytest.fixture
+def made(trained, tmp_path) -> Path:
+    """The same, for a test to damage."""
+    return Path(shutil.copytree(trained, tmp_path / "made"))
+
+
+def tensors_changed(path: Path, change) -> None:
+    from safetensors import safe_open
+
+    with safe_open(path, "pt") as file:
+        meta = file.metadata()
+    tensors = load_file(path)
+    change(tensors)
+    save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path, meta)
+
+
+def times(tensors: dict[str, torch.Tensor], factor: float) -> None:
+    tensors.update({name: one * factor for name, one in tensors.items() if one.is_floating_point()})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda t: t.pop("silence"),
+        lambda t: t.update(silence=t["silence"][:0]),
+        lambda t: t.update(levels=t["levels"][:, :79]),
+        lambda t: t.update(levels=t["levels"][:-1]),
+        lambda t: t.update(levels=torch.full_like(t["levels"], 200)),
+        lambda t: t.update(levels=t["levels"].float()),
+        lambda t: t.update(levels=t["levels"].bfloat16()),
+        lambda t: t.update(phones=torch.full_like(t["phones"], 200)),
+        lambda t: t.update(phones=t["phones"].float()),
+        lambda t: t.update(phones=t["phones"].to(torch.int64) - 5),
+        lambda t: t.update(frames=-t["frames"]),
+        lambda t: t.update(frames=t["frames"].float() + 0.5),
+        lambda t: t.update(word_ends=t["word_ends"].flip(0)),
+        lambda t: t.update(word_ends=-t["word_ends"]),
+        lambda t: t.update(word_ends=t["word_ends"] + 100),
+        lambda t: t.update(word_ends=t["word_ends"][:-1]),
+    ],
+)
+def test_a_shard_that_holds_no_sentences_is_named(made, change):
+    path = made / "features" / "one-001.safetensors"
+    tensors_changed(path, change)
+    with pytest.raises(BadFile, match=r"one-001\.safetensors holds no features.*studio train features"):
+        read_features(path)
+
+
+@pytest.mark.parametrize("data", [b"", b"junk", b"\x80\x04.", None])
+def test_a_shard_that_is_no_file_of_tensors_is_named(made, data):
+    path = made / "features" / "one-001.safetensors"
+    path.write_bytes(path.read_bytes()[:300] if data is None else data)
+    with pytest.raises(BadFile, match=r"one-001\.safetensors holds no features"):
+        fitting = fitting_of(a_recipe())
+        run(fitting, made / "features", made / "other", CPU, threads=1)
+
+
+@pytest.mark.parametrize("what", ["junk", "nothing", "half", "another recipe's", "unknown keys", "no number"])
+def test_a_state_that_cannot_be_gone_on_with_is_named(made, what):
+    path = made / "state" / "checkpoint.pt"
+    saved = torch.load(path, weights_only=True)
+    if what == "junk":
+        path.write_bytes(b"junk")
+    elif what == "nothing":
+        path.write_bytes(b"")
+    elif what == "half":
+        path.write_bytes(path.read_bytes()[:5000])
+    elif what == "another recipe's":
+        torch.save(saved | {"fitter": {"other": torch.zeros(1)}}, path)
+    elif what == "unknown keys":
+        torch.save(saved | {"at": {"unheard_of": 1}}, path)
+    else:
+        torch.save(saved | {"fitter": {name: tensor * float("nan") for name, tensor in saved["fitter"].items()}}, path)
+    with pytest.raises(BadFile, match=r"checkpoint\.pt is damaged, or of another recipe.*--state"):
+        run(fitting_of(a_recipe()), made / "features", made / "state", CPU, threads=1)
+
+
+def speaks(voices: Path) -> None:
+    engine = open_engine(voices, best(), device="cpu", threads=1)
+    engine.close()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "told"),
+    [
+        (lambda made: tensors_changed(made / "state/t5.safetensors", lambda t: t.popitem()), "does not fit this net"),
+        (lambda made: (made / "state/t5.safetensors").write_bytes(b"\x80\x04."), "is no file of weights"),
+        (
+            lambda made: tensors_changed(
+                made / "state/t5.safetensors",
+                lambda t: times(t, float("nan")),
+            ),
+            "holds numbers that are none",
+        ),
+        (
+            lambda made: tensors_changed(
+                made / "state/t5.safetensors", lambda t: t.update({k: v.long() for k, v in t.items()})
+            ),
+            "does not fit this net",
+        ),
+        (lambda made: (made / "vocoders/sourcefilter.json").unlink(), "holds no sizes of a vocoder"),
+        (lambda made: (made / "vocoders/sourcefilter.json").write_text("["), "holds no sizes of a vocoder"),
+        (lambda made: (made / "vocoders/sourcefilter.json").write_text('{"config": []}'), "holds no sizes"),
+        (lambda made: (made / "vocoders/sourcefilter.json").write_bytes(b"\xff"), "holds no sizes of a vocoder"),
+        (lambda made: (made / "vocoders/sourcefilter.safetensors").write_bytes(b"no"), "is no file of weights"),
+        ("too large", "the voice would be"),
+    ],
+)
+def test_what_cannot_be_packed_leaves_the_voice_as_it_was(made, monkeypatch, spoil, told):
+    if spoil == "too large":
+        monkeypatch.setattr("studio.train.pack.MAX_BYTES", 1000)
+    else:
+        spoil(made)
+    before = {path: path.read_bytes() for path in (made / "voices").rglob("*") if path.is_file()}
+    with pytest.raises(BadFile, match=told):
+        pack_voice(a_recipe(), made / "state", made / "vocoders", made / "voices")
+    assert {path: path.read_bytes() for path in (made / "voices").rglob("*") if path.is_file()} == before
+    speaks(made / "voices")
+
+
+@pytest.mark.parametrize("change", [{"name": "../../out"}, {"name": ""}, {"name": "a/b"}, {"fit": None}])
+def test_a_recipe_of_no_voice_is_refused(made, change):
+    with pytest.raises(BadOption, match="is of no voice"):
+        pack_voice(a_recipe(**change), made / "state", made / "vocoders", made / "voices")
+    assert [path.name for path in (made / "voices").iterdir()] == ["small"]
+
+
+def test_a_voice_packed_again_is_the_new_one(made):
+    tensors_changed(made / "state/t5.safetensors", lambda t: times(t, 1.5))
+    before = (made / "voices/small/t5.safetensors").read_bytes()
+    folder = pack_voice(a_recipe(), made / "state", made / "vocoders", made / "voices")
+    assert (folder / "t5.safetensors").read_bytes() != before
+    assert np.isfinite(load_file(folder / "t5.safetensors")["levels_out.weight"].float().numpy()).all()
+    assert json.loads((folder / "card.json").read_text())["name"] == "small"
+    speaks(made / "voices")
