@@ -24,8 +24,11 @@ def no_larger_than(folder: Path, card: Card) -> Generator[None]:
     A card says how many layers there are; what it says is not believed before there is memory for it.
 
     Raises:
-        BadVoice: it would be larger.
+        BadVoice: it would be larger, or the net's or the vocoder's file is missing.
     """
+    for name in (f"{card.family}.safetensors", f"{card.vocoder}.safetensors"):
+        if name in card.sha256 and find_file(folder, card, name) is None:
+            raise _missing(folder, card, name)
     files = [path for name in card.sha256 if (path := find_file(folder, card, name)) is not None]
     left = _SPARE_NUMBERS + sum(path.stat().st_size for path in files)  # in eight bits a number takes a byte
 
@@ -52,7 +55,7 @@ def load_weights(net: nn.Module, folder: Path, card: Card, name: str) -> None:
     """
     path = find_file(folder, card, name)
     if path is None:
-        raise BadVoice(f"voice {card.name!r} has no file {name} in {folder}", _FETCH)
+        raise _missing(folder, card, name)
     if card.sha256.get(name) != sha256_of(path):
         raise BadVoice(f"{path} is not the file that its card names: the sha256 differs", _FETCH)
     try:
@@ -63,3 +66,7 @@ def load_weights(net: nn.Module, folder: Path, card: Card, name: str) -> None:
         net.load_state_dict(tensors, strict=True)
     except (SafetensorError, RuntimeError, ValueError) as error:
         raise BadVoice(f"{path} does not fit the card's configuration: {error}", _FETCH) from error
+
+
+def _missing(folder: Path, card: Card, name: str) -> BadVoice:
+    return BadVoice(f"voice {card.name!r} has no file {name} in {folder}", _FETCH)

@@ -307,7 +307,7 @@ def reshaped(path) -> None:
     [
         (lambda f, c: written(f, c, without), "Missing key.*attention.score.weight"),
         (lambda f, c: written(f, c, reshaped), "size mismatch for attention.score.weight"),
-        (lambda f, c: written(f, c, lambda p: torch.save({"a": torch.zeros(2)}, p)), "does not fit"),
+        (lambda f, c: written(f, c, lambda p: torch.save({"a": torch.zeros(2)}, p)), "than its files hold"),
         (lambda f, c: written(f, c, lambda p: p.write_bytes(p.read_bytes()[:-100])), "does not fit"),
         (lambda f, c: (f / "tacotron.safetensors").unlink(), "has no file tacotron.safetensors"),
         (lambda f, c: c.update(speakers=["one"]), "knows 2 speakers, the card others"),
