@@ -240,4 +240,4 @@ def show(out: Mapping[str, Any]) -> None:
                 [f"{speaker} (b) free-running F1 at 100 ms", free["f1"], f"{free['of_ceiling']:.3f} of ceiling"]
             )
             rows.append([f"{speaker} the aligner on the teacher, F1", top["f1"], f"{top['boundaries']} boundaries"])
-    print_table(f"Boundaries, m={out['m']}, {out['n']} texts of {out['texts']}", ("", "", ""), rows)
+    print_table(f"Boundaries of {out['voice']}, m={out['m']}, {out['n']} texts of {out['texts']}", ("", "", ""), rows)
