@@ -24,7 +24,9 @@ Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 VoiceName = Annotated[str, typer.Option(help="A voice, name[:speaker]; the first one unless named.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the figures as JSON and nothing else.")]
 Save = Annotated[bool, typer.Option("--save", help="Also write a dated JSON file to bench/results/.")]
-Vocoder = Annotated[str, typer.Option(help="The vocoder; each voice's own unless named, vocstream is the paper's.")]
+Vocoder = Annotated[
+    str, typer.Option(help="The vocoder; each voice's own unless named; `studio voices info` lists them.")
+]
 Threads = Annotated[int, typer.Option(min=1, max=256, help="Of arithmetic on a CPU; more help large nets only.")]
 Texts = Annotated[Path, typer.Option(help="One text a line.")]
 Count = Annotated[int, typer.Option(min=1, help="How many texts, from the first.")]

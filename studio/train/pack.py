@@ -31,10 +31,10 @@ _NO_SIZES = (OSError, ValueError, LookupError, TypeError, AttributeError, Runtim
 def pack_voice(recipe: Recipe, state: Path, vocoders: Path, out: Path, *, eight_bits: bool = False) -> Path:
     """Write ``out/<name>``: weights, the card, the curves. A vocoder that a voice beside it has is not written again.
 
+    All of it is made before any of it is put there: what fails leaves the voice as it was.
+
     Args:
         eight_bits: keep the net's matrices in int8 in place of bfloat16, in half the space.
-
-    Nothing is there before all of it is: what fails leaves the voice as it was.
 
     Raises:
         BadFile: weights or a vocoder's sizes are missing, damaged, or of another recipe; or the whole would be larger
@@ -91,16 +91,7 @@ def _vocoder(path: Path) -> tuple[dict[str, Any], Vocoder[Any]]:
     try:
         config = json.loads(read_bounded(sizes, MAX_SETTINGS_BYTES))["config"]
         vocoder = build_vocoder(path.stem, config)
-    except (
-        OSError,
-        ValueError,
-        LookupError,
-        TypeError,
-        AttributeError,
-        RuntimeError,
-        ArithmeticError,
-        BadVoice,
-    ) as error:
+    except _NO_SIZES as error:
         raise BadFile(
             f"{sizes} holds no sizes of a vocoder: {error!s:.200}", "`studio train vocoder` writes it"
         ) from error
