@@ -2,7 +2,9 @@
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,8 +13,31 @@ from tinyvoice import VOCODERS
 
 from studio.engine.vocoders.registry import build_vocoder
 from studio.train.features import Sentence
+from studio.train.recipe import CorpusRecipe, Recipe, T5Fit
 
 TINY_ENDS = [8, 22, 34, 44]  # of the words of a tiny sentence, in frames
+
+
+TINY_T5 = {"encoder_layers": 1, "decoder_layers": 2, "width": 32, "heads": 2, "hidden": 64, "speakers": 2}
+
+
+def tiny_t5_recipe(**changes: Any) -> Recipe:
+    """Four steps of a tiny T5-TTS of the speakers one and two; ``changes`` are of its fit."""
+    fit = T5Fit(
+        config=TINY_T5,
+        steps=4,
+        peak_rate=0.003,
+        warmup_share=0.1,
+        decay_share=0.3,
+        batch_tokens=400,
+        max_frames=200,
+        join_share=0.5,
+        noise_share=0.3,
+        own_share=0.3,
+        cross_weight=0.1,
+        stop_weight=0.3,
+    )
+    return Recipe("small", "A small one", 5, 0.5, CorpusRecipe(["one", "two"], 3, 1), replace(fit, **changes))
 
 
 def tiny_sentence(words: Sequence[str], frames: int, speaker: str = "one", seed: int = 0) -> Sentence:

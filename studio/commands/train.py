@@ -199,7 +199,7 @@ def taught(
     if recogniser != "none":
         open_recogniser(recogniser)  # what is wrong with it is told before anything is spoken
         hear = partial(transcribe_all, recogniser=recogniser, workers=workers)
-    engine = open_engine(voices, best(), device, voice_names=[voice.partition(":")[0]], places=at_once)
+    engine = open_engine(voices, best(), device, voice_names=[voice], places=at_once)
     try:
         how = Speaking(
             hear=hear,

@@ -129,13 +129,14 @@ def _is_name(value: Any) -> bool:
     return _is_text(value) and 0 < len(value) <= 80 and not set(value) & set("/\\:")
 
 
-def _is_file_name(value: Any) -> bool:
-    return isinstance(value, str) and re.fullmatch(r"\w[\w.-]{0,99}", value) is not None
+def is_file_name(value: Any) -> bool:
+    """Whether a card may name a file so, and a folder be a voice's: letters, digits, ``_``, ``-`` and dots, no path."""
+    return isinstance(value, str) and re.fullmatch(r"\w[\w.-]{0,79}", value) is not None
 
 
 def _are_digests(value: Any) -> bool:
     return isinstance(value, dict) and all(
-        _is_file_name(name) and isinstance(digest, str) and len(digest) == 64
+        is_file_name(name) and isinstance(digest, str) and len(digest) == 64
         for name, digest in cast("dict[Any, Any]", value).items()
     )
 

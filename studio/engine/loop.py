@@ -320,9 +320,9 @@ def open_engine(
         raise BadOption(f"there cannot be {threads} threads", f"give 1 to {MAX_THREADS}")
     found = read_cards(voices)
     if voice_names:
-        for name in voice_names:
-            parse_voice(name, {n: card for n, (card, _) in found.items()})
-        found = {name: found[name] for name in voice_names if name} or found
+        cards = {name: card for name, (card, _) in found.items()}
+        asked = [parse_voice(name, cards)[0].name for name in voice_names]
+        found = {name: found[name] for name in asked}
     if vocoder:
         first = next(iter(found.values()))[0]
         if vocoder not in first.vocoders:

@@ -26,11 +26,12 @@ def no_larger_than(folder: Path, card: Card) -> Generator[None]:
     Raises:
         BadVoice: it would be larger, or the net's or the vocoder's file is missing.
     """
+    files = {name: find_file(folder, card, name) for name in card.sha256}
     for name in (f"{card.family}.safetensors", f"{card.vocoder}.safetensors"):
-        if name in card.sha256 and find_file(folder, card, name) is None:
+        if name in files and files[name] is None:
             raise _missing(folder, card, name)
-    files = [path for name in card.sha256 if (path := find_file(folder, card, name)) is not None]
-    left = _SPARE_NUMBERS + sum(path.stat().st_size for path in files)  # in eight bits a number takes a byte
+    bytes_there = sum(path.stat().st_size for path in files.values() if path is not None)
+    left = _SPARE_NUMBERS + bytes_there  # in eight bits a number takes a byte
 
     def count(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
         nonlocal left

@@ -145,14 +145,16 @@ def read_features(path: Path) -> tuple[list[Sentence], np.ndarray]:
 
 def _check(one: Sentence, count: int) -> None:
     """Whether what was read is a sentence; raises ValueError."""
-    if not all(isinstance(word, str) and word for word in one.words) or len(one.words) != len(one.word_ends):
-        raise ValueError("a sentence has no words, or not an end of each")
+    if not one.words or not all(isinstance(word, str) and word for word in one.words):
+        raise ValueError("a sentence has no words")
+    if len(one.words) != len(one.word_ends):
+        raise ValueError("a sentence has not an end of each word")
     if not len(one.levels) == len(one.phones) == count > 0 or not _are_levels(one.levels):
         raise ValueError("its levels are not of frames of 80 channels")
     if one.phones.dtype != np.uint8 or one.phones.ndim != 1 or one.phones.max() >= len(PHONES):
         raise ValueError("a phone is none that there is")
     steps = np.diff([0, *one.word_ends, count + 1])
-    if one.words and (one.word_ends[0] < 0 or (steps[1:] <= 0).any()):
+    if one.word_ends[0] < 0 or (steps[1:] <= 0).any():
         raise ValueError("the ends of its words are out of order, or beyond its frames")
 
 

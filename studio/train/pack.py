@@ -1,7 +1,6 @@
 """Weights, loss curves and a card put together: a voice's folder."""
 
 import json
-import re
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -11,7 +10,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from studio.core.cards import Card, sha256_of, write_card
+from studio.core.cards import Card, is_file_name, sha256_of, write_card
 from studio.core.errors import BadFile, BadOption, BadVoice
 from studio.core.files import MAX_SETTINGS_BYTES, read_bounded
 from studio.engine import dmel
@@ -41,7 +40,7 @@ def pack_voice(recipe: Recipe, state: Path, vocoders: Path, out: Path, *, eight_
             than 40 MB.
         BadOption: the recipe's name is no folder's, or it fits nothing.
     """
-    if recipe.fit is None or not re.fullmatch(r"\w[\w.-]{0,79}", recipe.name):
+    if recipe.fit is None or not is_file_name(recipe.name):
         raise BadOption(
             f"the recipe {recipe.name!r:.100} is of no voice", "it has a [fit], and a name of letters, digits, - and _"
         )

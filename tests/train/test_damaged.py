@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from tinyfeatures import tiny_sentence, write_tiny_features, write_tiny_vocoder
+from tinyfeatures import tiny_sentence, tiny_t5_recipe, write_tiny_features, write_tiny_vocoder
 
 from studio.core.errors import BadFile, BadOption
 from studio.engine.loop import open_engine
@@ -18,27 +18,8 @@ from studio.train.families import fitting_of
 from studio.train.features import read_features
 from studio.train.fitting import run
 from studio.train.pack import pack_voice
-from studio.train.recipe import CorpusRecipe, Recipe, T5Fit
 
-SIZES = {"encoder_layers": 1, "decoder_layers": 1, "width": 32, "heads": 2, "hidden": 64, "speakers": 2}
 CPU = torch.device("cpu")
-
-
-def a_recipe(**changes) -> Recipe:
-    fit = T5Fit(
-        config=SIZES,
-        steps=2,
-        peak_rate=0.003,
-        warmup_share=0.1,
-        decay_share=0.3,
-        batch_tokens=400,
-        max_frames=200,
-        join_share=0.0,
-        noise_share=0.0,
-        cross_weight=0.1,
-        stop_weight=0.3,
-    )
-    return replace(Recipe("small", "A small one", 5, 0.5, CorpusRecipe(["one", "two"], 3, 1), fit), **changes)
 
 
 @pytest.fixture(scope="module")
@@ -49,8 +30,8 @@ def trained(tmp_path_factory) -> Path:
     write_tiny_features(
         root / "features", lambda who, seed: tiny_sentence(["then", "the", "apple,", "tea."], 52, who, seed)
     )
-    run(fitting_of(a_recipe()), root / "features", root / "state", CPU, threads=1)
-    pack_voice(a_recipe(), root / "state", write_tiny_vocoder(root / "vocoders"), root / "voices")
+    run(fitting_of(tiny_t5_recipe()), root / "features", root / "state", CPU, threads=1)
+    pack_voice(tiny_t5_recipe(), root / "state", write_tiny_vocoder(root / "vocoders"), root / "voices")
     return root
 
 
@@ -107,7 +88,7 @@ def test_a_shard_that_is_no_file_of_tensors_is_named(made, data):
     path = made / "features" / "one-001.safetensors"
     path.write_bytes(path.read_bytes()[:300] if data is None else data)
     with pytest.raises(BadFile, match=r"one-001\.safetensors holds no features"):
-        fitting = fitting_of(a_recipe())
+        fitting = fitting_of(tiny_t5_recipe())
         run(fitting, made / "features", made / "other", CPU, threads=1)
 
 
@@ -128,7 +109,7 @@ def test_a_state_that_cannot_be_gone_on_with_is_named(made, what):
     else:
         torch.save(saved | {"fitter": {name: tensor * float("nan") for name, tensor in saved["fitter"].items()}}, path)
     with pytest.raises(BadFile, match=r"checkpoint\.pt is damaged, or of another recipe.*--state"):
-        run(fitting_of(a_recipe()), made / "features", made / "state", CPU, threads=1)
+        run(fitting_of(tiny_t5_recipe()), made / "features", made / "state", CPU, threads=1)
 
 
 def speaks(voices: Path) -> None:
@@ -169,7 +150,7 @@ def test_what_cannot_be_packed_leaves_the_voice_as_it_was(made, monkeypatch, spo
         spoil(made)
     before = {path: path.read_bytes() for path in (made / "voices").rglob("*") if path.is_file()}
     with pytest.raises(BadFile, match=told):
-        pack_voice(a_recipe(), made / "state", made / "vocoders", made / "voices")
+        pack_voice(tiny_t5_recipe(), made / "state", made / "vocoders", made / "voices")
     assert {path: path.read_bytes() for path in (made / "voices").rglob("*") if path.is_file()} == before
     speaks(made / "voices")
 
@@ -177,14 +158,14 @@ def test_what_cannot_be_packed_leaves_the_voice_as_it_was(made, monkeypatch, spo
 @pytest.mark.parametrize("change", [{"name": "../../out"}, {"name": ""}, {"name": "a/b"}, {"fit": None}])
 def test_a_recipe_of_no_voice_is_refused(made, change):
     with pytest.raises(BadOption, match="is of no voice"):
-        pack_voice(a_recipe(**change), made / "state", made / "vocoders", made / "voices")
+        pack_voice(replace(tiny_t5_recipe(), **change), made / "state", made / "vocoders", made / "voices")
     assert [path.name for path in (made / "voices").iterdir()] == ["small"]
 
 
 def test_a_voice_packed_again_is_the_new_one(made):
     tensors_changed(made / "state/t5.safetensors", lambda t: times(t, 1.5))
     before = (made / "voices/small/t5.safetensors").read_bytes()
-    folder = pack_voice(a_recipe(), made / "state", made / "vocoders", made / "voices")
+    folder = pack_voice(tiny_t5_recipe(), made / "state", made / "vocoders", made / "voices")
     assert (folder / "t5.safetensors").read_bytes() != before
     assert np.isfinite(load_file(folder / "t5.safetensors")["levels_out.weight"].float().numpy()).all()
     assert json.loads((folder / "card.json").read_text())["name"] == "small"

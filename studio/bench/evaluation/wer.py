@@ -38,9 +38,8 @@ def eval_wer(setting: WerSetting) -> dict[str, Any]:
             taught = at.teacher_at_hand(speaker, texts)
             if isinstance(taught, str):
                 out["notes"].append(taught)
-            out["speakers"][speaker] = _speaker(
-                at, speaker, texts, settings, None if isinstance(taught, str) else taught
-            )
+                taught = None
+            out["speakers"][speaker] = _speaker(at, speaker, texts, settings, taught)
     if not setting.quiet:
         show(out)
     return out

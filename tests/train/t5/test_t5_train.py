@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from tinyfeatures import tiny_sentence, write_tiny_features, write_tiny_vocoder
+from tinyfeatures import TINY_T5, tiny_sentence, tiny_t5_recipe, write_tiny_features, write_tiny_vocoder
 
 from studio.core import events as ev
 from studio.core.errors import BadOption
@@ -23,37 +23,18 @@ from studio.train.families import fitting_of
 from studio.train.features import Sentence
 from studio.train.fitting import HalfCopy, optimisers, run, train_step
 from studio.train.pack import pack_voice
-from studio.train.recipe import CorpusRecipe, Recipe, S5Fit, T5Fit, read_recipe
+from studio.train.recipe import S5Fit, T5Fit, read_recipe
 from studio.train.s5.batches import WHOLE, Batch, collate, sequence
 
 ROOT = Path(__file__).parents[3]
 WORDS = ["then", "the", "apple,", "tea."]
 FRAMES = 52
 SILENCE = np.full((10, dmel.CHANNELS), 2, np.uint8)
-SIZES = {"encoder_layers": 1, "decoder_layers": 2, "width": 32, "heads": 2, "hidden": 64, "speakers": 2}
+SIZES = TINY_T5
 
 
 def sentence(speaker: str = "one", seed: int = 0) -> Sentence:
     return tiny_sentence(WORDS, FRAMES, speaker, seed)
-
-
-def a_recipe(**changes) -> Recipe:
-    fit = T5Fit(
-        config=SIZES,
-        steps=4,
-        peak_rate=0.003,
-        warmup_share=0.1,
-        decay_share=0.3,
-        batch_tokens=400,
-        max_frames=200,
-        join_share=0.5,
-        noise_share=0.3,
-        own_share=0.3,
-        cross_weight=0.1,
-        stop_weight=0.3,
-    )
-    corpus = CorpusRecipe(["one", "two"], 3, 1)
-    return Recipe("small", "A small one", 5, 0.5, corpus, replace(fit, **changes))
 
 
 def a_batch(*sequences) -> Batch:
@@ -69,7 +50,7 @@ def test_a_sequence_has_the_phonemes_of_the_whole_text():
 
 def test_every_frame_sees_the_whole_text():
     torch.manual_seed(1)
-    fitter = fitting_of(a_recipe()).fitter
+    fitter = fitting_of(tiny_t5_recipe()).fitter
     with torch.no_grad():
         for parameter in fitter.net.encoder.parameters():
             parameter.normal_(std=0.2)  # a layer begins as the identity
@@ -83,7 +64,7 @@ def test_every_frame_sees_the_whole_text():
 
 
 def test_losses_fall():
-    recipe = a_recipe()
+    recipe = tiny_t5_recipe()
     fitting = fitting_of(recipe)
     batch = a_batch(*(sequence(sentence(seed=i), SILENCE, WHOLE) for i in range(3)))
     copied, optims = HalfCopy(fitting.fitter), optimisers(fitting.fitter, recipe.fit)
@@ -96,7 +77,7 @@ def test_losses_fall():
 @pytest.mark.parametrize("reference", [False, True])
 def test_from_features_to_a_voice_that_speaks(tmp_path, reference):
     changes = {"reference_frames": (20, 60), "config": {**SIZES, "reference_frames": 60}} if reference else {}
-    recipe, state = a_recipe(**changes), tmp_path / "state"
+    recipe, state = tiny_t5_recipe(**changes), tmp_path / "state"
     (tmp_path / "features").mkdir()
     features = write_tiny_features(tmp_path / "features", sentence)
     weights = run(fitting_of(recipe), features, state, torch.device("cpu"), threads=1)
@@ -150,4 +131,4 @@ def test_the_recipes_have_the_named_sizes_and_are_as_their_s5(name):
 
 def test_a_recipe_with_masks_is_told():
     with pytest.raises(BadOption, match="T5-TTS has no look-ahead masks"):
-        fitting_of(a_recipe(config={**SIZES, "decoder_mask": True}))
+        fitting_of(tiny_t5_recipe(config={**SIZES, "decoder_mask": True}))
