@@ -23,9 +23,10 @@ lint: .venv/dev.stamp ## check style, types and the walls between rooms
 	$(BIN)/lint-imports
 	$(BIN)/pyright
 
-bench: .venv/dev.stamp ## measure first audio, a step, how many typists fit, and the page
+bench: .venv/dev.stamp ## measure first audio, a step, the socket, how many typists fit, and the page
 	$(BIN)/studio bench latency --setting m=5 --save
 	$(BIN)/studio bench step --save
+	$(BIN)/studio bench wire --save
 	$(BIN)/studio bench load --save
 	$(BIN)/studio bench page --save
 	$(BIN)/studio bench highlight --save
@@ -44,6 +45,8 @@ table: .venv/dev.stamp ## measure the voice and the speed of docs/results again 
 	$(BIN)/studio eval heard --save
 	$(BIN)/studio bench latency --setting m=5 --save
 	$(BIN)/studio bench step --save
+	$(BIN)/studio bench wire --save
+	$(BIN)/studio bench against 15e9766 --voice lark:slt --setting m=5 --save
 	$(BIN)/studio bench load --queries --save
 	$(BIN)/studio bench page --save
 	$(BIN)/studio bench highlight --save

@@ -24,14 +24,14 @@ from studio.commands.common import (
     tell_token,
 )
 from studio.commands.compare import compare
-from studio.commands.evaluate import evaluate
+from studio.commands.evaluate.app import evaluate
 from studio.commands.force import force
 from studio.commands.inspect import inspect
 from studio.commands.library import library
 from studio.commands.measure import measure, synth
 from studio.commands.replay import replay
 from studio.commands.timing import timing
-from studio.commands.train import train
+from studio.commands.train.app import train
 from studio.commands.voices import voices
 from studio.core.errors import StudioError
 from studio.core.shipped import DEMO, VOICES
@@ -124,6 +124,7 @@ def app(
         queue=chosen.max_queue if queue is None else queue,
         queue_timeout_ms=chosen.queue_timeout_ms,
         idle_ms=chosen.idle_utterance_ms,
+        idle_wanted_ms=chosen.idle_wanted_ms,
         slow_run_ms=chosen.slow_run_ms,
         stuck_run_ms=chosen.stuck_run_ms,
     )

@@ -44,6 +44,7 @@ class ServeSettings:
         slow_run_ms: a run of a voice's module that takes longer is told in the log and counted.
         stuck_run_ms: one that takes longer than this ends every utterance; ``/health`` answers 503 until it is back.
         idle_utterance_ms: the engine ends what nobody makes use of for so long, whoever opened it.
+        idle_wanted_ms: the same while others wait for a place; less than ``queue_timeout_ms``, or they wait in vain.
         drain_ms: asked to stop, the server finishes what is committed for so long; at most 3000, since it ends in 5 s.
         credit_ms: how far ahead of the listener a voice runs when the client names nothing.
         credit_cap_ms: the most that a client may ask for.
@@ -74,6 +75,7 @@ class ServeSettings:
     slow_run_ms: int = 1_000
     stuck_run_ms: int = 30_000
     idle_utterance_ms: int = 1_800_000
+    idle_wanted_ms: int = 60_000
     drain_ms: int = 2_500
     credit_ms: int = 2_000
     credit_cap_ms: int = 60_000

@@ -105,7 +105,7 @@ def _dsm(eos_bias: float, **sizes: Any) -> Dsm:
 
 
 def _tacotron(eos_bias: float) -> Tacotron:
-    net = Tacotron(TacotronConfig(32, 48, 16, 16, 2, location_filters=4, location_kernel=7, longest_word_frames=12))
+    net = Tacotron(TacotronConfig(32, 48, 16, 16, 64, 2, location_filters=4, location_kernel=7, longest_word_frames=12))
     lstms = [net.encoder.lstm, net.attention_lstm, net.decoder_lstm]
     _draw([net.levels_out], [*lstms, net.attention], net.stop_out, eos_bias)
     with torch.no_grad():

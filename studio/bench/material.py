@@ -13,7 +13,7 @@ import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -159,7 +159,8 @@ class Desk:
         folder = self.folder / "speech" / _sha(key)
         path = folder.with_name(folder.name + ".trace")
         if path.is_file():
-            return open_trace(path)
+            with suppress(BadFile):  # a disk was full, or somebody touched it: it is spoken again
+                return open_trace(path)
         utterance = self.engine.open(SpeakRequest(voice=voice, seed=seed, options=options))
         utterance.push_text(text)
         utterance.end()

@@ -15,11 +15,11 @@ from studio.bench.page import highlight, start
 from studio.bench.page import key_to_ear as page
 from studio.bench.page.inspecting import run as inspecting
 from studio.bench.robustness import fuzz, replaying, soak
+from studio.bench.speed import against, step, wire
 from studio.bench.speed import load as speaking
-from studio.bench.speed import step
 from studio.bench.tables import show as tables
 from studio.core.errors import BadFile
-from studio.measure.report import RESULTS, as_text
+from studio.measure.report import RESULTS, as_text, newest_results
 
 PAGE = Path("docs/results/README.md")
 SHOWN: dict[str, tuple[str, Callable[[Mapping[str, Any]], None]]] = {
@@ -34,6 +34,7 @@ SHOWN: dict[str, tuple[str, Callable[[Mapping[str, Any]], None]]] = {
     "forced-boundaries": ("Ends of words in the teacher's own speech", boundaries.show),
     "seams": ("Seams, told from other word boundaries", seams.show),
     "latency": ("First audio of the engine", latency.show),
+    "against": ("A frame, beside an earlier commit's code", against.show),
     **{
         f"{which}{name}": (title + of, show)
         for which, of in (
@@ -47,6 +48,7 @@ SHOWN: dict[str, tuple[str, Callable[[Mapping[str, Any]], None]]] = {
             ("load", "The engine under load", speaking.show_all),
         )
     },
+    "wire": ("What the socket costs for each frame", wire.show),
     "heard": ("Typed live, heard in the browser", heard.show),
     "page": ("First audio of the page", page.show),
     "highlight": ("Words light as they are heard", highlight.show),
@@ -80,9 +82,8 @@ def summarise(results: Path = RESULTS, page_path: Path = PAGE) -> Path:
     """Write the page. Raises BadFile when there are no results."""
     parts = [_HEAD]
     for name, (title, show) in SHOWN.items():
-        found = sorted(results.glob(f"{name}-*.json"))
-        if found:
-            parts.append(_section(title, _read(found[-1]), show))
+        for voice, path in newest_results(name, results).items():
+            parts.append(_section(f"{title}, {voice}" if voice else title, _read(path), show))
     papers = {path.name.split("-")[1]: path for path in sorted(results.glob("table-*.json"))}
     if len(parts) == 1 and not papers:
         raise BadFile(f"there are no results in {results}", "`studio eval wer --save` and the like take them")

@@ -37,6 +37,14 @@ Settings = Annotated[
         "the family names some where none is given."
     ),
 ]
+Recogniser = Annotated[
+    str,
+    typer.Option(
+        help="whisper (its base weights), whisper:NAME of the hub, whisper:FOLDER, or pocketsphinx.",
+        envvar="STUDIO_RECOGNISER",
+    ),
+]
+Cache = Annotated[Path | None, typer.Option(help="Keep speech and answers here, so that a stopped run goes on.")]
 Recipe = Annotated[Path, typer.Option(help="The voice's recipe.")]
 Database = Annotated[
     str,

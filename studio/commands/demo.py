@@ -1,30 +1,35 @@
-"""The demo's sounds: sentences of our own by the shipped voice at several windows, and by whom it learned from."""
+"""The demo's sounds: sentences of our own by every voice, the first at two windows, and by whom they learned from."""
 
 import json
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from studio.commands.stimuli import speak_all
 from studio.core.clips import to_int16
 from studio.core.errors import BadFile, NeedsPackage
+from studio.core.shipped import DEFAULT_VOICE
 from studio.mos.campaign.speaking_systems import TEACHER
 from studio.mos.campaign.texts import read_texts
 
-VOICE = "wren"
 SPEAKERS = ("clara", "miles")
-WINDOWS = (1, 3, 5)
+WINDOWS = (1, 5)
 RATE_HZ = 24_000
 MOST_BYTES = 4_000_000
-SYSTEMS = [
-    *(f"{VOICE}:{speaker}?m={m},n=1" for speaker in SPEAKERS for m in WINDOWS),
-    *(f"{TEACHER}:{speaker}" for speaker in SPEAKERS),
-]
+
+
+def systems_of(voices: Iterable[str]) -> list[str]:
+    """Who speaks in the demo, by what ``studio campaign new --systems`` takes: each speaker by each voice."""
+    windows = [f"?m={m},n=1" for m in WINDOWS]
+    asked = [(voice, options) for voice in voices for options in (windows if voice == DEFAULT_VOICE else [""])]
+    spoken = [f"{voice}:{speaker}{options}" for speaker in SPEAKERS for voice, options in asked]
+    return [*spoken, *(f"{TEACHER}:{speaker}" for speaker in SPEAKERS)]
 
 
 def make_demo(
     out: Path,
     texts: Path,
+    systems: Sequence[str],
     *,
     voices: Path,
     device: str,
@@ -33,6 +38,7 @@ def make_demo(
     """Speak the demo anew into a folder of FLAC files with their manifest; answers how many bytes they have.
 
     Args:
+        systems: as of ``systems_of``.
         spoken: called after each of the sounds.
 
     Raises:
@@ -41,12 +47,12 @@ def make_demo(
     """
     from studio.core.cards import read_cards
 
-    references = [name for name in SYSTEMS if name.startswith(TEACHER)]
+    references = [name for name in systems if name.startswith(TEACHER)]
     said = read_texts(texts)
-    sha256 = read_cards(voices)[VOICE][0].sha256
+    cards = read_cards(voices)
     with tempfile.TemporaryDirectory() as scratch:
         made = speak_all(
-            SYSTEMS,
+            systems,
             said,
             Path(scratch),
             voices=voices,
@@ -61,7 +67,7 @@ def make_demo(
         raise BadFile(f"the demo has {size:,} bytes, {MOST_BYTES:,} are allowed", f"shorten the texts of {texts.name}")
     for system in manifest["systems"]:
         if system["role"] == "test":
-            system["voice"]["sha256"] = sha256
+            system["voice"]["sha256"] = cards[system["voice"]["voice"]][0].sha256
     for path in out.glob("*/*.flac"):  # of an earlier run
         path.unlink()
     for file in manifest["files"]:

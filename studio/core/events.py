@@ -280,9 +280,12 @@ class Failed(Event):
     message: str
 
 
+_LAST = (Ended, Failed)
+
+
 def is_last(event: Event) -> bool:
     """Whether nothing can come after this event."""
-    return isinstance(event, Ended | Failed)
+    return isinstance(event, _LAST)
 
 
 def from_dict(data: dict[str, Any]) -> Event:

@@ -16,6 +16,7 @@ class Limits:
         open_ms: who asks for an utterance waits so long at most for the answer: a place, or one in the queue.
         queue_timeout_ms: so long at most does one wait.
         idle_ms: an utterance that nobody makes use of for so long ends, and its place is free.
+        idle_wanted_ms: the same while others wait for a place; less than they wait at most, or they wait in vain.
         slow_run_ms: a run of a module that takes longer is told in the log and counted.
         stuck_run_ms: one that takes longer than this ends every utterance, and ``/health`` fails until it comes back.
 
@@ -27,6 +28,7 @@ class Limits:
     open_ms: float = 30_000.0
     queue_timeout_ms: float = 120_000.0
     idle_ms: float = 1_800_000.0
+    idle_wanted_ms: float = 60_000.0
     slow_run_ms: float = 1_000.0
     stuck_run_ms: float = 30_000.0
 

@@ -27,6 +27,7 @@ from studio.engine.meter import Meter
 from studio.engine.overlapping import overlapped_trace
 from studio.engine.places import Places, closing
 from studio.engine.pool import Pool
+from studio.engine.threads import THREADS
 from studio.engine.utterances.callers import check_temperature
 from studio.engine.utterances.local import LocalUtterance
 from studio.engine.voices import Voice, load_voice, pick_device
@@ -69,6 +70,7 @@ class LocalEngine:
         load: Callable[[Card, Path, torch.device, int], Voice] = load_voice,
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
+        THREADS.begin()
         self._threads, self._load_voice = threads, load
         sources()  # asks git: before anybody waits for it
         self._cards = {name: card for name, (card, _) in voices.items()}
@@ -174,20 +176,18 @@ class LocalEngine:
     def close(self) -> None:
         """End every utterance and the thread."""
         with self._lock:
-            self._draining = self._closed = True
+            was_closed, self._draining, self._closed = self._closed, True, True
         self._news.set()
         while self._thread.is_alive() and not self._watch.stuck:  # it may get stuck just now
             self._thread.join(_STUCK_END_S)
         self._thread.join(_STUCK_END_S)
         self._watch.close()
+        if not was_closed:
+            THREADS.end()
 
     def _run(self) -> None:
-        before = torch.get_num_threads()
         torch.set_num_threads(self._threads)  # a thread that was not told takes every core for some of its products
-        try:
-            self._serve()
-        finally:
-            torch.set_num_threads(before)  # torch keeps one number for the whole process
+        self._serve()
 
     def _serve(self) -> None:
         while True:

@@ -88,15 +88,22 @@ class Places:
         """In how many ms somebody will have waited too long, for a place or for whoever made use of it."""
         with self._lock:
             left = [self._limits.queue_timeout_ms - one.queued_ms for one in self._queue]
-            left += [self._limits.idle_ms - one.unused_ms() for one in self._speaking]
+            left += [self._may_idle_ms() - one.unused_ms() for one in self._speaking]
         return max(0.0, min(left)) if left else None
 
     def end_unused(self) -> None:
         """Those that nobody makes use of any more end."""
+        most_ms = self._may_idle_ms()
         for one in self.speaking():
-            if not one.done and one.unused_ms() >= self._limits.idle_ms:
-                minutes = self._limits.idle_ms / 60_000.0
-                one.fail("idle", f"nothing was sent or heard for {minutes:g} minutes; open another utterance")
+            if not one.done and one.unused_ms() >= most_ms:
+                wanted = " while others waited" if most_ms < self._limits.idle_ms else ""
+                seconds = f"{most_ms / 1000.0:g} s{wanted}"
+                one.fail("idle", f"nothing was sent or heard for {seconds}; open another utterance")
+
+    def _may_idle_ms(self) -> float:
+        """For how long nobody needs to make use of what has a place."""
+        limits = self._limits
+        return min(limits.idle_ms, limits.idle_wanted_ms) if self._queue else limits.idle_ms
 
     def drain(self) -> None:
         """Those who wait are told that there will be no place; those who speak finish what is committed."""

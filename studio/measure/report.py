@@ -4,6 +4,7 @@ import datetime
 import json
 import os
 import platform
+import re
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -11,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from studio.core.shipped import DEFAULT_VOICE
 from studio.core.traces.provenance import git_sha, lines_of, versions
 
 if TYPE_CHECKING:
@@ -109,12 +111,24 @@ def describe(name: str, figures: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def write_result(name: str, figures: Mapping[str, Any], folder: Path = RESULTS) -> Path:
-    """Write ``<folder>/<name>-<date>.json`` and return its path."""
+    """Write ``<folder>/<name>-<date>.json`` and return its path.
+
+    Figures of another voice than the first one stand beside it: ``<name>-<voice>-<date>.json``.
+    """
     result = describe(name, figures)
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{name}-{result['date'][:10]}.json"
+    voice = str(result.get("voice") or DEFAULT_VOICE).partition(":")[0]
+    of = [] if voice == DEFAULT_VOICE else [voice]
+    path = folder / f"{'-'.join([name, *of, result['date'][:10]])}.json"
     path.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     return path
+
+
+def newest_results(name: str, folder: Path = RESULTS) -> dict[str, Path]:
+    """The newest figures of a name, by voice in the order of their names; "" are those of the first voice."""
+    voice_and_day = re.compile(rf"{re.escape(name)}(?:-(?P<voice>.+))?-\d{{4}}-\d\d-\d\d\.json")
+    matches = [match for path in sorted(folder.glob(f"{name}-*.json")) if (match := voice_and_day.fullmatch(path.name))]
+    return dict(sorted((match["voice"] or "", folder / match.string) for match in matches))
 
 
 def plain(value: Any) -> Any:

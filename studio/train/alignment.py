@@ -5,7 +5,7 @@ the mean and the deviation of each channel over its frames in a corpus that know
 and one Gaussian, as in any HMM aligner's first pass). Pauses may stand before and behind every word.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -75,30 +75,30 @@ def align(sentence: Sentence, book: Phonebook) -> Sentence | None:
         mine = [phone for name in said if (phone := phone_of(name)) is not None and phone != PAUSE]
         if not mine or end - begin < len(mine):
             return None
-        phones[begin:end] = _path(score[begin:end], [PAUSE, *mine, PAUSE])
+        states = np.array([PAUSE, *mine, PAUSE])
+        phones[begin:end] = states[walk(score[begin:end, states])]
         ends.append(begin + int(np.flatnonzero(phones[begin:end] != PAUSE)[-1]) + 1)
         begin = end
     return replace(sentence, word_ends=ends, phones=phones)
 
 
-def _path(score: NDArray[np.float64], phones: Sequence[int]) -> NDArray[np.uint8]:
-    """The likeliest phones of frames [F], in order; the first and the last, which are pauses, may take none.
+def walk(score: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The best path through states in order: the state of each frame, int64 [F].
 
     Args:
-        score: [F, P].
-        phones: of a word, with a pause at both ends; no more than F of them beside the pauses.
+        score: of each state in each frame, [F, S]. The first and the last state, which are pauses, may take no frame;
+            there are no more than F others. Where staying in a state is as good as leaving it, it is not left.
     """
-    own = score[:, list(phones)]
-    best = np.full(own.shape, -np.inf)
-    came = np.zeros(own.shape, bool)  # from the state before, rather than from itself
-    best[0, :2] = own[0, :2]
-    for frame in range(1, len(own)):
+    best = np.full(score.shape, -np.inf)
+    came = np.zeros(score.shape, bool)  # from the state before, rather than from itself
+    best[0, :2] = score[0, :2]
+    for frame in range(1, len(score)):
         moved = np.concatenate(([-np.inf], best[frame - 1, :-1]))
         came[frame] = moved > best[frame - 1]
-        best[frame] = np.maximum(moved, best[frame - 1]) + own[frame]
-    state = len(phones) - 1 if best[-1, -1] > best[-1, -2] else len(phones) - 2
-    out = np.empty(len(own), np.uint8)
-    for frame in range(len(own) - 1, -1, -1):
-        out[frame] = phones[state]
-        state -= bool(came[frame, state])
+        best[frame] = np.maximum(moved, best[frame - 1]) + score[frame]
+    state = score.shape[1] - (1 if best[-1, -1] > best[-1, -2] else 2)
+    out = np.empty(len(score), np.int64)
+    for frame in range(len(score) - 1, -1, -1):
+        out[frame] = state
+        state -= int(came[frame, state])
     return out

@@ -11,6 +11,7 @@ from studio.core.text.words import WordStream
 from studio.engine.families.bpe import WORD_START, Bpe, Spelling, alphabet_of, spell_phonemes
 from studio.text.normalise import best
 from studio.train.corpus.texts import read_texts
+from studio.train.features import phone_of
 
 
 def read_spoken(path: Path) -> Iterator[list[str]]:
@@ -65,6 +66,17 @@ def encoded_words(
     if rng is None or not dropout:
         return [bpe.encode(word) for word in words]
     return [bpe.encode_at_random(word, dropout, rng.random) for word in words]
+
+
+def phones_of_tokens(bpe: Bpe) -> list[tuple[int, ...]]:
+    """The phones (``features.PHONES``) that each token stands for, by its id; none for a token of letters or a mark."""
+    if bpe.spelling == "letters":
+        return [()] * bpe.size
+    return [tuple(phone for symbol in token if (phone := _phone_of(symbol))) for token in bpe.tokens]
+
+
+def _phone_of(symbol: str) -> int | None:
+    return None if symbol == WORD_START else phone_of(symbol)
 
 
 def _pronounced(word: str) -> str:

@@ -9,8 +9,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from studio.engine import dmel
+from studio.engine.nets.transformer import Watch
 from studio.train.features import PHONES
 from studio.train.fitting import Fitter, drawn_levels
+from studio.train.guide import GuidedHead
 
 
 class NextFrameFitter(Fitter):
@@ -23,23 +25,32 @@ class NextFrameFitter(Fitter):
     Args:
         net: of ``width``.
         phone_weight, eos_weight: of these losses beside the frames'.
+        guide_weight: of the head of attention that ``guided_head`` watches; 0 guides none.
     """
 
     beginnings = ("decoder.blocks.",)
 
-    def __init__(self, net: Any, phone_weight: float, eos_weight: float) -> None:
+    def __init__(self, net: Any, phone_weight: float, eos_weight: float, guide_weight: float = 0.0) -> None:
         super().__init__()
         self.net = net
         self._weights = {"phone": phone_weight, "stop": eos_weight}
+        if guide_weight:
+            self._weights["guide"] = guide_weight
         self.phone_out = nn.Linear(net.config.width, len(PHONES))
 
     @abstractmethod
-    def hidden(self, batch: Any) -> Tensor:
-        """What the decoder makes of a batch: [B * T, width]."""
+    def hidden(self, batch: Any, watch: Watch | None = None) -> Tensor:
+        """What the decoder makes of a batch: [B * T, width]; ``watch`` as of ``Decoder``."""
+
+    def guided_head(self, batch: Any) -> GuidedHead | None:
+        """One head of attention, with where it should look in a batch; None where a family knows of no such place."""
+        return None
 
     def forward(self, batch: Any) -> dict[str, Tensor]:
-        """Losses of a batch: ``frame`` in nats per channel, ``stop``, ``phone``; and ``phone_hits``."""
-        return self.losses(batch, self.hidden(batch))
+        """Losses: ``frame`` in nats per channel, ``stop``, ``phone``, ``guide`` where guided; and ``phone_hits``."""
+        head = self.guided_head(batch) if "guide" in self._weights else None
+        losses = self.losses(batch, self.hidden(batch, head))
+        return losses if head is None else losses | {"guide": head.lost}
 
     def losses(self, batch: Any, hidden: Tensor) -> dict[str, Tensor]:
         """The same of what the decoder made of the batch, [B * T, width]."""

@@ -85,12 +85,14 @@ class RichTtsFit(FitRecipe):
 
     Attributes:
         pieces: a text is cut into pieces of so many words, one of these, each a text of its own; 0 leaves it whole.
+        guide_weight: of the loss of the head that is guided to the word being spoken; 0 guides none.
     """
 
     family: ClassVar[str] = "richtts"
     pieces: list[int] = field(default_factory=lambda: [0])
     phone_weight: float
     eos_weight: float
+    guide_weight: float = 0.0
 
     def __post_init__(self) -> None:
         if not self.pieces or not all(type(n) is int and 0 <= n <= 6 for n in self.pieces):
@@ -237,7 +239,8 @@ class TacotronFit(FitRecipe):
         stop_weight, guide_weight: of the stop token's loss and of the guided attention's.
         last_weight: of a clause's last frame in the stop token's loss, where each other frame counts 1: there are few.
         guide_symbols: how far from the diagonal attention is free, g of Tachibana et al. in symbols.
-        alignment: "corpus" for a diagonal through the corpus' word ends, "straight" for one through the whole clause.
+        given_share: of clauses whose attention goes on from where it should have been.
+        alignment: "corpus" for a path through the corpus' phones, "straight" for a diagonal through the whole clause.
     """
 
     family: ClassVar[str] = "tacotron"
@@ -246,6 +249,7 @@ class TacotronFit(FitRecipe):
     last_weight: float
     guide_weight: float
     guide_symbols: float
+    given_share: float = 0.0
     alignment: str = "corpus"
 
     def __post_init__(self) -> None:

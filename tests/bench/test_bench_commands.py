@@ -13,6 +13,7 @@ from tinyvoice import write_tiny_voice
 
 from studio.core.clips import read_wav, write_wav
 from studio.core.errors import BadFile, BadOption, BadVoice
+from studio.measure.recognisers.pocketsphinx import WordTime
 from studio.measure.report import plain, write_result
 
 TEXTS = ("The rain stopped just before noon.", "My sister sold the old brown horse.")
@@ -105,6 +106,22 @@ def test_each_sentence_of_the_hour_is_cut_from_the_end_of_the_one_before(given):
         assert all(one.end == after.start and one.start < one.end for one, after in itertools.pairwise(block))
         assert all(len(hour.sound(line)[0]) == line.end - line.start for line in block)
     assert first[-1].end < last[0].start
+
+
+def test_kept_speech_that_was_damaged_is_spoken_again(given, tmp_path):
+    from studio.bench.material import Setting, desk
+
+    asked = {name: given[name] for name in ("voices", "voice") if name in given}
+    with desk(Setting(**asked, cache=tmp_path, quiet=True)) as at:
+        (first,) = at.speak("slt", ["The kettle is on."], {})
+        (kept,) = tmp_path.glob("speech/*.trace")
+        whole = kept.read_bytes()
+        kept.write_bytes(whole[: len(whole) // 2])
+        (again,) = at.speak("slt", ["The kettle is on."], {})
+        assert np.array_equal(first.pcm, again.pcm) and len(kept.read_bytes()) > len(whole) // 2
+        kept_ns = kept.stat().st_mtime_ns
+        at.speak("slt", ["The kettle is on."], {})
+        assert kept.stat().st_mtime_ns == kept_ns, "what is whole is not spoken again"
 
 
 def test_the_socket_is_timed_with_the_cards_own_options(given):
@@ -264,7 +281,7 @@ def test_all_voices_stand_in_one_table(given, steady, tmp_path, capsys):
     card.write_text(json.dumps(json.loads(card.read_text()) | {"name": "other"}))
     write_tiny_voice(tmp_path / "voices", family="dsm", speakers=("slt", "rms"), eos_bias=4.0)
     asked = {**given, "voices": tmp_path / "voices", "count": 1}
-    out = eval_families(FamiliesSetting(**asked, predicted=1, timed=1, only=("tiny",)))
+    out = eval_families(FamiliesSetting(**asked, predicted=1, timed=1, seams=2, only=("tiny",)))
     (one,) = out["voices"].values()
     assert [(row["speaker"], row["setting"]) for row in one["rows"]] == [
         ("slt", name) for name in ("teacher", "dMel", "guidance=1.0", "guidance=2.0")
@@ -273,11 +290,43 @@ def test_all_voices_stand_in_one_table(given, steady, tmp_path, capsys):
     assert one["rows"][0]["mos"]["value"] > 0 and one["timed"]["guidance=1.0"]["rtf"] > 0
     files = [tmp_path / "voices" / "tiny" / name for name in ("dsm.safetensors", "bpe.json")]
     assert one["bytes"] == sum(path.stat().st_size for path in files), "the vocoder is all voices' own"
+    assert one["seams"] == {"setting": "", "n": 2, "found": None}, "every word of it is a segment"
     printed = capsys.readouterr().out
-    assert "tiny slt guidance=2.0" in printed and "First audio" in printed
+    assert "tiny slt guidance=2.0" in printed and "First audio" in printed and "Can seams be told" in printed
     json.dumps(plain(out), allow_nan=False)
     with pytest.raises(BadOption, match=r"there is no voice 'wren'.*there are other, tiny"):
         eval_families(FamiliesSetting(**asked, only=("wren",)))
+
+
+def evenly(sounds, texts, *, on_done, **_):
+    """An aligner to which every word of a sound is as long as the others."""
+    out = []
+    for (pcm, rate_hz), text in zip(sounds, texts, strict=True):
+        each_s = len(pcm) / rate_hz / len(text.split())
+        out.append([WordTime(word, i * each_s, (i + 1) * each_s) for i, word in enumerate(text.split())])
+        on_done()
+    return out
+
+
+def test_seams_are_told_from_other_boundaries_of_the_same_words(given, monkeypatch, capsys):
+    from studio.bench.evaluation.seams import SeamSetting, eval_seams
+
+    monkeypatch.setattr("studio.bench.evaluation.seams.align_all", evenly)
+    texts = [f"{one} and {another} ran home." for one in ("birds", "dogs", "cats") for another in ("men", "girls")]
+    path = given["texts"].with_name("seams.txt")
+    path.write_text("\n".join(texts) + "\n")
+    asked = {**given, "settings": ("m=4",), "texts": path}
+    out = eval_seams(SeamSetting(**{**asked, "count": len(texts)}, hops=(2,)))
+    assert out["hops"].keys() == {"2"}
+    of = out["hops"]["2"]["conditions"]
+    assert [*of] == ["voice", "overlapped", "naive concatenation", "teacher, same words"]
+    for one in of.values():
+        assert one["boundaries"] == 4 * len(texts) and one["seams"] == 2 * len(texts)
+        assert 0.0 <= one["area"]["low"] <= one["area"]["value"] <= one["area"]["high"] <= 1.0
+    assert "too few" in capsys.readouterr().out
+    with pytest.raises(BadFile, match="has more than 4 words"):
+        path.write_text("One two three.\nSix seven.\n")
+        eval_seams(SeamSetting(**asked, hops=(4,)))
 
 
 def test_a_teacher_that_is_not_at_hand_is_said(given, steady, tmp_path, monkeypatch, capsys):

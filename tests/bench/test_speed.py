@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from serve.serving import Served
 from tinyvoice import write_tiny_voice
 
 from studio.bench.page.served import packets_ms
-from studio.bench.speed import exported, generate, load, newcomers, step, typists
+from studio.bench.speed import exported, generate, load, newcomers, pooled, step, typists
 from studio.bench.speed.histogram import batches
 from studio.bench.speed.material import MEANS_S, Arrivals, seconds_per_char, texts_of
 from studio.bench.speed.plots import plot_load
@@ -23,6 +24,7 @@ from studio.core.errors import BadOption, StudioError
 from studio.core.load import EngineLoad, ModuleLoad
 from studio.core.ports import SpeakRequest
 from studio.engine.nets.transformer import DecoderConfig, rotary
+from studio.engine.scheduling import Schedule
 from studio.measure.report import plain
 
 LINES = ["The rain stopped just before noon.", "My sister sold the old brown horse."]
@@ -56,7 +58,7 @@ def test_queries_meet_what_paper_004_asks(subject: Subject, capsys: pytest.Captu
     load.show(plain(out))
     assert "FCL 372" in capsys.readouterr().out
     with pytest.raises(BadOption, match="short, medium, long, mixed"):
-        load.bench_queries(replace(setting, kinds=("tiny",)))
+        replace(setting, kinds=("tiny",))
 
 
 def test_a_rate_is_held_when_nobody_was_refused_or_had_to_wait() -> None:
@@ -139,7 +141,9 @@ def test_a_listener_holds_a_little_back_and_hears_what_goes_beyond() -> None:
 
 
 def test_a_step_stands_beside_what_memory_allows(subject: Subject, capsys: pytest.CaptureFixture[str]) -> None:
-    setting = step.StepSetting(subject=subject, rows=(1, 2), contexts=(50,), steps=3, warm=1, stock=False, quiet=True)
+    setting = step.StepSetting(
+        subject=subject, rows=(1, 2), contexts=(50,), steps=3, warm=1, pooled=2, stock=False, quiet=True
+    )
     out = subject.about() | step.bench_step(setting)
     one, two = out["runs"]
     voice = subject.loaded(2)
@@ -154,7 +158,29 @@ def test_a_step_stands_beside_what_memory_allows(subject: Subject, capsys: pytes
     assert (one["decode_gain"], one["gain"]) == (1.0, 1.0), "one row over itself"
     json.dumps(plain(out), allow_nan=False)
     step.show(out)
-    assert "of bandwidth" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "of bandwidth" in printed and "2 rows through the pool" in printed
+
+
+def test_the_pool_is_timed_on_the_same_frames_together_and_alone(
+    subject: Subject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: set[tuple[int, int]] = set()
+    choose = Schedule.choose
+
+    def seen(self: Schedule, ready: list[Any], left_ms: Any) -> list[Any]:
+        chosen = choose(self, ready, left_ms)
+        sizes.add((len(ready), len(chosen)))
+        return chosen
+
+    monkeypatch.setattr(Schedule, "choose", seen)
+    voice = subject.loaded(3)
+    free = len(voice.free)
+    out = pooled.bench_pool(voice, 3, 4, 2)
+    assert len(voice.free) == free
+    assert {(1, 1), (3, 3)} <= sizes and all(ready == chosen for ready, chosen in sizes), "nobody waits"
+    assert 0 < out["gain_low"] <= out["gain"] <= out["gain_high"]
+    assert (out["rows"], out["frames"]) == (3, 4) and min(out["together_ms"], out["alone_ms"]) > 0
 
 
 def test_the_stock_loop_runs_or_says_why_not(monkeypatch: pytest.MonkeyPatch) -> None:

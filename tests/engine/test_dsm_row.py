@@ -15,6 +15,7 @@ from studio.engine.families.base import NotFinite
 from studio.engine.families.dsm.row import Delays, DsmRow
 from studio.engine.families.dsm.rule import Symbols
 from studio.engine.families.dsm.step import Drawn, Step
+from studio.engine.families.dsm.stretch import Mark
 
 PAD, WORD, MAIN, OTHER, END, NOTHING = range(100, 106)
 DELAYS = Delays(sound=5, acoustic=2, first_channels=10, look_ahead_words=2, context=30, longest_word=9, tail=2)
@@ -225,9 +226,139 @@ def test_back_to_a_mark():
     first = go_on(row)
     row.back(mark)
     row.rewrite(1, ["b", "c"])
+    row.end()
     again = go_on(row)
     assert first[0] == again[0] and [*map(str, first[1])] == [*map(str, again[1])]
     assert all(np.array_equal(a, b) for a, b in zip(first[2], again[2], strict=True))
+
+
+def until_mark(row: DsmRow, words: int) -> tuple[Mark, list[ev.Event], list[np.ndarray]]:
+    """Go on until so many words are spoken; words begin every four steps."""
+    events, frames = list[ev.Event](), list[np.ndarray]()
+    while (mark := row.mark()) is None or mark.spoken < words:
+        _, more, made = go_on(row, most=1)
+        events, frames = events + more, frames + made
+    return mark, events, frames
+
+
+def test_marks_lie_where_the_sound_of_a_word_begins():
+    row = a_row()
+    row.commit([*"abcdefgh"])
+    row.end()
+    assert (row.mark().spoken, row.mark().fed) == (0, 0)
+    found = []
+    while not row.over:
+        go_on(row, most=1)
+        if (mark := row.mark()) is not None:
+            found.append((mark.frames, mark.spoken, min(mark.fed, 99), mark.at))
+    assert found[:3] == [(0, 0, 4, 7), (4, 1, 5, 11), (8, 2, 6, 15)], "fed: those of the delay, and two ahead"
+    assert found[-1] == (34, 8, 99, 41) and found[-2] == (28, 7, 99, 35), "the text's end is past every word"
+
+
+def test_a_word_that_was_not_fed_is_another_from_a_mark_on():
+    old, new = a_row(), a_row()
+    old.commit([*"abcdefgh"])
+    new.commit([*"abcdexyz"])
+    mark, *_ = until_mark(old, 1)
+    go_on(old, most=9)
+    assert mark.fed == 5 < old.fed and old.holds(mark)
+    old.back(mark)
+    old.rewrite(5, [*"xyz"])
+    _, _, frames = until_mark(new, 1)
+    for row in (old, new):
+        row.end()
+    (mine, events, made), (theirs, straight, others) = go_on(old), go_on(new)
+    assert mine == [replace(theirs[0], begins=True), *theirs[1:]] and [*map(str, events)] == [*map(str, straight)]
+    assert mine[0].last is not None and mine[0].last[0] == mine[0].at - 1 and mine[1].last is None
+    assert np.array_equal(made, others) and len(frames) == 4
+
+
+def test_a_word_that_was_fed_is_fed_again_in_its_place():
+    """Steps that knew of it are done again, up to the last one done; their sound stays, and so do words before it."""
+    row = a_row()
+    row.commit([*"abcdefgh"])
+    row.end()
+    mark, events, _ = until_mark(row, 2)
+    assert (mark.at, mark.fed) == (15, 6)
+    with pytest.raises(AssertionError, match="heard already"):
+        row.rewrite(1, ["x"])
+    row.rewrite(2, [*"xyz"])
+    row.end()
+    assert row.spoken == 2 and row.mark() is None and not row.holds(mark)
+    steps, more, frames = go_on(row, lambda step: step % 5 == 0)
+    again = [one for one in steps if one.at < 15]
+    assert [one.at for one in again] == [*range(15)] and {one.groups for one in again} == {"none"}
+    text = [one.text for one in again]
+    # a and b begin where they did, x where c did; then the action is asked again, and says step 11.
+    assert text == [WORD, MAIN, 0, PAD, WORD, 1, PAD, PAD, WORD, 23, PAD, WORD, 24, PAD, PAD]
+    assert [one.ahead for one in again if one.ahead != PAD] == [23, 24, 25]
+    assert [one.last is None for one in steps] == [True, *[False] * 15, *[True] * (len(steps) - 16)]
+    assert [int(one.last[0]) for one in steps[1:16]] == [*range(15)]
+    assert [one.begins for one in steps[:2]] == [True, False]
+    starts = [(one.i, one.sample // 600) for one in of(ev.WordStart, events + more)]
+    assert starts == [(0, 0), (1, 4), (2, 8), (3, 11), (4, 16)]
+    assert [one.i for one in of(ev.WordEnd, events + more)] == [*range(5)] and row.over
+    assert [one.first_frame for one in of(ev.Frames, more)] == [*range(8, 8 + len(frames))]
+
+
+def test_words_that_are_taken_back_leave_the_text_to_end_there():
+    row = a_row()
+    row.commit([*"abcdefgh"])
+    _, events, _ = until_mark(row, 2)
+    row.rewrite(2, [])
+    row.end()
+    steps, more, frames = go_on(row)
+    assert [one.text for one in steps][8] == END and len(frames) == DELAYS.tail and row.over
+    assert [one.segment for one in of(ev.Eos, events + more)] == [0, 1], "told once"
+    assert [one.i for one in of(ev.WordEnd, events + more)] == [0, 1]
+
+
+def test_the_last_word_is_followed_by_another_unless_its_end_is_heard():
+    row = a_row()
+    row.commit([*"abc"])
+    row.end()
+    until_mark(row, 2)
+    assert row.fed > 1000
+    row.rewrite(3, ["d"])
+    row.end()
+    steps, events, _ = go_on(row)
+    assert [one.text for one in steps if one.text != PAD] == [WORD, 1, WORD, 2, WORD, 3, END]
+    assert [one.i for one in of(ev.WordStart, events)] == [2, 3]
+    row = a_row()
+    row.commit([*"abc"])
+    row.end()
+    while len(go_on(row, most=1)[0]) and row._stretch is not None and not row._stretch.is_ending:
+        pass
+    row.rewrite(3, ["d"])
+    row.end()
+    steps, events, _ = go_on(row)
+    assert [one.text for one in steps if one.text != PAD] == [WORD, MAIN, 3, END], "a stretch of its own"
+    assert [one.i for one in of(ev.WordStart, events)] == [3] and row.over
+
+
+def test_turns_of_words_that_are_fed_again_stay():
+    row = a_row(other_speaker=3, turn="main")
+    row.commit([*"abcde"])
+    until_mark(row, 1)
+    row.set_options({"other_speaker": 3, "turn": "other"}, None)
+    row.rewrite(2, ["x"])
+    row.end()
+    steps, *_ = go_on(row)
+    assert [one.text for one in steps if one.text != PAD] == [WORD, MAIN, 0, WORD, 1, WORD, OTHER, 23, END]
+
+
+def test_words_are_revised_again_while_steps_are_done_again():
+    row = a_row()
+    row.commit([*"abcdefgh"])
+    until_mark(row, 2)
+    row.rewrite(3, [*"xyz"])
+    go_on(row, most=6)
+    row.rewrite(2, [*"uvw"])
+    row.end()
+    steps, events, frames = go_on(row)
+    assert [one.text for one in steps if one.text != PAD][-7:] == [WORD, 20, WORD, 21, WORD, 22, END]
+    assert [one.i for one in of(ev.WordStart, events)] == [2, 3, 4] and row.over
+    assert [one.first_frame for one in of(ev.Frames, events)] == [*range(8, 8 + len(frames))]
 
 
 def test_without_an_acoustic_delay_or_a_tail():

@@ -14,13 +14,15 @@ import numpy as np
 import pytest
 import tinyvoice
 import torch
+from listening import FRAME, Listener, is_consistent
 from toyfamily import Config, Net, installed
 
 from studio.core import events as ev
 from studio.core.cards import Card
-from studio.core.errors import BadOption, BadVoice
+from studio.core.errors import BadOption, BadVoice, TooLate
 from studio.core.options import default_options
 from studio.core.ports import SpeakRequest
+from studio.core.traces.trace import collect
 from studio.engine.families.base import family_info, family_names
 from studio.engine.loop import LocalEngine, open_engine
 from studio.engine.voices import Voice, load_voice
@@ -38,6 +40,7 @@ BY_CLAUSES: dict[str, tuple[dict[str, Any], int]] = {  # a clause needs all its 
     "ngram-richtts": ({"n": 2}, 1),
     "t5": ({"sentence_words": 2}, 1),
 }
+CANNOT_REVISE = ("toy",)  # keep what they were sent; every other family follows what was revised and not heard yet
 COMPARED_AT = (1, 9, 16)  # turns: the first ones, and two in mid-stream, when rows stand at different places
 
 
@@ -169,6 +172,94 @@ def test_law_7_nothing_waits_and_nothing_peeks(engine: LocalEngine) -> None:
     changed = [*got, *stream]
     whole = speak(engine, [" ".join(words)])
     assert said > 0 and np.array_equal(pcm(changed)[:said], pcm(whole)[:said])
+
+
+# ---------------------------------------------------------------- law 6: what was sent can be taken back
+
+
+WORDS = "one two three four five six seven eight nine ten eleven twelve".split()
+
+
+def text(words: list[str]) -> str:
+    return "".join(f"{word} " for word in words)
+
+
+def revisable(engine: LocalEngine, words: list[str] = WORDS, **more: Any) -> Listener:
+    """A listener to some words that were sent to their end, in pieces that are short."""
+    options, _ = BY_CLAUSES.get(engine.cards()[0].family, ({}, 0))
+    listener = Listener(engine, options, **more)
+    listener.utterance.push_text(text(words))
+    listener.utterance.end()
+    return listener
+
+
+def made_ahead(engine: LocalEngine, words: list[str] = WORDS) -> tuple[Listener, int]:
+    """All words were sent, three quarters of their sound were made; and how many samples the whole has."""
+    whole = len(revisable(engine, words).rest().pcm)
+    listener = revisable(engine, words, credit_samples=whole * 3 // 4)
+    listener.held()
+    return listener, whole
+
+
+def test_law_6_a_family_that_cannot_revise_says_so(engine: LocalEngine) -> None:
+    listener = revisable(engine, credit_samples=4 * FRAME)
+    if engine.cards()[0].family in CANNOT_REVISE:
+        with pytest.raises(TooLate, match="keeps what it was sent"):
+            listener.utterance.revise(len(text(WORDS[:11])), "other ")
+    else:
+        listener.utterance.revise(len(text(WORDS[:11])), "other ")
+    assert [word.text for word in listener.rest().words()][:11] == WORDS[:11]
+
+
+def test_law_6_the_same_text_changes_no_sample(engine: LocalEngine) -> None:
+    if engine.cards()[0].family in CANNOT_REVISE:
+        return
+    straight = revisable(engine).rest()
+    listener, _ = made_ahead(engine)
+    at = listener.utterance.settled()
+    listener.utterance.revise(at, text(WORDS)[at:])
+    trace = listener.rest()
+    assert not listener.of(ev.Revised) and np.array_equal(trace.pcm, straight.pcm)
+
+
+def test_law_6_words_that_the_net_has_not_seen_are_as_if_they_had_never_been_sent(engine: LocalEngine) -> None:
+    if engine.cards()[0].family in CANNOT_REVISE:
+        return
+    new = [*WORDS[:6], "other", "words"]
+    listener, _ = made_ahead(engine, WORDS[:8])  # few: what a slot of DSM-TTS forgets it cannot go back to
+    listener.utterance.revise(len(text(WORDS[:6])), text(new[6:]))
+    trace, straight = listener.rest(), revisable(engine, new).rest()
+    is_consistent(trace)
+    assert [word.text for word in trace.words()] == new
+    assert np.array_equal(trace.pcm, straight.pcm) and np.array_equal(trace.frames, straight.frames)
+
+
+@pytest.mark.parametrize("then", [["and", "another", "one"], []], ids=["more", "nothing"])
+@pytest.mark.parametrize("heard", [0.1, 0.3, 0.5])
+def test_law_6_what_was_heard_stays_and_what_follows_is_the_new_text(
+    engine: LocalEngine, heard: float, then: list[str]
+) -> None:
+    """From the first character on that can still be revised, again and again before anything of it is heard."""
+    if engine.cards()[0].family in CANNOT_REVISE:
+        return
+    listener, whole = made_ahead(engine)
+    played = round(whole * heard)
+    listener.utterance.played(played)
+    before = collect({}, listener.events).pcm
+    at = listener.utterance.settled()
+    assert 0 < at < len(text(WORDS))
+    with pytest.raises(TooLate, match="said or being said"):
+        listener.utterance.revise(at - 1, "x")
+    stay = text(WORDS)[:at].split()
+    cuts = list[int]()
+    for words in (["other", "words"], ["quite", "other", "words", "now"], then):
+        listener.utterance.revise(at, text(words))
+        cuts.append(listener.until(ev.Revised).from_sample)
+    trace = listener.rest()
+    is_consistent(trace)
+    assert min(cuts) >= played and np.array_equal(trace.pcm[: min(cuts)], before[: min(cuts)])
+    assert [word.text for word in trace.words()] == [*stay, *then]
+    assert len(trace.pcm) > min(cuts) or not then
 
 
 def test_law_3_who_shares_the_batch_is_nobodys_business(engine: LocalEngine) -> None:

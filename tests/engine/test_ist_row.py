@@ -71,7 +71,7 @@ def test_the_prompt_then_the_first_chunk():
     assert first.layout.places == [0, 1, 2, 3, 0, 1, 2, 3, 4, 0, 1, 2, 3]
     assert [int(f[0]) for f in first.layout.frames] == [3, 3, 3, 3, 18]
     assert (first.start, first.at, first.ratio, first.place, first.frame) == (0, 0, RATIOS.index("3:6"), 0, 0)
-    assert frames == 6 and row.mark() is None
+    assert frames == 6
     (segment,) = [e for e in events if isinstance(e, ev.Segment)]
     assert (segment.words, segment.seen, segment.frame) == ([0], [0, 1], 0)
 
@@ -228,6 +228,67 @@ def test_marks_lie_between_stretches_and_lead_back():
     again = row.want().inputs
     assert fed(again) == fed(straight) == [FRAME, START, *spell("otherwords."), END]
     assert (again.at, again.frame, again.start) == (straight.at, straight.frame, straight.start)
+
+
+def test_marks_lie_between_chunks_where_a_word_begins():
+    """Nobody knows which words were heard of those that were fed: they count as spoken."""
+    row = a_row("1:2", replace(LIMITS, longest_word_frames=20))
+    row.commit(["ab", "cd", "ef"])
+    marks = [row.mark()]
+    for _ in range(9):
+        row.want()
+        row.took(drawn())
+        marks.append(row.mark())
+    assert [one and (one.spoken, one.fed, one.frames) for one in marks] == [
+        *[(0, 0, 0), None, None, None],
+        *[(1, 1, 4), None, None, None],
+        *[(2, 2, 8), None],
+    ]
+    assert (row.spoken, row.fed) == (3, 3)
+    with pytest.raises(AssertionError, match="go back first"):
+        row.rewrite(2, ["x"])
+    row.back(marks[4])
+    row.rewrite(1, ["x", "y."])
+    row.end()
+    prefills, events, frames = go_on(row, p_eos=0.9)
+    assert [fed(one) for one in prefills] == [[FRAME, ord(c) - ord("a")] for c in "xy"] + [[FRAME, 50], [FRAME, END]]
+    again = prefills[0]
+    assert (again.at, again.frame, again.place) == (PROMPT_LENGTH + 2 + 1 + 2 + 1, 4, 4)
+    assert (again.layout.places[0], int(again.layout.frames[0][0])) == (3, 7), "the last frame before is fed back"
+    assert [i for e in events if isinstance(e, ev.Segment) for i in e.words] == [1, 2] and frames == 6
+    assert [e.i for e in events if isinstance(e, ev.WordEnd)] == [0, 1, 2] and row.over
+
+
+def test_a_stretch_that_a_word_had_closed_goes_on_when_that_is_another():
+    row = a_row("1:2", replace(LIMITS, stretch_words=2))
+    row.commit(["a", "b.", "c"])
+    go_on(row, most=2)
+    assert row.mark().fed == 1, "b ends the stretch, and was read already"
+    row.rewrite(1, ["b", "d", "e."])
+    prefills, _, _ = go_on(row, p_eos=0.9)
+    assert [fed(one)[-1] for one in prefills] == [1, 3, 4, 50, END]
+    row = a_row("1:2", replace(LIMITS, stretch_words=2))
+    row.commit(["a", "b.", "c"])
+    go_on(row, most=4)
+    row.rewrite(2, ["d"])
+    prefills, _, _ = go_on(row, p_eos=0.9)
+    assert [fed(one)[-1] for one in prefills[:2]] == [50, END], "its own words close it still"
+
+
+def test_the_texts_end_was_seen_until_words_follow():
+    row = a_row("1:2")
+    row.commit(["a"])
+    mark = row.mark()
+    row.end()
+    go_on(row, p_eos=0.9)
+    assert row.over and row.spoken == 1 and row.fed > 1000 and row.mark().fed > 1000
+    row.rewrite(1, ["b"])
+    assert row.fed == 1 and not row.over
+    row.end()
+    assert fed(row.want().inputs)[-3:] == [FRAME, START, 1], "a stretch of its own where the first one was heard"
+    assert row.holds(mark)
+    row.back(mark)
+    assert row.fed == 0
 
 
 def test_options_hold_from_the_next_stretch_on():

@@ -56,6 +56,20 @@ def test_who_waits_too_long_is_told_and_is_out(voices: Path) -> None:
         assert isinstance([*taken.events()][-1], ev.Ended)
 
 
+def test_who_makes_no_use_of_a_place_loses_it_to_who_waits(voices: Path) -> None:
+    with opened(voices, idle_wanted_ms=150.0) as engine:
+        silent = engine.open(SpeakRequest())
+        silent.push_text("one two ")
+        time.sleep(0.4)
+        assert engine.load().waiting == 0 and engine.places_free() == 0, "nobody wants it"
+        waiting = engine.open(SpeakRequest())
+        waiting.push_text("good morning ")
+        waiting.end()
+        last = [*silent.events()][-1]
+        assert isinstance(last, ev.Failed) and (last.code, "while others waited" in last.message) == ("idle", True)
+        assert isinstance([*waiting.events()][-1], ev.Ended)
+
+
 def test_without_a_queue_the_next_one_hears_busy(voices: Path) -> None:
     with opened(voices, queue=0) as engine:
         taken = engine.open(SpeakRequest())

@@ -1,14 +1,15 @@
 """Revisions and cancels: what was heard stays, the rest follows the text (law 6)."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
+from listening import FRAME, Listener, is_consistent
 from tinyvoice import write_tiny_voice
 
 from studio.core import events as ev
 from studio.core.errors import BadText, Closed, TooLate
-from studio.core.ports import SpeakRequest
 from studio.core.text.words import SpokenWord
 from studio.core.traces.trace import Trace, collect
 from studio.engine.loop import LocalEngine, open_engine
@@ -16,7 +17,6 @@ from studio.engine.utterances.heard import Extent, Heard
 from studio.text.normalise import best
 
 WORDS = "one two three four five six seven eight nine ten".split()
-FRAME = 600
 TOLD = "it costs $3.50 today"
 
 
@@ -40,71 +40,28 @@ def nobody_is_left(engine: LocalEngine) -> Iterator[None]:
         utterance.cancel()
 
 
-class Listener:
-    """An utterance, and all that was heard of it."""
+class Windowed(Listener):
+    """One who hears a voice of SpeakStream by a window."""
 
-    def __init__(self, engine: LocalEngine, window: tuple[str, int, int] = ("S1", 3, 1), **more: object) -> None:
-        scheme, m, n = window
-        request = SpeakRequest(seed=3, options={"scheme": scheme, "m": m, "n": n}, **more)
-        self.utterance = engine.open(request)
-        self._stream = self.utterance.events()
-        self.events: list[ev.Event] = []
-
-    def until(self, kind: type[ev.Event], count: int = 1) -> ev.Event:
-        """Hear so many more of a kind; the last one."""
-        while count:
-            self.events.append(next(self._stream))
-            assert not ev.is_last(self.events[-1]) or kind is ev.Ended, self.events[-1]
-            count -= isinstance(self.events[-1], kind)
-        return self.events[-1]
-
-    def held(self) -> None:
-        """Hear all that its credit lets it say."""
-        while self._heard_samples() + FRAME <= (self.utterance._granted or 0):
-            self.until(ev.Audio)
-
-    def _heard_samples(self) -> int:
-        for event in reversed(self.events):  # what the engine counts may be ahead of what it told
-            if isinstance(event, ev.Audio):
-                return event.sample + len(event.pcm)
-            if isinstance(event, ev.Revised):
-                return event.from_sample
-        return 0
-
-    def rest(self) -> Trace:
-        """Let it end."""
-        self.utterance.grant(10**9)
-        self.events += self._stream
-        return collect({}, self.events)
-
-    def of(self, kind: type[ev.Event]) -> list:
-        return [event for event in self.events if isinstance(event, kind)]
+    def __init__(self, engine: LocalEngine, window: tuple[str, int, int] = ("S1", 3, 1), **more: Any) -> None:
+        super().__init__(engine, dict(zip(("scheme", "m", "n"), window, strict=True)), **more)
 
 
 def spoken(engine: LocalEngine, words: list[str], window: tuple[str, int, int] = ("S1", 3, 1)) -> Trace:
-    listener = Listener(engine, window)
+    listener = Windowed(engine, window)
     listener.utterance.push_text(text(words))
     listener.utterance.end()
     return listener.rest()
 
 
-def made_ahead(engine: LocalEngine, window: tuple[str, int, int] = ("S1", 3, 1)) -> tuple[Listener, list[int]]:
+def made_ahead(engine: LocalEngine, window: tuple[str, int, int] = ("S1", 3, 1)) -> tuple[Windowed, list[int]]:
     """All words were sent, sound was made up to the ninth, and the listener gives no more credit; the words' ends."""
     ends = [word.end for word in spoken(engine, WORDS, window).words()]
-    listener = Listener(engine, window, credit_samples=ends[7] + 2 * FRAME)
+    listener = Windowed(engine, window, credit_samples=ends[7] + 2 * FRAME)
     listener.utterance.push_text(text(WORDS))
     listener.utterance.end()
     listener.held()
     return listener, ends
-
-
-def is_consistent(trace: Trace) -> None:
-    """Law 4 and law 5 of what is in force."""
-    assert isinstance(trace.events[-1], ev.Ended) and trace.events[-1].samples == len(trace.pcm)
-    assert len(trace.frames) == len(trace.p_eos) == len(trace.pcm) // FRAME
-    assert [word.i for word in trace.words()] == [i for one in trace.segments() for i in one.words]
-    starts = [word.start for word in trace.words()]
-    assert None not in starts and starts == sorted(starts)
 
 
 @pytest.mark.parametrize("window", [("S1", 3, 1), ("S2", 3, 1), ("S1", 4, 2), ("S2", 1, 1)])
@@ -169,7 +126,7 @@ def test_the_same_text_changes_no_sample(engine):
 
 
 def test_text_that_nobody_has_read_is_replaced(engine):
-    listener = Listener(engine, credit_samples=FRAME)
+    listener = Windowed(engine, credit_samples=FRAME)
     listener.utterance.push_text("word " * 2000)
     listener.until(ev.Audio)
     listener.utterance.revise(25, "two three ")
@@ -183,7 +140,7 @@ def test_text_that_nobody_has_read_is_replaced(engine):
 
 
 def test_several_revisions_before_the_next_turn_are_one(engine):
-    listener = Listener(engine, credit_samples=120_000)
+    listener = Windowed(engine, credit_samples=120_000)
     listener.utterance.push_text(text(WORDS))
     listener.until(ev.WordEnd, 5)
     with listener.utterance._lock:
@@ -199,7 +156,7 @@ def test_several_revisions_before_the_next_turn_are_one(engine):
 
 def test_a_place_of_several_words_is_revised_as_a_whole(engine):
     """A part of "$3.50" that is being said settles all of it; before that, none of it is said."""
-    listener = Listener(engine, ("S1", 1, 1))
+    listener = Windowed(engine, ("S1", 1, 1))
     listener.utterance.push_text("it costs $3.50 today ")
     words = [listener.until(ev.WordEnd) for _ in range(4)]
     listener.utterance.played(words[2].sample)  # it costs three
@@ -213,7 +170,7 @@ def test_a_place_of_several_words_is_revised_as_a_whole(engine):
 
 
 def test_what_cannot_be_revised_is_refused_in_words(engine):
-    listener = Listener(engine)
+    listener = Windowed(engine)
     listener.utterance.push_text("one two ")
     with pytest.raises(BadText, match="no character 9 of the 8"):
         listener.utterance.revise(9, "x")
@@ -230,7 +187,7 @@ def test_what_cannot_be_revised_is_refused_in_words(engine):
 )
 def test_cancel_answers_with_what_was_heard_of_the_text_as_sent(engine, heard, chars):
     """Three dollars and fifty cents are one place of the text: it was heard with its last word."""
-    listener = Listener(engine, ("S1", 1, 1))
+    listener = Windowed(engine, ("S1", 1, 1))
     listener.utterance.push_text(TOLD + " ")
     ends = [0] + [listener.until(ev.WordEnd).sample for _ in range(8)]
     assert [e.word for e in listener.of(ev.Committed)] == "it costs three dollars and fifty cents today".split()
@@ -245,7 +202,7 @@ def test_cancel_answers_with_what_was_heard_of_the_text_as_sent(engine, heard, c
 
 
 def test_a_cancel_frees_its_place_within_one_turn(engine):
-    listener = Listener(engine, credit_samples=10 * FRAME)
+    listener = Windowed(engine, credit_samples=10 * FRAME)
     listener.utterance.push_text(text(WORDS))
     listener.held()
     turns, turn = [], engine._pool.turn

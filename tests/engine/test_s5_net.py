@@ -18,8 +18,8 @@ from studio.engine.families.s5.alignment import AuxiliaryAttention, monotonic_al
 from studio.engine.families.s5.family import CAPACITY_SYMBOLS, S5Family
 from studio.engine.families.s5.modules import S5Step
 from studio.engine.families.s5.net import S5, Config, seen_steps
-from studio.engine.families.s5.row import WordStep
 from studio.engine.families.s5.rule import look_ahead_mask
+from studio.engine.families.s5.step import WordStep
 from studio.engine.families.spelling import END, spell, words_of
 from studio.engine.loop import open_engine
 from studio.engine.nets.cross import CrossAttention

@@ -11,7 +11,8 @@ from studio.core import events as ev
 from studio.core.errors import BadOption
 from studio.core.time import TimeBase
 from studio.engine.families.base import NotFinite
-from studio.engine.families.s5.row import Drawn, Limits, Reference, S5Row, WordStep
+from studio.engine.families.s5.row import Limits, S5Row
+from studio.engine.families.s5.step import Drawn, Reference, WordStep
 from studio.engine.families.spelling import END, spell
 
 SILENCE = np.full((10, 80), 3, np.uint8)
@@ -43,7 +44,7 @@ def speak_word(row: S5Row, frames: int) -> tuple[WordStep, list[ev.Event]]:
     want = row.want()
     assert want is not None and want.module == "word"
     step, events = want.inputs, []
-    inside = step.words.index(row._plan.speak[0] - row._first_word)
+    inside = step.words.index(row.planned.speak[0] - row._first_word)
     beyond = len(step.words) - 1
     for n in range(frames + 1):
         assert row.want() is row.want(), "asking twice changes nothing"
@@ -188,7 +189,7 @@ def test_a_full_slot_begins_anew_from_the_reference():
     for _ in range(14):
         step = row.want().inputs
         steps.append(step)
-        here, inside = 1 + row._plan.speak[0] - row._first_word, 0
+        here, inside = 1 + row.planned.speak[0] - row._first_word, 0
         inside = [*step.words].index(here)
         for n in range(7):
             row.want()
@@ -251,6 +252,71 @@ def test_a_word_that_was_only_seen_can_be_written_anew():
     row.back(mark)
     row.rewrite(1, ["other", "three"])
     assert [*row.want().inputs.symbols][4:] == [*spell(SAID["other"]), *spell(SAID["three"])]
+
+
+def frames_of(step: WordStep) -> list[int]:
+    """The levels that a step feeds."""
+    return [int(frame[0]) for frame in step.frames]
+
+
+def test_what_had_the_word_in_view_is_fed_again_with_its_frames_but_the_last():
+    row = a_row(k=1)
+    row.commit(["one", "two", "three", "four"])
+    row.end()
+    speak_word(row, 3)
+    second, _ = speak_word(row, 2)
+    mark = row.mark()
+    assert (mark.spoken, mark.fed, row.spoken, row.fed) == (2, 3, 2, 3)
+    straight = row.want().inputs
+    assert not straight.again and row.fed == 3, "what is wanted was not fed yet"
+    row.rewrite(2, ["other"])
+    row.commit(["four"])
+    wanted = row.want().inputs
+    (again,) = wanted.again
+    assert (again.at, again.start, again.begins, again.k) == (second.at, second.start, False, 1)
+    assert frames_of(again) == [2, 0], "the last of the word before, and its own but the last"
+    assert again.at + again.tokens == wanted.at and frames_of(wanted) == [1]
+    assert [*again.symbols] == [*spell(SAID["one"]), *spell(SAID["two"]), *spell(SAID["other"])]
+    row.took(drawn())
+    row.back(mark)
+    row.rewrite(2, ["other", "four"])
+    assert not row.want().inputs.again, "it has seen that word now"
+    row.rewrite(2, ["three", "four"])
+    assert len(row.want().inputs.again) == 1
+    with pytest.raises(AssertionError, match="go back first"):
+        row.rewrite(1, ["other"])
+    row.rewrite(2, [])
+    row.end()
+    assert row.want() is None and row.over, "nothing follows"
+
+
+def test_what_had_the_texts_end_in_view_sees_the_words_that_follow_now():
+    row = a_row(k=1)
+    row.commit(["one", "two"])
+    row.end()
+    speak_word(row, 2)
+    for p_stop in (0.0, 0.0, 0.9):
+        row.want()
+        row.took(drawn(1, p_stop))
+    assert row.over and row.fed > 1000 and row.mark().fed > 1000, "the end is past every word"
+    row.rewrite(2, ["three", "four"])
+    row.end()
+    (again,) = row.want().inputs.again
+    assert END not in again.symbols and [*again.words] == [0] * 4 + [1] * 3 + [2] * 4 and not row.over
+
+
+def test_a_step_that_a_flush_closed_stays_as_it_was():
+    row = a_row(k=1)
+    row.commit(["one", "two"])
+    row.flush()
+    speak_word(row, 2)
+    for p_stop in (0.0, 0.0, 0.9):
+        row.want()
+        row.took(drawn(1, p_stop))
+    assert row.fed == 2
+    row.commit(["three", "four"])
+    row.rewrite(2, ["other", "four"])
+    assert not row.want().inputs.again
 
 
 def test_options_are_checked_and_hold_from_the_next_word_on():

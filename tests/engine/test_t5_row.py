@@ -15,7 +15,7 @@ from studio.core.time import TimeBase
 from studio.engine.families.base import NotFinite, Revisable, Turn
 from studio.engine.families.s5.net import S5
 from studio.engine.families.s5.net import Config as S5Config
-from studio.engine.families.s5.row import Drawn, Reference, WordStep
+from studio.engine.families.s5.step import Drawn, Reference, WordStep
 from studio.engine.families.spelling import END, spell
 from studio.engine.families.t5.net import T5, Config
 from studio.engine.families.t5.row import T5Row

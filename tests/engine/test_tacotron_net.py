@@ -38,8 +38,9 @@ def test_sizes():
     paper = Config.named("paper")
     assert (paper.width, paper.decoder_width, paper.prenet_width, paper.attention_width) == (512, 1024, 256, 128)
     assert (paper.convolutions, paper.kernel, paper.location_filters, paper.location_kernel) == (3, 5, 32, 31)
-    # Sixteen levels in the place of one number for each channel; fewer symbols; prosody and speakers.
-    heads, symbols = 15 * 80 * (1024 + 512 + 1), (148 - 57 - 6 - 2) * 512
+    # A feed-forward and sixteen levels in the place of one number a channel; fewer symbols; prosody and speakers.
+    feed = 512 * (1024 + 512 + 80 * 8 + 2 * 1024) + (80 * 16 + 1) * 512
+    heads, symbols = feed - (80 + 1) * (1024 + 512), (148 - 57 - 6 - 2) * 512
     assert abs(parameters("paper") / (PUBLIC_PARAMETERS - POSTNET + heads - symbols) - 1) < 0.01
     assert parameters("small") * 2 <= 6e6 and parameters("tiny") <= 1e6
     with pytest.raises(BadOption, match="there is no config 'huge'; there are paper, small, tiny"):

@@ -2,7 +2,7 @@
 
 import json
 
-from studio.measure.report import cell, git_sha, hardware, plain, print_table, write_result
+from studio.measure.report import cell, git_sha, hardware, newest_results, plain, print_table, write_result
 
 
 def test_a_result_says_on_what_and_by_which_command(tmp_path, monkeypatch):
@@ -18,6 +18,16 @@ def test_a_result_says_on_what_and_by_which_command(tmp_path, monkeypatch):
     assert data["hardware"]["cores"] >= 1
     assert data["hardware"]["cpu"]
     assert {"python", "numpy"} <= set(data["versions"])
+
+
+def test_no_voice_takes_anothers_place(tmp_path):
+    today = write_result("wer", {"voice": "wren"}, tmp_path).name.removeprefix("wer-")
+    assert write_result("wer", {"voice": "linnet:clara"}, tmp_path).name == f"wer-linnet-{today}"
+    write_result("quality", {"voice": "wren"}, tmp_path)
+    (tmp_path / "wer-2026-01-02.json").write_text("{}")
+    (tmp_path / "wer-linnet-2026-01-02.json").write_text("{}")
+    found = {voice: path.name for voice, path in newest_results("wer", tmp_path).items()}
+    assert found == {"": f"wer-{today}", "linnet": f"wer-linnet-{today}"}
 
 
 def test_no_checkout_no_sha(tmp_path):

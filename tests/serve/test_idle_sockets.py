@@ -5,11 +5,13 @@ import time
 from typing import Any
 
 import pytest
+from fakeutterance import FakeUtterance
 from serve.mos_serving import ServedTests
 from serve.serving import PATIENCE_S, Serving
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
+from studio.core.ports import SpeakRequest
 from studio.serve.door.addresses import network_of
 from studio.serve.live import socket as sockets
 from studio.serve.live.socket import IDLE, _least_used
@@ -42,6 +44,23 @@ def test_a_socket_that_speaks_stays(serving: Serving) -> None:
     with serving(idle_socket_ms=300).talk() as talk:
         talk.open()
         time.sleep(1.0)
+        talk.say("text", text="one two three ")
+        talk.say("end")
+        talk.until("trace")
+        assert ends(talk.ws) == IDLE
+
+
+def test_a_socket_whose_utterance_is_being_opened_stays(serving: Serving) -> None:
+    server = serving(idle_socket_ms=300)
+    really_open = server.engine.open
+
+    def slow_open(request: SpeakRequest) -> FakeUtterance:
+        time.sleep(0.8)
+        return really_open(request)
+
+    server.engine.open = slow_open
+    with server.talk() as talk:
+        assert talk.open()["type"] == "ready"
         talk.say("text", text="one two three ")
         talk.say("end")
         talk.until("trace")

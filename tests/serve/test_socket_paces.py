@@ -104,6 +104,26 @@ def test_a_socket_that_vanishes_while_it_opens_leaves_no_utterance(serving: Serv
     eventually(lambda: server.engine.places_free() == 4, "both places")
 
 
+def test_a_mistake_of_the_server_costs_one_utterance_alone(serving: Serving) -> None:
+    server = serving(script=Script(speed=20.0))
+    really_open = server.engine.open
+
+    def broken_open(request: SpeakRequest) -> FakeUtterance:
+        if server.engine.opened:
+            raise NameError("a family that cannot be imported")
+        return really_open(request)
+
+    server.engine.open = broken_open
+    with server.talk() as talk:
+        talk.open(1)
+        talk.say("open", 2)
+        told = talk.until("error")[-1]
+        assert (told["utterance"], told["code"]) == (2, "internal") and "log" in told["message"]
+        talk.say("text", 1, text="one two ")
+        talk.say("end", 1)
+        assert of(talk.until("trace"), "ended")[0]["samples"] > 0
+
+
 def test_a_full_disk_costs_the_trace_and_not_the_speech(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")

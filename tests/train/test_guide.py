@@ -4,20 +4,49 @@ import numpy as np
 import pytest
 import torch
 
+from studio.engine.families.bpe import Bpe
 from studio.engine.nets.transformer import Decoder, DecoderConfig, rotary
+from studio.train.alignment import PAUSE
+from studio.train.bpe import phones_of_tokens, train_bpe
+from studio.train.features import PHONES
 from studio.train.guide import NOWHERE, GuidedHead, spread
 
 
-def decode_guided(decoder: Decoder, x, queries, keys):
+def decode_guided(decoder: Decoder, x, queries, first, last=None):
     """What is decoded, and what is lost."""
-    head = GuidedHead(decoder, queries, keys)
+    head = GuidedHead(decoder, queries, first, last)
     return decoder(x, watch=head), head.lost
 
 
-def test_a_words_tokens_lie_evenly_over_its_frames():
-    of_frame = np.array([0, 0, 0, 0, 1, 2, 2, 2, 3])
-    assert spread(of_frame, [2, 1, 3]).tolist() == [0, 0, 1, 1, 2, 3, 4, 5, NOWHERE]
-    assert spread(np.array([0, 0, 1]), [5, 1]).tolist() == [0, 2, 5], "a short word leaves tokens out"
+def test_a_frame_speaks_the_token_whose_phone_it_is():
+    pau, a, b, c = PAUSE, 1, 2, 3
+    words = np.array([0] * 8 + [1] * 4)
+    phones = np.array([pau, a, a, a, a, b, c, pau, b, b, b, pau], np.uint8)
+    said = [[(a,), (b, c), ()], [(), (b,)]]  # the second token has two phones; a mark; a symbol that nobody hears
+    assert spread(words, phones, said).tolist() == [0, 0, 0, 0, 0, 1, 1, 2, 4, 4, 4, 4]
+
+
+def test_a_phone_that_is_heard_otherwise_keeps_its_place():
+    phones = np.array([1, 1, 9, 3, 3], np.uint8)
+    assert spread(np.zeros(5, int), phones, [[(1,), (2,), (3,)]]).tolist() == [0, 0, 1, 2, 2]
+
+
+def test_tokens_without_phones_have_their_words_frames_evenly():
+    phones = np.array([1, 1, 1, 1, 1, 2, 0], np.uint8)
+    letters = [[(), (), ()]]
+    assert spread(np.array([0] * 6 + [1]), phones, letters).tolist() == [0, 0, 1, 1, 2, 2, NOWHERE]
+    hurried = [[(1, 2), (3, 4, 5, 6, 7)]]
+    assert spread(np.array([0] * 6 + [1]), phones, hurried).tolist() == [0, 0, 0, 1, 1, 1, NOWHERE]
+
+
+def test_a_tokens_phones_are_those_that_it_is_written_in(tmp_path):
+    train_bpe([["then", "the", "apple,", "tea."]] * 20, 70, tmp_path / "bpe.json", "phonemes")
+    bpe = Bpe.read(tmp_path / "bpe.json")
+    phones = phones_of_tokens(bpe)
+    for word, heard in (("then", "dh eh n"), ("apple,", "ae p ax l")):
+        assert [PHONES[one] for token in bpe.encode(word) for one in phones[token]] == heard.split()
+    train_bpe([["then", "the"]] * 20, 40, tmp_path / "letters.json")
+    assert set(phones_of_tokens(Bpe.read(tmp_path / "letters.json"))) == {()}
 
 
 @pytest.fixture
@@ -48,6 +77,15 @@ def test_the_loss_is_that_heads_attention_at_the_token(decoder):
         shares = (k[row, 0, : at + 1] @ q[row, 0, at] / 4.0).softmax(0)
         expected.append(-shares[key].log())
     torch.testing.assert_close(lost, torch.stack(expected).mean())
+
+
+def test_a_stretch_may_be_attended_to_anywhere_in_it(decoder):
+    x, query = torch.randn(1, 12, 32), torch.tensor([9])
+    alone = [decode_guided(decoder, x, query, torch.tensor([key]))[1] for key in range(3, 7)]
+    _, lost = decode_guided(decoder, x, query, torch.tensor([3]), torch.tensor([6]))
+    torch.testing.assert_close(lost, -torch.stack(alone).neg().exp().sum().log())
+    _, all_of_it = decode_guided(decoder, x, query, torch.tensor([0]), torch.tensor([9]))
+    torch.testing.assert_close(all_of_it, torch.tensor(0.0))
 
 
 def test_where_nothing_is_asked_nothing_is_lost(decoder):

@@ -1,5 +1,6 @@
 """A real Chromium on the real app, which speaks tones (tests/fakes.py)."""
 
+import secrets
 import shutil
 import socket
 import time
@@ -149,13 +150,14 @@ def ratings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ratings]:
 def rate(chromium: Any, ratings: Ratings) -> Iterator[Callable[..., RatePage]]:
     """Opens a campaign's link in a context of its own, or in ``browser``; no page may log an error or call out."""
     pages: list[RatePage] = []
+    once = secrets.token_hex(3)  # a test that is run again has raters who have not been there
 
     def open_page(
         campaign: str, *, browser: Any = None, role: str = "panel", who: str = "", **context: Any
     ) -> RatePage:
         wanted = {"viewport": {"width": 1280, "height": 800}, **context}
         page = (browser or chromium).new_context(**wanted).new_page()
-        pages.append(RatePage(page, ratings, campaign, role, who))
+        pages.append(RatePage(page, ratings, campaign, role, f"{who}-{once}" if who else ""))
         pages[-1].open()
         return pages[-1]
 

@@ -136,6 +136,43 @@ def test_every_word_has_its_label_whole_and_near_its_span(visit: Callable[..., L
     assert len(edges) == 2
 
 
+SPANS = """() => {
+  const { scope } = document.querySelector('.live').tap.page;
+  const { paint } = scope;
+  const dashes = [], set = paint.setLineDash.bind(paint);
+  paint.setLineDash = (dash) => { if (dash.length) dashes.push(dash.join()); set(dash); };
+  scope.browseS = 0;
+  scope.drawnAt = 0;
+  scope.dirty = true;
+  scope.draw(0, false, performance.now());
+  delete paint.setLineDash;
+  const key = getComputedStyle(document.querySelector('.legend .k-estimate')).display;
+  return { dashed: dashes.filter((dash) => dash === '5,3').length, words: scope.words.length, key };
+}"""
+
+
+@pytest.mark.parametrize("hop", [1, 2])
+def test_an_estimate_is_drawn_otherwise_than_what_was_measured(live: LivePage, hop: int) -> None:
+    """A segment of one word ends where the net says; inside one of two the words share its time by their letters."""
+    live.page.goto(f"{live.page.url}&n={hop}")
+    live.page.wait_for_selector(".live .options input", state="attached")
+    live.page.evaluate("""() => {
+      window.estimates = 0;
+      const look = () => {
+        window.estimates = Math.max(window.estimates, CSS.highlights.get('live-estimate')?.size ?? 0);
+        requestAnimationFrame(look);
+      };
+      look();
+    }""")
+    live.paste("one two three four ")
+    live.finish()
+    live.wait_said()
+    found = live.page.evaluate(SPANS)
+    assert found["words"] == 4
+    assert (found["dashed"], found["key"] != "none") == ((0, False) if hop == 1 else (4, True))
+    assert live.page.evaluate("window.estimates") == hop - 1
+
+
 def test_marks_that_coincide_are_drawn_once(live: LivePage) -> None:
     live.type("one two three four ", delay_ms=60)
     live.finish()

@@ -9,6 +9,13 @@ from ui.crowd import others_take_all, wait_free
 from ui.live_page import LivePage
 
 TEXT = "Speech flows from words as they arrive. "
+# The page keeps every state that its chip shows.
+STATES = """() => {
+  const root = document.querySelector('.live');
+  root.states = [];
+  new MutationObserver(() => root.states.push(root.querySelector('.chip').dataset.state))
+    .observe(root.querySelector('.chip'), { attributes: true });
+}"""
 
 
 def test_who_finds_no_place_sees_the_queue_go_down_and_what_was_typed_is_spoken(visit: Callable[..., LivePage]) -> None:
@@ -277,16 +284,57 @@ def test_a_socket_that_was_idle_comes_back_unseen_at_the_next_key(
 ) -> None:
     server = start_server("--idle-socket-ms", "1000")
     live = visit(url=server.url)
-    live.page.evaluate("""() => {
-      const root = document.querySelector('.live');
-      root.states = [];
-      new MutationObserver(() => root.states.push(root.querySelector('.chip').dataset.state))
-        .observe(root.querySelector('.chip'), { attributes: true });
-    }""")
+    live.page.evaluate(STATES)
     for said in (1, 2):
         live.type("one two three ")
         live.finish()
         live.wait_said(said)
         live.page.wait_for_timeout(2500)  # the server closes it after one
     assert "offline" not in live.page.evaluate("document.querySelector('.live').states")
+    assert live.page.locator(".status").text_content() == ""
+
+
+# The first message that opens an utterance meets the close of a server that took the socket for idle.
+CROSSING = """
+const crossing = `
+  let crossed = false;
+  globalThis.WebSocket = class extends WebSocket {
+    send(data) {
+      if (crossed || JSON.parse(data).type !== "open") return super.send(data);
+      crossed = true;
+      const told = this.onclose;
+      this.onclose = null;
+      this.close();
+      setTimeout(() => told({ code: 4000 }), 30);
+    }
+  };`;
+const module = (code) => URL.createObjectURL(new Blob([code], { type: "text/javascript" }));
+globalThis.Worker = class extends Worker {
+  constructor(url, options) {
+    const first = module(crossing);
+    super(module(`import ${JSON.stringify(first)}; import ${JSON.stringify(new URL(url, location).href)};`), options);
+  }
+};
+"""
+
+
+@pytest.mark.parametrize("is_finished", [False, True])
+def test_what_crosses_the_close_of_an_idle_socket_is_said_whole(
+    visit: Callable[..., LivePage], is_finished: bool
+) -> None:
+    live = visit(script=CROSSING, bypass_csp=True)
+    live.page.evaluate(STATES)
+    live.type("one two ")
+    if is_finished:
+        live.finish()
+    else:
+        live.type("three ")
+        live.wait_lit(1)
+        live.finish()
+    live.wait_said()
+    words = ["one", "two"] if is_finished else ["one", "two", "three"]
+    assert [event["word"] for event in live.events("committed")] == words
+    states = live.page.evaluate("document.querySelector('.live').states")
+    assert "waiting" in states, "nothing crossed"
+    assert "offline" not in states
     assert live.page.locator(".status").text_content() == ""

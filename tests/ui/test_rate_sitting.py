@@ -2,7 +2,6 @@
 
 import io
 import json
-import secrets
 import wave
 from collections.abc import Callable
 from contextlib import suppress
@@ -43,7 +42,7 @@ def _check_headphones(rating: RatePage) -> None:
 
 def test_the_environment_test_by_keyboard(rate: Callable[..., RatePage], ratings: Ratings) -> None:
     """Four pairs, both sounds of each heard out; what was answered is kept with how much of it was right."""
-    rating = rate("environment", who=secrets.token_hex(4))
+    rating = rate("environment", who="pairs")
     rating.wait("consent")  # a route that is set while a page loads can hold one of its requests for ever
     rating.page.route(
         "**/mos/environment/*", lambda route: route.fulfill(body=_short_stereo(), content_type="audio/wav")
@@ -73,8 +72,7 @@ def test_the_environment_test_by_keyboard(rate: Callable[..., RatePage], ratings
 
 def test_pairs_follow_scores_in_one_sitting(rate: Callable[..., RatePage], ratings: Ratings) -> None:
     """Two kinds, one consent, one code at the end; a reload comes back to the second."""
-    who = secrets.token_hex(4)
-    rating = rate("scores", who=who)
+    rating = rate("scores", who="scores")
     rating.wait("consent")
     assert rating.text(".rate-part") == "Part 1 of 2"
     first = rating.begin()
@@ -96,7 +94,7 @@ def test_pairs_follow_scores_in_one_sitting(rate: Callable[..., RatePage], ratin
     rating.wait("done")
     assert "B0TH-42" in rating.text()
     assert ratings.outcome(second) == "b" and ratings.scores(first) == [(1, 1, 4)]
-    names = ratings.ask("select pseudonym, part from rater where panel like ? order by part", f"%{who}%")
+    names = ratings.ask("select pseudonym, part from rater where panel like ? order by part", f"%{rating.who}%")
     assert len({name for name, _ in names}) == 1 and [part for _, part in names] == [1, 2]
 
 

@@ -69,8 +69,8 @@ def test_two_tabs_do_not_answer_twice(rate: Callable[..., RatePage], ratings: Ra
 
 def test_a_check_that_cannot_be_heard_turns_nobody_away(rate: Callable[..., RatePage], ratings: Ratings) -> None:
     rating = rate("whole", who="deaf")
+    rating.wait("consent")  # a route that is set while a page loads can hold one of its requests for ever
     rating.page.route("**/mos/headphones/*", lambda route: route.fulfill(body="no sound", content_type="audio/wav"))
-    rating.wait("consent")
     rating.press("I agree")
     rating.wait("screening")
     rating.page.locator("label", has_text="English").click()

@@ -1,7 +1,7 @@
 """All voices of a folder in one table: the same texts, teacher, vocoder, recogniser and predictor for each of them.
 
 The table that no paper has: what each way of weaving text and speech costs and gives. It composes `studio eval wer`,
-`studio eval quality` and `studio bench latency`, voice by voice; a stopped run goes on behind the last voice's kept
+`quality` and `seams` and `studio bench latency`, voice by voice; a stopped run goes on behind the last voice's kept
 speech and answers, but what is timed is never kept.
 """
 
@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from studio.bench.evaluation.quality import QualitySetting, eval_quality
+from studio.bench.evaluation.seams import seams_of
 from studio.bench.evaluation.wer import WerSetting, eval_wer
 from studio.bench.latency import LatencySetting, bench_latency
-from studio.bench.material import Setting
+from studio.bench.material import Setting, desk, read_texts, written
 from studio.core.cards import Card, find_file, read_cards
 from studio.core.errors import BadOption
 from studio.engine.families.base import family_info
@@ -29,6 +30,7 @@ class FamiliesSetting(Setting):
     Attributes:
         texts: the first ``count`` are heard by the recogniser, the first ``predicted`` judged by the predictor.
         timed: how many are spoken against the clock in each setting; 0 where something else is running.
+        seams: of how many the seams are looked for; 0 where nobody asks.
         only: voices by name, all where empty.
     """
 
@@ -36,6 +38,7 @@ class FamiliesSetting(Setting):
     count: int = 100
     predicted: int = 50
     timed: int = 20
+    seams: int = 0
     only: tuple[str, ...] = ()
 
 
@@ -64,15 +67,15 @@ def _voice(setting: FamiliesSetting, card: Card, folder: Path) -> tuple[dict[str
         "cache": setting.cache,
         "recogniser": setting.recogniser,
         "workers": setting.workers,
-        "texts": setting.texts,
         "quiet": True,
     }
-    heard = eval_wer(WerSetting(**same, count=setting.count))
-    judged = eval_quality(QualitySetting(**same, count=min(setting.predicted, setting.count)))
+    texts = setting.texts
+    heard = eval_wer(WerSetting(**same, texts=texts, count=setting.count))
+    judged = eval_quality(QualitySetting(**same, texts=texts, count=min(setting.predicted, setting.count)))
     names = [name for name in next(iter(heard["speakers"].values())) if name not in ("n", *_REFERENCES)]
     timed: dict[str, Any] = {}
     for name in names if setting.timed else []:
-        asked = {**same, "cache": None, "count": min(setting.timed, setting.count)}
+        asked = {**same, "texts": texts, "cache": None, "count": min(setting.timed, setting.count)}
         found = bench_latency(LatencySetting(**asked, settings=(name,) if "=" in name else ()))
         timed[name] = {key: found[key] for key in ("t2_t0_ms", "t2_t0a_ms", "rtf")}
     rows = [
@@ -93,8 +96,19 @@ def _voice(setting: FamiliesSetting, card: Card, folder: Path) -> tuple[dict[str
         "bytes": sum(path.stat().st_size for name in net if (path := find_file(folder, card, name))),
         "rows": rows,
         "timed": timed,
+        "seams": _seams(Setting(**same), read_texts(texts, setting.seams)) if setting.seams else None,
     }
     return figures, {"recogniser": heard["recogniser"], "predictor": judged["predictor"]}
+
+
+def _seams(setting: Setting, texts: list[str]) -> dict[str, Any]:
+    """Whether a detector can tell the voice's seams: by its card's options, of two words a segment where they say it.
+
+    ``found`` is None where there is nothing to be told apart, else as of ``seams_of``.
+    """
+    with desk(setting) as at:
+        options = {spec.name: 2 for spec in at.card.options if spec.name == "n"}
+        return {"setting": written(options), "n": len(texts), "found": seams_of(at, texts, options)}
 
 
 def show(out: Mapping[str, Any]) -> None:
@@ -117,6 +131,10 @@ def show(out: Mapping[str, Any]) -> None:
     if times:
         columns = ("", "t2 - t0, ms: p50 (IQR)", "t2 - t0a, ms: p50 (IQR)", "rtf")
         print_table("First audio, all words of a text at once; compute / audio", columns, times)
+    if looked := {name: one["seams"] for name, one in voices.items() if one["seams"]}:
+        columns = ("", "texts", "area: voice", "95%", "vocoded by segments", "naive concatenation", "teacher")
+        note = "Area under the ROC curve, 0.5 cannot be told; none where every word is a segment, or every text."
+        print_table("Can seams be told from other word boundaries?", columns, [*map(_seam_row, looked.items())], note)
 
 
 def _rows(name: str, one: Mapping[str, Any]) -> list[list[object]]:
@@ -137,6 +155,16 @@ def _rows(name: str, one: Mapping[str, Any]) -> list[list[object]]:
             ]
         )
     return out
+
+
+def _seam_row(named: tuple[str, Mapping[str, Any]]) -> list[object]:
+    name, one = named
+    head: list[object] = [f"{name} {one['setting']}".strip(), one["n"]]
+    if one["found"] is None:
+        return [*head, None, None, None, None, None]
+    voice, *controls = (of["area"] for of in one["found"]["conditions"].values())
+    span = f"{voice['low']:.3f} to {voice['high']:.3f}"
+    return [*head, f"{voice['value']:.3f}", span, *(f"{area['value']:.3f}" for area in controls)]
 
 
 def _ms(found: Mapping[str, float]) -> str:

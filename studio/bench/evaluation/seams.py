@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from studio.bench.material import Desk, Setting, desk, read_texts, written
-from studio.core.errors import BadVoice
+from studio.core.errors import BadFile, BadVoice
 from studio.core.traces.trace import Trace
 from studio.engine import dmel
 from studio.engine.vocoders.by_segments import OVERLAP_FRAMES, by_segments, spans_of
@@ -52,6 +52,7 @@ def eval_seams(setting: SeamSetting) -> dict[str, Any]:
 
     Raises:
         BadVoice: the voice does not speak in segments of so many words.
+        BadFile: no text is longer than one, or nothing could be aligned.
     """
     texts = read_texts(setting.texts, setting.count)
     out: dict[str, Any] = {"texts": setting.texts.name, "n": len(texts), "hops": {}}
@@ -60,17 +61,32 @@ def eval_seams(setting: SeamSetting) -> dict[str, Any]:
             raise BadVoice(f"{at.card.name} is of the family {at.card.family}", "measure a voice of speakstream")
         out |= at.about() | {"setting": written(at.one_setting), "overlap_frames": OVERLAP_FRAMES}
         for n in setting.hops:
-            spoken = {speaker: at.speak(speaker, texts, at.one_setting | {"n": n}) for speaker in at.speakers}
-            found = {name: _measured(at, name, list(of)) for name, of in _conditions(at, texts, spoken)}
-            valid = found["naive concatenation"]["area"]["value"] >= VALID_FROM
-            out["hops"][str(n)] = {"conditions": found, "valid": valid}
+            found = seams_of(at, texts, at.one_setting | {"n": n})
+            if found is None:
+                raise BadFile(f"no text of {setting.texts.name} has more than {n} words", "give longer texts")
+            out["hops"][str(n)] = found
     if not setting.quiet:
         show(out)
     return out
 
 
+def seams_of(at: Desk, texts: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The areas of the voice and of the controls with one setting, and whether they say something.
+
+    Returns:
+        None where there is nothing to be told apart: every word is a segment, or every text.
+    """
+    spoken = {speaker: at.speak(speaker, texts, dict(options)) for speaker in at.speakers}
+    traces = [(one, _ends(one)) for of in spoken.values() for one in of]
+    kinds = {k in ends for one, ends in traces for k in range(len(one.words()) - 1)}
+    if len(kinds) < 2:
+        return None
+    found = {name: _measured(at, name, list(of)) for name, of in _conditions(at, texts, spoken, options)}
+    return {"conditions": found, "valid": found["naive concatenation"]["area"]["value"] >= VALID_FROM}
+
+
 def _conditions(
-    at: Desk, texts: Sequence[str], spoken: Mapping[str, Sequence[Trace]]
+    at: Desk, texts: Sequence[str], spoken: Mapping[str, Sequence[Trace]], options: Mapping[str, Any]
 ) -> Iterator[tuple[str, Iterator[_Spoken]]]:
     """Every condition by name; of all speakers together, each text of each speaker a sentence of its own."""
     pairs = [(speaker, k, trace) for speaker, traces in spoken.items() for k, trace in enumerate(traces)]
@@ -89,7 +105,7 @@ def _conditions(
         for speaker, _, trace in pairs:
             words = [word.text for word in trace.words()]
             pieces = [" ".join(words[i] for i in one.words) for one in trace.segments() if one.words]
-            alone = [piece.pcm for piece in at.speak(speaker, pieces, at.one_setting)]
+            alone = [piece.pcm for piece in at.speak(speaker, pieces, dict(options))]
             yield _Spoken((np.concatenate(alone), trace.rate_hz), _words(trace), _ends(trace))
 
     def teacher() -> Iterator[_Spoken]:
@@ -117,6 +133,8 @@ def _measured(at: Desk, name: str, spoken: Sequence[_Spoken]) -> dict[str, Any]:
         features.append(boundary_features(*one.sound, boundaries))
         labels += [b.is_seam for b in boundaries]
         sentences += [number] * len(boundaries)
+    if not features:
+        raise BadFile(f"no sound of {name!r} could be aligned with its words", "give a voice that can be understood")
     x, y, of = np.concatenate(features), np.array(labels, bool), np.array(sentences)
     interval = area_interval(scores(x, y, of, at.setting.seed), y, of, at.setting.seed)
     unaligned = len(spoken) - len(set(sentences))

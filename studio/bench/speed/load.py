@@ -45,6 +45,9 @@ class LoadSetting:
         places: utterances at once; whoever comes then is refused.
         lines: texts that queries are made of.
         options: of every query; the card's own where there are none.
+
+    Raises:
+        BadOption: a kind of texts or of arrivals is unknown.
     """
 
     subject: Subject
@@ -57,6 +60,11 @@ class LoadSetting:
     places: int = 64
     seed: int = 0
     quiet: bool = False
+
+    def __post_init__(self) -> None:
+        for given, known in ((self.kinds, [*MEANS_S]), (self.arrivals, ["fixed", "poisson"])):
+            if unknown := [one for one in given if one not in known]:
+                raise BadOption(f"there is no {unknown[0]!r}", f"choose {', '.join(known)}")
 
 
 @dataclass(frozen=True)
@@ -72,14 +80,7 @@ class _Query:
 
 
 def bench_queries(setting: LoadSetting) -> dict[str, Any]:
-    """One row for each kind of text, way of arriving and rate.
-
-    Raises:
-        BadOption: a kind of texts or of arrivals is unknown.
-    """
-    for given, known in ((setting.kinds, [*MEANS_S]), (setting.arrivals, ["fixed", "poisson"])):
-        if unknown := [one for one in given if one not in known]:
-            raise BadOption(f"there is no {unknown[0]!r}", f"choose {', '.join(known)}")
+    """One row for each kind of text, way of arriving and rate."""
     rows: list[dict[str, Any]] = []
     with Progress(disable=no_bar(setting.quiet), transient=True) as progress:
         runs = [(k, a, r) for k in setting.kinds for a in setting.arrivals for r in setting.rates]

@@ -15,6 +15,8 @@ from rich.progress import Progress
 
 from studio.bench.speed.exported import exported_step
 from studio.bench.speed.generate import Stock, stock_loop
+from studio.bench.speed.pooled import bench_pool
+from studio.bench.speed.pooled import show as show_pool
 from studio.bench.speed.subject import Subject
 from studio.core.errors import BadOption
 from studio.core.options import default_options
@@ -39,6 +41,7 @@ class StepSetting:
         rows: batch sizes.
         contexts: tokens that every row holds.
         steps: timed, after ``warm`` that are not.
+        pooled: rows that go through the pool, together and one at a time.
         stock: also time the same decoder in a stock generate loop, where transformers is installed, and exported to
             ONNX, where its runtime is.
     """
@@ -48,26 +51,29 @@ class StepSetting:
     contexts: Sequence[int] = (100, 500)
     steps: int = 40
     warm: int = 8
+    pooled: int = 8
     stock: bool = True
     quiet: bool = False
 
 
 def bench_step(setting: StepSetting) -> dict[str, Any]:
-    """A row for each context and batch size, the machine's bandwidth, and what a stock loop takes.
+    """A row for each context and batch size, the machine's bandwidth, what the pool gains, what a stock loop takes.
 
     Raises:
         BadOption: the voice is not of SpeakStream, whose prefill makes a context.
     """
     torch.set_num_threads(setting.subject.threads)
     with Progress(disable=no_bar(setting.quiet), transient=True) as progress, torch.inference_mode():
-        bar = progress.add_task("steps", total=len(setting.contexts) * len(setting.rows) + 1)
-        voice = setting.subject.loaded(max(setting.rows))
+        bar = progress.add_task("steps", total=len(setting.contexts) * len(setting.rows) + 2)
+        voice = setting.subject.loaded(max(setting.pooled, *setting.rows))
         bandwidth = copy_bandwidth(voice.device)
         runs = []
         for context in setting.contexts:
             for rows in setting.rows:
                 runs.append(_timed(voice, rows, context, setting) | {"bytes_per_s": bandwidth})
                 progress.advance(bar)
+        pool = bench_pool(voice, setting.pooled, setting.steps, setting.warm)
+        progress.advance(bar)
         stock = stock_loop(Stock.of(voice), setting.contexts, setting.steps) if setting.stock else None
         exported = exported_step(Stock.of(voice), setting.contexts, setting.steps) if setting.stock else None
         progress.advance(bar)
@@ -76,6 +82,7 @@ def bench_step(setting: StepSetting) -> dict[str, Any]:
         "bandwidth_gb_s": bandwidth / 1e9,
         "steps": setting.steps,
         "runs": told,
+        "pool": pool,
         "stock": stock,
         "exported": exported,
     }
@@ -242,6 +249,8 @@ def show(out: Mapping[str, Any]) -> None:
     floor = "floor: weights once and each row's keys and values once, at that bandwidth"
     gain = "gain: over the same rows one at a time, of the decode and of both"
     print_table(title, columns, rows, f"{floor}; {gain}")
+    if pool := out.get("pool"):
+        show_pool(pool)
     if (stock := out["stock"]) and "left_out" not in stock:
         about = f"transformers {stock['version']}, {stock['model']}, static cache"
         _show_beside(out, stock, f"The same decoder in a stock generate loop ({about})", "stock, ms a token")

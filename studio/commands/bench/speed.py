@@ -55,7 +55,7 @@ def step(
     as_json: Json = False,
     save: Save = False,
 ) -> None:
-    """A step over batch and context, beside the least that this machine's memory allows."""
+    """A step over batch and context, beside the least that this machine's memory allows; what the pool gains."""
     from studio.bench.speed.step import StepSetting, bench_step
     from studio.bench.speed.step import show as show_steps
     from studio.bench.speed.subject import Subject
@@ -71,12 +71,49 @@ def step(
     show(subject.result_name("step"), found, as_json, save)
 
 
+@speed_bench.command()
+def against(
+    commit: Annotated[str, typer.Argument(help="An earlier commit of this checkout, as git names it.")],
+    voice: Annotated[str, typer.Option(help="One of its voices, name[:speaker]; its first one unless named.")] = "",
+    voice_from: Annotated[
+        str, typer.Option(help="Another commit, whose voices are spoken; both codes read them.")
+    ] = "",
+    setting: Annotated[str, typer.Option(help="The family's options: name=value,name=value.")] = "",
+    texts: Texts = TEXTS / "eval.txt",
+    count: Count = 12,
+    rounds: Annotated[int, typer.Option(min=1, help="How often all texts are spoken, by new processes.")] = 3,
+    as_json: Json = False,
+    save: Save = False,
+) -> None:
+    """How long a frame takes in this code and in an earlier commit's, by turns, on the same weights; needs git."""
+    from studio.bench.speed.against import AgainstSetting, bench_against
+
+    of: dict[str, Any] = {"commit": commit, "voice": voice, "voice_from": voice_from, "setting": setting}
+    asked = AgainstSetting(**of, texts=texts, count=count, rounds=rounds, quiet=as_json)
+    show("against", bench_against(asked), as_json, save)
+
+
+@speed_bench.command()
+def wire(
+    frames: Annotated[int, typer.Option(min=100, max=200_000, help="Timed.")] = 20_000,
+    as_json: Json = False,
+    save: Save = False,
+) -> None:
+    """What Python costs the server for each frame between the engine's event and the socket."""
+    from studio.bench.speed.wire import WireSetting, bench_wire
+
+    show("wire", bench_wire(WireSetting(frames=frames, quiet=as_json)), as_json, save)
+
+
 @speed_bench.command("load")
 def load_(
     wpm: Annotated[float, typer.Option(min=1, max=2000, help="Typing speed, words a minute.")] = 60.0,
     seconds: Annotated[float, typer.Option(min=1.0, help="Of each try with so many typists.")] = 20.0,
     most: Annotated[int, typer.Option(min=1, max=4096, help="Typists of the largest try.")] = 64,
-    queries: Annotated[bool, typer.Option("--queries", help="Also whole texts at a rate (docs/speed.md).")] = False,
+    queries: Annotated[
+        bool,
+        typer.Option("--queries", help="Also whole texts at a rate (docs/speed.md); so do --rate, --kind, --arrivals."),
+    ] = False,
     rate: Annotated[list[float] | None, typer.Option(min=0.01, help="Queries a second: 10, 30, 60, 70, 100.")] = None,
     kind: Annotated[list[str] | None, typer.Option(help="short, medium, long or mixed texts; mixed.")] = None,
     arrivals: Annotated[list[str] | None, typer.Option(help="fixed or poisson; both.")] = None,
@@ -102,17 +139,17 @@ def load_(
     subject = Subject(voices=voices, voice=voice, size=size, vocoder=vocoder, device=device, threads=threads)
     lines = read_texts(texts)
     common: dict[str, Any] = {"subject": subject, "lines": lines, "seed": seed, "quiet": as_json}
+    chosen = {"rates": rate, "kinds": kind, "arrivals": arrivals}
+    given: dict[str, Any] = {name: tuple(values) for name, values in chosen.items() if values}
+    asked = load.LoadSetting(**common, **given, seconds=query_seconds, places=places)  # refuses before anything runs
     people = typists.TypistsSetting(**common, wpm=wpm, seconds=seconds, most=most)
     found = subject.about() | typists.bench_typists(people)
     found["newcomers"] = newcomers.bench_newcomers(people, found["typists_without_stall"])
     if not as_json:
         typists.show(found)
         newcomers.show(found["newcomers"])
-    if queries or rate or kind or arrivals:
-        chosen = {"rates": rate, "kinds": kind, "arrivals": arrivals}
-        given: dict[str, Any] = {name: tuple(values) for name, values in chosen.items() if values}
-        setting = load.LoadSetting(**common, **given, seconds=query_seconds, places=places)
-        found["queries"] = load.bench_queries(setting)
+    if queries or given:
+        found["queries"] = load.bench_queries(asked)
         if not as_json:
             load.show(found | found["queries"])
     name = subject.result_name("load")

@@ -22,6 +22,9 @@ def demo(
     ] = None,
     source: Annotated[Path, typer.Option("--from", help="The folder of a demo that was made.")] = DEMO,
     texts: Annotated[Path, typer.Option(help="What is spoken, a line NAME|TEXT each.")] = TEXTS / "demo.txt",
+    arena: Annotated[
+        bool, typer.Option("--arena", help="An arena of its voices instead: visitors type to two of them, and vote.")
+    ] = False,
     base: Base = "http://127.0.0.1:7860",
     database: Database = "",
     data: Data = DEFAULT_DATA,
@@ -29,14 +32,15 @@ def demo(
     device: Device = "auto",
 ) -> None:
     """The test that comes with the studio: build it into the database and print its link, or make its sounds anew."""
-    from studio.mos.making.demo import add_demo, demo_campaign, demo_link
+    from studio.mos.making.demo import ARENA_NAME, NAME, add_arena, add_demo, demo_campaign, demo_link
 
     if make is not None:
         _make(make, texts, voices, device)
         return
     with opened(database, data) as listening:
-        is_new = add_demo(listening, source)
-        row, link = demo_campaign(listening), demo_link(listening)
+        which, add = (ARENA_NAME, add_arena) if arena else (NAME, add_demo)
+        is_new = add(listening, source)
+        row, link = demo_campaign(listening, which), demo_link(listening, which)
     assert row is not None, "it was added, or was there"
     typer.echo(f"{row.name} {'is new' if is_new else 'was there already'}, {row.state}")
     if link is not None:
@@ -44,19 +48,22 @@ def demo(
 
 
 def _make(out: Path, texts: Path, voices: Path, device: str) -> None:
-    from studio.commands.demo import SYSTEMS, make_demo
+    from studio.commands.demo import make_demo, systems_of
+    from studio.core.cards import read_cards
     from studio.mos.campaign.texts import read_texts
 
+    systems = systems_of(read_cards(voices))
     with progress_bar() as progress:
-        bar = progress.add_task("speaking", total=len(SYSTEMS) * len(read_texts(texts)))
+        bar = progress.add_task("speaking", total=len(systems) * len(read_texts(texts)))
         size = make_demo(
             out,
             texts,
+            systems,
             voices=voices,
             device=device,
             spoken=lambda: progress.advance(bar),
         )
-    typer.echo(f"{out}: {len(SYSTEMS)} systems, {size:,} bytes")
+    typer.echo(f"{out}: {len(systems)} systems, {size:,} bytes")
 
 
 @campaign_in.command("import")

@@ -91,6 +91,11 @@ class Bpe:
             )
         return bpe
 
+    @property
+    def tokens(self) -> list[str]:
+        """What each token is written as, by its id."""
+        return sorted(self._ids, key=self._ids.__getitem__)
+
     def encode(self, word: str) -> tuple[int, ...]:
         """Token ids of one spoken word with its mark."""
         return self._cached(word)

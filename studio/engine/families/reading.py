@@ -1,5 +1,6 @@
 """What every row that reads committed words keeps of them, and of what its listener asked for."""
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
@@ -7,6 +8,7 @@ from studio.core.time import TimeBase
 from studio.engine.families.base import Want
 
 Chosen = TypeVar("Chosen")  # a family's options
+EVERY_WORD = sys.maxsize  # so many words a net has seen that was told the text's end: also that nothing follows
 
 
 class ReadingRow(Generic[Chosen]):
@@ -55,6 +57,9 @@ class ReadingRow(Generic[Chosen]):
 
     def _plan_anew(self) -> None:
         """More is known than when the next run was planned, and it has not been run: a family may forget the plan."""
+
+    def forget(self, mark: Any) -> None:
+        """Nothing before a mark will be returned to: a family may forget its words."""
 
     def _reword(self, i: int, words: Sequence[str]) -> None:
         """Other committed words from ``i`` on; the text goes on, and its end will be read again."""

@@ -70,7 +70,7 @@ class LeanLayer:
         self.up = Product(block.up.weight * (block.norm_feed.weight * d**0.5), None, number_format)
         self.down = Product(block.down.weight, None, number_format)
 
-    def for_tokens(self) -> TokenLayer:
+    def for_tokens(self) -> TokenLayer[np.ndarray]:
         """The same for one token at a time, on a CPU."""
         qkv, out, up, down = (one.transposed() for one in (self.qkv, self.out, self.up, self.down))
         return TokenLayer(qkv, self.gains.numpy(), out, up, down)

@@ -7,20 +7,22 @@ so that a row's result does not depend on its neighbours (law 3).
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import numpy as np
 
-from studio.engine.nets.products import one_blas_thread
+from studio.engine.nets.products import Packed, one_blas_thread
 from studio.engine.slots import KeyValueSlots
 
 # A decoder's cross-attention: (layer, [N, D]) -> [N, D].
 Between = Callable[[int, np.ndarray], np.ndarray] | None
-# Rows [N, D] times [D, O]: ``product`` where rows are of several utterances, a plain one where they are of one.
-Times = Callable[[np.ndarray, np.ndarray], np.ndarray]
+Weight = TypeVar("Weight", np.ndarray, Packed)
+# Rows [N, D] times [D, O]: ``product`` where rows are of several utterances, ``together`` where they are of one.
+Times = Callable[[np.ndarray, Weight], np.ndarray]
 
 
 @dataclass(frozen=True)
-class TokenLayer:
+class TokenLayer(Generic[Weight]):
     """One block's folded weights, float32, for ``row @ weight``.
 
     Attributes:
@@ -29,16 +31,26 @@ class TokenLayer:
         out, up, down: [D, D], [D, F], [F, D].
     """
 
-    qkv: np.ndarray
+    qkv: Weight
     gains: np.ndarray
-    out: np.ndarray
-    up: np.ndarray
-    down: np.ndarray
+    out: Weight
+    up: Weight
+    down: Weight
 
 
 def product(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """Rows [N, D] times [D, O], each row alone."""
     return np.matmul(x[:, None], weight)[:, 0]
+
+
+def together(x: np.ndarray, weight: Packed) -> np.ndarray:
+    """Rows [N, D] times [D, O], all at once."""
+    return weight(x)
+
+
+def packed(layer: TokenLayer[np.ndarray]) -> TokenLayer[Packed]:
+    """A layer for ``together``."""
+    return TokenLayer(Packed(layer.qkv), layer.gains, Packed(layer.out), Packed(layer.up), Packed(layer.down))
 
 
 def unit(x: np.ndarray) -> np.ndarray:
@@ -53,9 +65,10 @@ class TokenStep:
         turns: of so many positions from one on, complex64 [positions, d / 2].
     """
 
-    def __init__(self, layers: Sequence[TokenLayer], turns: Callable[[int, int], np.ndarray]) -> None:
+    def __init__(self, layers: Sequence[TokenLayer[np.ndarray]], turns: Callable[[int, int], np.ndarray]) -> None:
         one_blas_thread()
         self._layers, self._turns = layers, turns
+        self._packed = [packed(layer) for layer in layers]
 
     @np.errstate(all="ignore")  # whoever reads what is no number says so
     def extend(self, h: np.ndarray, slots: KeyValueSlots, rows: Sequence[int], between: Between = None) -> np.ndarray:
@@ -91,22 +104,22 @@ class TokenStep:
         slots.check_room(tokens.start, tokens.stop)
         turns = self._turns(at, len(h))[:, None, None]
         later = np.triu(np.full((len(h), len(tokens)), -np.inf, np.float32), len(tokens) - len(h) + 1)
-        for number, layer in enumerate(self._layers):
-            qk, v = projected(layer, h, turns, np.matmul)
+        for number, layer in enumerate(self._packed):
+            qk, v = projected(layer, h, turns, together)
             keys, values = slots.keys[number].numpy()[row], slots.values[number].numpy()[row]
             places = np.arange(at, tokens.stop) % keys.shape[1]
             keys[:, places], values[:, places] = qk[:, 1].swapaxes(0, 1), v.swapaxes(0, 1)
             asking = qk[:, 0]
-            if number == len(self._layers) - 1:  # nobody asks for the others' results
+            if number == len(self._packed) - 1:  # nobody asks for the others' results
                 h, asking, later = h[-1:], asking[-1:], None
             mixed, _ = _attend(asking.transpose(1, 2, 0), keys, values, tokens, later)
-            h = fed(layer, h + mixed @ layer.out, np.matmul)
+            h = fed(layer, h + layer.out(mixed), together)
         slots.length[row] = tokens.stop
         return unit(h)
 
     def _attended(
         self,
-        layer: TokenLayer,
+        layer: TokenLayer[np.ndarray],
         h: np.ndarray,
         turns: np.ndarray,
         memory: tuple[np.ndarray, np.ndarray],
@@ -147,7 +160,9 @@ class TokenCross:
         return h + product(mixed, self._out), found
 
 
-def projected(layer: TokenLayer, h: np.ndarray, turns: np.ndarray, times: Times) -> tuple[np.ndarray, np.ndarray]:
+def projected(
+    layer: TokenLayer[Weight], h: np.ndarray, turns: np.ndarray, times: Times[Weight]
+) -> tuple[np.ndarray, np.ndarray]:
     """Queries and keys [N, 2, H, d], normalised, scaled and turned where they stand, and values [N, H, d] of [N, D].
 
     Args:
@@ -161,7 +176,7 @@ def projected(layer: TokenLayer, h: np.ndarray, turns: np.ndarray, times: Times)
     return qk, qkv[:, 2]
 
 
-def fed(layer: TokenLayer, h: np.ndarray, times: Times) -> np.ndarray:
+def fed(layer: TokenLayer[Weight], h: np.ndarray, times: Times[Weight]) -> np.ndarray:
     """[N, D] and its feed-forward."""
     wide = times(unit(h), layer.up)
     np.maximum(wide, 0.0, out=wide)

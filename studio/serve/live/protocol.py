@@ -26,6 +26,7 @@ MAX_U32 = 2**32 - 1
 MAX_SAMPLE = MAX_WHOLE
 HEADER = struct.Struct("<BBHIIIQ")  # version, kind, flags, utterance, take, seq, first_sample
 PCM_S16LE = 1
+_JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)  # json.dumps makes one each time
 # Possessive, and an open string ends with the message: else each of its quotes would be tried to the end again.
 _STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
@@ -240,7 +241,7 @@ def parse(data: Mapping[str, Any]) -> Message:
 
 
 def _encode(data: Mapping[str, Any]) -> str:
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    text = _JSON.encode(data)
     return _LONE_SURROGATE.sub("\ufffd", text)  # whatever an error quotes can be sent
 
 

@@ -18,7 +18,8 @@ from studio.core.ports import Engine, SpeakRequest, Utterance
 from studio.serve.door.addresses import address_of
 from studio.serve.door.rates import Bucket
 from studio.serve.live import protocol as wire
-from studio.serve.live.stream import Outgoing, Over, Stream
+from studio.serve.live.patience import Patience
+from studio.serve.live.stream import Broken, Outgoing, Over, Stream
 from studio.serve.traces.shelf import TraceShelf
 from studio.settings import ServeSettings
 
@@ -62,10 +63,12 @@ class Session:
         self._ended: deque[int] = deque(maxlen=REMEMBERED)
         self._pumps: set[asyncio.Task[None]] = set()
         self._sending = asyncio.Lock()
+        self._patience = Patience(settings.send_timeout_ms / 1000.0)
         self._gone = asyncio.Event()
         self._bucket = Bucket(settings.messages_per_s)
         self._used_s = time.monotonic()  # when the socket came, or last spoke; messages alone are no use of it
         self._is_used = False  # something was spoken here
+        self._opening = 0  # utterances that the engine has not answered yet
         self.address = address_of(websocket)
 
     async def run(self) -> None:
@@ -91,7 +94,7 @@ class Session:
 
     def idle_s(self) -> float:
         """For how long nothing was spoken here; 0 while something is."""
-        return 0.0 if self._streams else time.monotonic() - self._used_s
+        return 0.0 if self._streams or self._opening else time.monotonic() - self._used_s
 
     def is_fresh(self) -> bool:
         """Whether it stays where another one wants its place."""
@@ -153,6 +156,12 @@ class Session:
         except StudioError as error:
             is_for_now = isinstance(error, Busy) and not isinstance(error, Closing)
             await self._send(wire.error_message(error, utterance, RETRY_MS if is_for_now else None))
+        except Exception:
+            log.exception("a message could not be obeyed")
+            if stream := self._streams.get(utterance) if utterance is not None else None:
+                await asyncio.to_thread(stream.cancel)
+            error = Broken("this message could not be obeyed", "the server's log says why; open a new utterance")
+            await self._send(wire.error_message(error, utterance))
 
     async def _obey(self, data: dict[str, Any]) -> None:
         await self._dispatch(wire.parse(data))
@@ -192,17 +201,24 @@ class Session:
             credit_samples=credit_samples,
             is_guest=self.is_guest,
         )
+        self._opening += 1
+        try:
+            utterance = await self._opened(request)
+            try:
+                kept = {"shelf": self._shelf, "settings": self._settings, "revises": self.revises}
+                self._begin(Stream(message, utterance, credit_samples, **kept))
+            except BaseException:
+                utterance.cancel()
+                raise
+        finally:
+            self._opening -= 1
+
+    async def _opened(self, request: SpeakRequest) -> Utterance:
         opening = asyncio.create_task(asyncio.to_thread(self._engine.open, request))
         try:
-            utterance = await asyncio.shield(opening)
+            return await asyncio.shield(opening)
         except asyncio.CancelledError:
             opening.add_done_callback(_abandon)  # the socket went while the engine was at it
-            raise
-        try:
-            kept = {"shelf": self._shelf, "settings": self._settings, "revises": self.revises}
-            self._begin(Stream(message, utterance, credit_samples, **kept))
-        except BaseException:
-            utterance.cancel()
             raise
 
     def _begin(self, stream: Stream) -> None:
@@ -268,11 +284,12 @@ class Session:
             return 0.0
         began_s = time.monotonic()
         try:
-            async with asyncio.timeout(self._settings.send_timeout_ms / 1000), self._sending:
-                if isinstance(data, bytes):
-                    await self._websocket.send_bytes(data)
-                else:
-                    await self._websocket.send_text(data)
+            with self._patience:
+                async with self._sending:
+                    if isinstance(data, bytes):
+                        await self._websocket.send_bytes(data)
+                    else:
+                        await self._websocket.send_text(data)
         except (WebSocketDisconnect, RuntimeError, TimeoutError):
             # RuntimeError is how starlette and uvicorn say that the socket was closed in the meantime.
             self._gone.set()

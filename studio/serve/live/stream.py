@@ -30,6 +30,8 @@ MAX_UNTOLD_CHARS = 3 * MAX_FIELD_CHARS  # given to the engine and not yet told t
 REST = 9.0  # a message that took so long to obey is followed by a rest of so many times that, for the others' sake
 PIECE_CHARS = 4096  # a huge paste reaches the engine in pieces of this size
 NETWORK_WAIT_MS = 20.0  # a send that blocks for less is normal life
+_OF_USE = (ev.Audio, ev.Ready)  # an utterance of which these come is no quiet one
+_UNTOLD = (ev.Frames, ev.Played)  # kept in the trace; no client is told of them
 
 log = logging.getLogger("studio.serve")
 
@@ -299,10 +301,10 @@ class Stream:
         if isinstance(event, ev.Ready):
             self.is_queued = False
             self._stirred.set()
-        if isinstance(event, ev.Audio | ev.Ready):
+        if isinstance(event, _OF_USE):
             self._active_ms = self._clock.now_ms()
         self.is_over = ev.is_last(event)
-        if not isinstance(event, ev.Frames | ev.Played):
+        if not isinstance(event, _UNTOLD):
             self.outbox.put_nowait(event)
         self._recording.add(event)
 

@@ -12,7 +12,7 @@ from studio.engine.families.bpe import Bpe
 from studio.engine.families.dsm.depth import GROUP_CHANNELS
 from studio.engine.families.dsm.net import Config
 from studio.engine.families.dsm.rule import MOST_SPEAKERS, Grid, lay_out
-from studio.train.bpe import encoded_words
+from studio.train.bpe import encoded_words, phones_of_tokens
 from studio.train.features import Sentence
 from studio.train.guide import NOWHERE, spread
 from studio.train.recipe import DsmFit
@@ -112,6 +112,7 @@ class Streams:
 
     def __init__(self, bpe: Bpe, config: Config, dropout: float = 0.0) -> None:
         self.bpe, self.config, self.symbols, self._dropout = bpe, config, config.symbols, dropout
+        self._phones = phones_of_tokens(bpe)
 
     def spoken(self, parts: Sequence[Sentence], rng: np.random.Generator | None = None) -> Spoken:
         """Sentences one after another, with who speaks each; the first one's speaker is the main one.
@@ -139,7 +140,8 @@ class Streams:
         grid = lay_out(said.words, said.starts, said.end, steps, self.symbols, c.look_ahead_words)
         frames = np.arange(len(said.levels))
         of_frame = np.where(frames < said.end, np.searchsorted(said.starts, frames, "right") - 1, len(said.words))
-        token = spread(of_frame, [len(word) for word in said.words])
+        phones = [[self._phones[token] if token < self.bpe.size else () for token in word] for word in said.words]
+        token = spread(of_frame, said.phones, phones)
         begins = np.flatnonzero(np.array(grid.text) == self.symbols.word)
         steps_of = np.concatenate([b + 1 + np.arange(len(w)) for b, w in zip(begins, said.words, strict=True)])
         token_at = np.where(token == NOWHERE, NOWHERE, steps_of[token])

@@ -12,7 +12,7 @@ from studio.engine import dmel
 from studio.engine.families.bpe import Bpe
 from studio.engine.families.ist.layout import FRAME, Layout, Symbols
 from studio.engine.families.ist.rule import RATIOS, Ratio
-from studio.train.bpe import encoded_words
+from studio.train.bpe import encoded_words, phones_of_tokens
 from studio.train.features import Sentence
 from studio.train.guide import NOWHERE, spread
 from studio.train.recipe import IstFit
@@ -92,6 +92,7 @@ class Encoded:
 
     def __init__(self, bpe: Bpe, dropout: float = 0.0) -> None:
         self.bpe, self.symbols, self._dropout = bpe, Symbols.after(bpe.size), dropout
+        self._phones = phones_of_tokens(bpe)
 
     def words(self, words: Sequence[str], rng: np.random.Generator | None = None) -> list[tuple[int, ...]]:
         """Words encoded one by one, as they are when they are committed; at random where a generator is given."""
@@ -104,8 +105,7 @@ class Encoded:
     def whole(self, s: Sentence, rng: np.random.Generator | None = None) -> Stretch:
         """A sentence that the text's end closes."""
         words = self.words(s.words, rng)
-        spoken = spread(words_of_frames(s), [*map(len, words)])
-        return Stretch([*chain.from_iterable(words), self.symbols.end], s.levels, s.phones, spoken)
+        return Stretch([*chain.from_iterable(words), self.symbols.end], s.levels, s.phones, self._spoken(s, words))
 
     def flushed(self, s: Sentence, rng: np.random.Generator) -> list[Stretch]:
         """A sentence cut where a flush came: the symbol of the flush closes its first part."""
@@ -114,12 +114,16 @@ class Encoded:
         word = int(rng.integers(1, len(s.words)))
         at, words = s.word_ends[word - 1], self.words(s.words, rng)
         before, after = ([*chain.from_iterable(part)] for part in (words[:word], words[word:]))
-        spoken = spread(words_of_frames(s), [*map(len, words)])
+        spoken = self._spoken(s, words)
         rest = np.where(spoken[at:] < len(before), NOWHERE, spoken[at:] - len(before))
         return [
             Stretch([*before, self.symbols.flush], s.levels[:at], s.phones[:at], spoken[:at]),
             Stretch([*after, self.symbols.end], s.levels[at:], s.phones[at:], rest),
         ]
+
+    def _spoken(self, s: Sentence, words: Sequence[tuple[int, ...]]) -> np.ndarray:
+        """The token of each frame."""
+        return spread(words_of_frames(s), s.phones, [[self._phones[token] for token in word] for word in words])
 
 
 def lay_out(stretches: Sequence[Stretch], ratio: str, symbols: Symbols) -> Interleaved:

@@ -32,16 +32,11 @@ class IstFitter(NextFrameFitter):
     def __init__(
         self, config: Config, phone_weight: float = 1.0, eos_weight: float = 1.0, guide_weight: float = 0.0
     ) -> None:
-        super().__init__(Ist(config), phone_weight, eos_weight)
-        if guide_weight:
-            self._weights["guide"] = guide_weight
+        super().__init__(Ist(config), phone_weight, eos_weight, guide_weight)
 
-    def forward(self, batch: Batch) -> dict[str, Tensor]:
-        """See ``NextFrameFitter``; and ``guide`` where attention is guided."""
-        if "guide" not in self._weights:
-            return super().forward(batch)
-        head = GuidedHead(self.net.decoder, batch.target_at, batch.target_token)
-        return self.losses(batch, self.hidden(batch, head)) | {"guide": head.lost}
+    def guided_head(self, batch: Batch) -> GuidedHead:
+        """To the token whose phone is spoken."""
+        return GuidedHead(self.net.decoder, batch.target_at, batch.target_token)
 
     def hidden(self, batch: Batch, watch: Watch | None = None) -> Tensor:
         """What the decoder makes of a batch: [B * T, D]; ``watch`` as of ``Decoder``."""

@@ -5,16 +5,41 @@ out as SpeakStream's are, with a single segment and no window.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from studio.engine import dmel
 from studio.engine.families.richtts.rule import NGRAM, Options, symbols
+from studio.engine.families.speakstream.rule import spell
 from studio.train.features import Sentence
 from studio.train.recipe import RichTtsFit
-from studio.train.speakstream.batches import Batch, collate
+from studio.train.speakstream import batches as speakstream
 from studio.train.speakstream.interleave import FRAME, SYMBOL, Interleaved
 from studio.train.spoken import BUCKET, SpokenText, cut, grouped, join, words_of_frames
+
+
+@dataclass(frozen=True)
+class Piece(Interleaved):
+    """A text of T positions with its speech.
+
+    Attributes:
+        first_letter, last_letter: int64 [F], where the word of each frame that is predicted stands.
+    """
+
+    first_letter: np.ndarray
+    last_letter: np.ndarray
+
+
+@dataclass(frozen=True)
+class Batch(speakstream.Batch):
+    """SpeakStream's, and where in its row the word of each predicted frame stands, int64 [P] each."""
+
+    first_letter: Tensor
+    last_letter: Tensor
 
 
 def options_of(words: int) -> Options:
@@ -22,7 +47,7 @@ def options_of(words: int) -> Options:
     return Options(NGRAM, words) if words else Options()
 
 
-def pieces(sentence: Sentence, silence: np.ndarray, options: Options, prompt: int) -> list[Interleaved]:
+def pieces(sentence: Sentence, silence: np.ndarray, options: Options, prompt: int) -> list[Piece]:
     """A sentence as the texts that it is read in, each with its speech; a pause belongs to the mark before it.
 
     Args:
@@ -30,22 +55,26 @@ def pieces(sentence: Sentence, silence: np.ndarray, options: Options, prompt: in
         prompt: frames of silence that follow s_bos.
     """
     of_word = np.minimum(words_of_frames(sentence), len(sentence.words) - 1)
-    quiet, found, first = np.resize(silence, (prompt, dmel.CHANNELS)), list[Interleaved](), 0
+    quiet, found, first = np.resize(silence, (prompt, dmel.CHANNELS)), list[Piece](), 0
     while first < len(sentence.words):
         count = options.pieces.length(sentence.words[first:], is_all=True)
         assert count is not None, "the whole sentence is there"
         here = (of_word >= first) & (of_word < first + count)
         if here.any():
-            levels, phones = sentence.levels[here], sentence.phones[here]
-            found.append(_laid_out(symbols(sentence.words[first : first + count]), quiet, levels, phones, sentence))
+            found.append(_laid_out(sentence, sentence.words[first : first + count], here, of_word[here] - first, quiet))
         first += count
     return found
 
 
-def _laid_out(
-    text: list[int], quiet: np.ndarray, levels: np.ndarray, phones: np.ndarray, sentence: Sentence
-) -> Interleaved:
-    """[w_bos, w_1 .. w_t, w_eos, s_bos, silence, s_1 .. s_t]: after the last frame s_eos is due."""
+def _laid_out(sentence: Sentence, words: list[str], here: np.ndarray, spoken: np.ndarray, quiet: np.ndarray) -> Piece:
+    """[w_bos, w_1 .. w_t, w_eos, s_bos, silence, s_1 .. s_t]: after the last frame s_eos is due.
+
+    Args:
+        here: bool [F], the sentence's frames in which these words are spoken.
+        spoken: which word in each of them.
+    """
+    text, levels, phones = symbols(words), sentence.levels[here], sentence.phones[here]
+    ends = np.array([*accumulate((len(spell(word)) for word in words), initial=0)])  # behind w_bos
     tokens, prompt, frames = len(text), len(quiet), len(levels)
     kind = np.repeat(np.array([SYMBOL, FRAME], np.uint8), [tokens, prompt + frames])
     target = np.full(len(kind), -1, np.int32)
@@ -54,7 +83,7 @@ def _laid_out(
     target[before : before + frames] = prompt + np.arange(frames)
     stop[before : before + frames + 1] = 0.0
     stop[-1] = 1.0
-    return Interleaved(
+    return Piece(
         kind=kind,
         value=np.array([*text, *range(prompt + frames)], np.int32),
         target=target,
@@ -64,7 +93,19 @@ def _laid_out(
         phones=np.concatenate((np.zeros(prompt, np.uint8), phones)),
         starts=[0],
         speaker=sentence.speaker,
+        first_letter=1 + ends[spoken],
+        last_letter=ends[spoken + 1],
     )
+
+
+def collate(group: list[Piece], speakers: list[str], noise_share: float, rng: np.random.Generator) -> Batch:
+    """Pad pieces to the longest."""
+    made = speakstream.collate([*group], speakers, noise_share, rng)
+    first, last = (
+        torch.from_numpy(np.concatenate([getattr(piece, name) for piece in group]))
+        for name in ("first_letter", "last_letter")
+    )
+    return Batch(**vars(made), first_letter=first, last_letter=last)
 
 
 def training_batches(text: SpokenText, recipe: RichTtsFit, seed: int, number: int) -> Iterator[Batch]:
@@ -73,7 +114,7 @@ def training_batches(text: SpokenText, recipe: RichTtsFit, seed: int, number: in
     plans = grouped(text, recipe, rng)
     order = rng.permutation(len(plans))
     for start in range(0, len(order), BUCKET):
-        made: list[Interleaved] = []
+        made: list[Piece] = []
         for i in order[start : start + BUCKET]:
             silence = text.silence[plans[i][0].speaker]
             options = options_of(int(rng.choice(recipe.pieces)))

@@ -1,7 +1,7 @@
 """Batches of interleaved sequences, padded and turned into tensors."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -46,7 +46,7 @@ class Batch:
 
     def to(self, device: torch.device) -> "Batch":
         """The same on another device."""
-        return Batch(**{k: v.to(device) for k, v in vars(self).items()})
+        return replace(self, **{k: v.to(device) for k, v in vars(self).items()})
 
 
 def training_batches(text: SpokenText, recipe: SpeakStreamFit, seed: int, number: int) -> Iterator[Batch]:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from studio.engine.families.speakstream.net import Config, SpeakStream
 from studio.engine.families.speakstream.rule import Options
+from studio.engine.nets.transformer import Watch
 from studio.train.fitting import Fitting, mean_losses
 from studio.train.next_frame import NextFrameFitter
 from studio.train.recipe import Recipe, SpeakStreamFit
@@ -24,8 +25,8 @@ class SpeakStreamFitter(NextFrameFitter):
     def __init__(self, config: Config, phone_weight: float = 1.0, eos_weight: float = 1.0) -> None:
         super().__init__(SpeakStream(config), phone_weight, eos_weight)
 
-    def hidden(self, batch: Batch) -> Tensor:
-        """What the decoder makes of a batch: [B * T, width]."""
+    def hidden(self, batch: Batch, watch: Watch | None = None) -> Tensor:
+        """What the decoder makes of a batch: [B * T, width]; ``watch`` as of ``Decoder``."""
         net = self.net
         rows, length = batch.symbols.shape
         x = net.embed_symbols(batch.symbols, batch.speaker).flatten(0, 1)
@@ -33,7 +34,7 @@ class SpeakStreamFitter(NextFrameFitter):
         frames = net.embed_frames(batch.frame_levels, owner[batch.frame_at // length])
         bos = net.embed_bos(batch.bos_windows, owner[batch.bos_at // length])
         x = x.index_copy(0, batch.frame_at, frames.to(x.dtype)).index_copy(0, batch.bos_at, bos.to(x.dtype))
-        return net.decoder(x.view(rows, length, -1)).flatten(0, 1)
+        return net.decoder(x.view(rows, length, -1), watch=watch).flatten(0, 1)
 
 
 class SpeakStreamFitting(Fitting):

@@ -10,11 +10,13 @@ import torch
 from torch import Tensor
 
 from studio.core.text.clauses import ClauseRule
+from studio.core.text.typography import MARKS
 from studio.engine import dmel
-from studio.engine.families.spelling import END, SPACE, spell, words_of
+from studio.engine.families.spelling import END, PHONEMES, SPACE, spell, words_of
 from studio.engine.families.tacotron.rule import WHOLE, Options, prosody_of, repeated
 from studio.text.phonemes import pronounce
-from studio.train.features import Sentence
+from studio.train.features import Sentence, phone_of
+from studio.train.guide import spread
 from studio.train.recipe import TacotronFit
 from studio.train.spoken import BUCKET, SpokenText, cut, grouped, join, noisy, words_of_frames
 
@@ -27,7 +29,7 @@ class ClauseFrames:
         symbols, prosody: int64 [T].
         levels: uint8 [1 + F, 80], the frame before and its own.
         words: int64 [T], the word of each symbol; the end is of the last one.
-        spoken: int64 [F], the word of each frame.
+        spoken: int64 [F], the word of each frame; places: int64 [F], the symbol that it should attend to.
         speaker: who says it.
     """
 
@@ -36,19 +38,11 @@ class ClauseFrames:
     levels: np.ndarray
     words: np.ndarray
     spoken: np.ndarray
+    places: np.ndarray
     speaker: str
 
     def __len__(self) -> int:
         return len(self.symbols) + len(self.spoken)
-
-    @property
-    def places(self) -> np.ndarray:
-        """Where each frame's attention should be, in symbols from 0, float32 [F]: evenly through its word's."""
-        out = np.zeros(len(self.spoken), np.float32)
-        for word in range(self.spoken[-1] + 1):
-            frames, symbols = np.flatnonzero(self.spoken == word), np.flatnonzero(self.words == word)
-            out[frames] = symbols[0] + (np.arange(len(frames)) + 0.5) / len(frames) * len(symbols) - 0.5
-        return out
 
 
 @dataclass(frozen=True)
@@ -135,11 +129,18 @@ def clauses(sentence: Sentence, silence: np.ndarray, rule: ClauseRule) -> list[C
                 levels=levels[here[0] : here[-1] + 2],
                 words=np.array([*words_of(spelled), count - 1], np.int64),
                 spoken=frames[here] - first,
+                places=spread(frames[here] - first, sentence.phones[here], [*map(_phones_of_symbols, said)]),
                 speaker=sentence.speaker,
             )
             found.append(made)
         first += count
     return found
+
+
+def _phones_of_symbols(said: str) -> list[tuple[int, ...]]:
+    """The phone of each symbol of a word that is spelt by ``spell``: none of the space before it."""
+    phones = (phone_of(symbol) for symbol in said if symbol in PHONEMES or symbol in MARKS)
+    return [(), *((phone,) for phone in phones if phone is not None)]
 
 
 def collate(

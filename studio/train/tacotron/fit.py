@@ -1,8 +1,12 @@
 """Fit Tacotron 2: frames, the stop token, and the attention guided by what the corpus knows of its words.
 
-L = CE(frames) + BCE(stop) + guide, where the guide (Tachibana et al. 2018, equations 6 and 7) is the attention that
-lies off the diagonal. Their diagonal runs straight through the text; here it runs through the ends of the corpus'
-words, or straight where a recipe asks for it.
+L = CE(frames) + BCE(stop) + guide, where the guide asks for attention near a diagonal (Tachibana et al. 2018,
+equations 6 and 7). Their diagonal runs straight through the text; here it runs through the phones that the corpus
+hears, or straight where a recipe asks for it. Theirs costs no more than 1 however far attention strays, so that whoever
+is lost learns nothing of the way back; ours is the logarithm of what is near.
+
+Attention that learns from where it was is lost for the rest of a clause once it has lost its place. In ``given_share``
+of the clauses it goes on from where it should have been (docs/adr/0019).
 """
 
 from collections.abc import Iterator
@@ -21,7 +25,7 @@ from studio.train.tacotron.batches import Batch, training_batches, validation_ba
 
 
 def guide_loss(shares: Tensor, places: Tensor, width: float) -> Tensor:
-    """The attention far from where it should be, for each frame [B, F]: sum of w[t] (1 - exp(-(t - n)^2 / 2 g^2)).
+    """The attention near where it should be, for each frame [B, F]: -log of the sum of w[t] exp(-(t - n)^2 / 2 g^2).
 
     Args:
         shares: w, float32 [B, F, T].
@@ -29,7 +33,14 @@ def guide_loss(shares: Tensor, places: Tensor, width: float) -> Tensor:
         width: g, in symbols.
     """
     off = torch.arange(shares.shape[2], device=shares.device) - places.unsqueeze(2)
-    return (shares * (1.0 - torch.exp(-0.5 * (off / width).square()))).sum(2)
+    near = (shares * torch.exp(-0.5 * (off / width).square())).sum(2)
+    return -near.clamp_min(_LEAST_NEAR).log()
+
+
+def given_shares(places: Tensor, symbols: int) -> Tensor:
+    """Attention as it should be, [B, F] -> [B, F, T]: a symbol, or two where a place lies between them."""
+    off = torch.arange(symbols, device=places.device) - places.unsqueeze(2)
+    return (1.0 - off.abs()).clamp_min(0.0)
 
 
 def straight_places(batch: Batch) -> Tensor:
@@ -61,11 +72,10 @@ class TacotronFitter(Fitter):
         over = torch.arange(stops.shape[1], device=stops.device) == batch.last[:, None]
         at = shares.argmax(2)
         steps = at.diff(dim=1)[there[:, 1:]]
-        places = batch.places if self._settings.alignment == "corpus" else straight_places(batch)
         return {
             "frame": F.cross_entropy(levels[there].float().flatten(0, 1), batch.frames[there].flatten().long()),
             "stop": F.binary_cross_entropy_with_logits(stops[there], over[there].float(), pos_weight=last_weight),
-            "guide": guide_loss(shares, places, self._settings.guide_symbols)[there].mean(),
+            "guide": guide_loss(shares, self._places(batch), self._settings.guide_symbols)[there].mean(),
             "attended": (batch.words.gather(1, at) == batch.spoken)[there].float().mean(),
             "forward": ((steps >= 0) & (steps <= _WORD_SYMBOLS)).float().mean() if len(steps) else stops.new_ones(()),
         }
@@ -75,10 +85,10 @@ class TacotronFitter(Fitter):
         return losses["frame"] + sum(weight * losses[name] for name, weight in self._weights.items())
 
     def matrices(self) -> list[nn.Parameter]:
-        """The matrices of LSTMs and pre-net."""
+        """The matrices of LSTMs, pre-net and head."""
         net = self.net
         stacks = (net.encoder.lstm, net.prenet_in, net.prenet_out, net.attention_lstm, net.decoder_lstm)
-        return [p for stack in stacks for p in stack.parameters() if p.ndim == 2]
+        return [p for stack in stacks for p in stack.parameters() if p.ndim == 2] + net.head.matrices()
 
     @torch.no_grad()
     def own_frames(self, batch: Batch, share: float, temperature: float) -> Batch:
@@ -90,13 +100,20 @@ class TacotronFitter(Fitter):
         fed[:, 1:] = torch.where(chosen[:, 1:, None], drawn[:, :-1], fed[:, 1:])
         return replace(batch, fed=fed)
 
+    def _places(self, batch: Batch) -> Tensor:
+        return batch.places if self._settings.alignment == "corpus" else straight_places(batch)
+
     def _run(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """What the last layers see [B, F, R + D + 80], and the attention's shares [B, F, T]."""
-        memory = self.net.encode(batch.symbols, batch.prosody, batch.speaker, batch.real)
-        return self.net.decode(memory, batch.real, batch.fed)
+        """What frames are drawn from [B, F, H], and the attention's shares [B, F, T]."""
+        memory, given = self.net.encode(batch.symbols, batch.prosody, batch.speaker, batch.real), None
+        if self.training and self._settings.given_share:
+            chosen = torch.rand(len(memory), 1, 1, device=memory.device) < self._settings.given_share
+            given = given_shares(self._places(batch), memory.shape[1]) * chosen
+        return self.net.decode(memory, batch.real, batch.fed, given=given)
 
 
 _WORD_SYMBOLS = 8
+_LEAST_NEAR = 1e-6  # attention that is nowhere near has no finite logarithm
 
 
 class TacotronFitting(Fitting):

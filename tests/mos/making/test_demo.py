@@ -8,7 +8,7 @@ import pytest
 from mos.world import World, reply
 from sqlmodel import select
 
-from studio.mos.making.demo import MANIFEST, NAME, add_demo, demo_link
+from studio.mos.making.demo import ARENA_NAME, MANIFEST, NAME, add_arena, add_demo, demo_link
 from studio.mos.making.manifest import read_manifest
 from studio.mos.rating.campaigns import find, running
 from studio.mos.store.clips import ClipFolder
@@ -22,12 +22,14 @@ DEMO = ASSETS / "demo"
 
 
 def test_what_is_shipped_is_whole_and_small() -> None:
-    """Both speakers at three windows beside their teachers, every sentence by each, at one rate."""
+    """Both speakers of every voice beside their teachers, every sentence by each, at one rate."""
     manifest = read_manifest(DEMO / MANIFEST)
     systems = {s.name: s.role for s in manifest.systems}
-    windows = [f"wren:{speaker}?m={m},n=1" for speaker in ("clara", "miles") for m in (1, 3, 5)]
-    assert systems == dict.fromkeys(windows, "test") | {"teacher:clara": "reference", "teacher:miles": "reference"}
-    assert len(manifest.files) == 8 * len(manifest.items) and manifest.warnings == []
+    voices = ["wren:{}?m=1,n=1", "wren:{}?m=5,n=1", "finch:{}", "linnet:{}"]
+    spoken = [one.format(speaker) for one in voices for speaker in ("clara", "miles")]
+    assert systems == dict.fromkeys(spoken, "test") | {"teacher:clara": "reference", "teacher:miles": "reference"}
+    assert {path.parent.name for path in ASSETS.glob("voices/*/card.json")} == {s.partition(":")[0] for s in spoken}
+    assert len(manifest.files) == 10 * len(manifest.items) and manifest.warnings == []
     texts = (ASSETS / "texts" / "demo.txt").read_text(encoding="utf-8").splitlines()
     assert [f"{i.name}|{i.text}" for i in manifest.items] == texts
     assert {read_clip(path).rate_hz for path in manifest.files.values()} == {24_000}
@@ -36,9 +38,11 @@ def test_what_is_shipped_is_whole_and_small() -> None:
 
 def test_what_is_shipped_was_spoken_by_the_shipped_weights() -> None:
     """After a training, `studio campaign demo --make assets/demo` has to be run again."""
-    card = json.loads((ASSETS / "voices" / "wren" / "card.json").read_text(encoding="utf-8"))
-    spoken = [s.voice for s in read_manifest(DEMO / MANIFEST).systems if s.role == "test"]
-    assert all(voice is not None and voice["sha256"] == card["sha256"] for voice in spoken)
+    for system in read_manifest(DEMO / MANIFEST).systems:
+        if system.role == "test":
+            assert system.voice is not None
+            path = ASSETS / "voices" / system.voice["voice"] / "card.json"
+            assert system.voice["sha256"] == json.loads(path.read_text(encoding="utf-8"))["sha256"]
 
 
 @pytest.fixture(scope="module")
@@ -58,12 +62,12 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_visitor_rates_it_at_once(world: World, small: Path) -> None:
-    """Open, without a check before it, each of the eight systems once."""
+    """Open, without a check before it, each of the ten systems once."""
     assert add_demo(world.listening, small)
     with world.store.read() as session:
         run = running(session, find(session, NAME))
         system_of = dict(session.exec(select(Stimulus.id, System.name).join(System)).all())
-    assert len(run.units) == 16 and run.config.trials_per_sitting == 8
+    assert len(run.units) == 20 and run.config.trials_per_sitting == 10
     visitor = world.join("somebody", NAME)
     shown = visitor.send("consent", agreed=True, version=run.config.texts.consent_version)
     assert shown["stage"] == "instructions"
@@ -74,7 +78,7 @@ def test_a_visitor_rates_it_at_once(world: World, small: Path) -> None:
         heard.append(system_of[_plays(world, shown)])
         visitor.world.listening.answer(visitor.rater_id, reply(shown, 4, 9000.0)).result(30)
         shown = visitor.next()
-    assert len(heard) == 8 == len(set(heard))
+    assert len(heard) == 10 == len(set(heard))
 
 
 def _plays(world: World, shown: dict[str, Any]) -> int:
@@ -91,6 +95,19 @@ def test_it_is_built_once_and_its_link_is_good(world: World, small: Path) -> Non
     world.set_state("closed", NAME)
     assert demo_link(world.listening) is None and not add_demo(world.listening, small)
     assert [c.name for c in world.all(Campaign)] == [NAME]
+
+
+def test_an_arena_of_its_voices_is_there_when_it_is_asked_for(world: World, small: Path) -> None:
+    """Whoever types to a voice hears a voice: no teacher is in it, and the demo itself opens none."""
+    assert add_demo(world.listening, small)
+    assert demo_link(world.listening, ARENA_NAME) is None and [c.kind for c in world.all(Campaign)] == ["acr"]
+    assert add_arena(world.listening, small) and not add_arena(world.listening, small)
+    assert demo_link(world.listening, ARENA_NAME) == world.listening.links(ARENA_NAME)["rater"]
+    with world.store.read() as session:
+        row = find(session, ARENA_NAME)
+        names = session.exec(select(System.name).where(System.campaign_id == row.id)).all()
+    assert (row.kind, row.state) == ("arena", "open")
+    assert len(names) == 8 and not any(name.startswith("teacher") for name in names)
 
 
 def test_somebody_elses_campaign_of_that_name_is_not_shown_to_visitors(world: World, small: Path) -> None:

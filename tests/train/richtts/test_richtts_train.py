@@ -19,6 +19,7 @@ from studio.engine.families.richtts.net import Config, RichTts
 from studio.engine.families.richtts.rule import S_BOS, symbols
 from studio.engine.families.speakstream.net import Config as SpeakStreamConfig
 from studio.engine.families.speakstream.net import SpeakStream
+from studio.engine.families.speakstream.rule import spell
 from studio.engine.loop import open_engine
 from studio.text.normalise import best
 from studio.train.families import fitting_of
@@ -26,9 +27,8 @@ from studio.train.features import Sentence
 from studio.train.fitting import HalfCopy, optimisers, run, train_step
 from studio.train.pack import pack_voice
 from studio.train.recipe import CorpusRecipe, NgramRichTtsFit, Recipe, RichTtsFit, read_recipe
-from studio.train.richtts.batches import options_of, pieces
-from studio.train.speakstream.batches import Batch, collate
-from studio.train.speakstream.interleave import FRAME, SYMBOL, Interleaved
+from studio.train.richtts.batches import Batch, Piece, collate, options_of, pieces
+from studio.train.speakstream.interleave import FRAME, SYMBOL
 
 ROOT = Path(__file__).parents[3]
 WORDS = ["the", "apple,", "then", "tea."]
@@ -60,7 +60,7 @@ def a_recipe(kind: type[RichTtsFit] = RichTtsFit, **changes) -> Recipe:
     return Recipe("small", "A small one", 5, 0.5, CorpusRecipe(["one", "two"], 3, 1), replace(fit, **changes))
 
 
-def cut(words: int) -> list[Interleaved]:
+def cut(words: int) -> list[Piece]:
     return pieces(sentence(), SILENCE, options_of(words), PROMPT)
 
 
@@ -107,6 +107,31 @@ def test_pieces_of_n_words_are_texts_of_their_own(words, frames):
         text = symbols(WORDS[k * words : (k + 1) * words])
         assert one.value[one.kind == SYMBOL].tolist() == text
         assert np.array_equal(one.levels[:PROMPT], np.resize(SILENCE, (PROMPT, 80)))
+
+
+@pytest.mark.parametrize("words", [0, 2])
+def test_a_frame_is_guided_to_the_letters_of_its_word(words):
+    """And to nothing else: each word's stretch, in its order, as often as it has frames."""
+    frames = dict(zip(WORDS, [8, 17, 9, 18], strict=True))
+    for k, made in enumerate(cut(words)):
+        here = WORDS[k * words : (k + 1) * words] if words else WORDS
+        text, first = symbols(here), 1
+        stretches = []
+        for word in here:
+            stretches += [(first, first + len(spell(word)) - 1)] * frames[word]
+            first += len(spell(word))
+        assert [*zip(made.first_letter.tolist(), made.last_letter.tolist(), strict=True)] == stretches
+        letters = [text[one : other + 1] for one, other in dict.fromkeys(stretches)]
+        assert letters == [spell(word) for word in here]
+
+
+def test_a_guided_head_learns_its_words():
+    recipe = a_recipe(peak_rate=0.01, guide_weight=0.5)
+    fitting, batch = fitting_of(recipe), a_batch(0)
+    copied, optims = HalfCopy(fitting.fitter), optimisers(fitting.fitter, recipe.fit)
+    found = [train_step(copied, optims, batch, fitting, 1.0, 0.3)["guide"] for _ in range(15)]
+    assert found[-1] < 0.8 * found[0]
+    assert "guide" not in fitting_of(a_recipe()).fitter(batch)
 
 
 def a_batch(words: int = 0) -> Batch:
@@ -200,6 +225,7 @@ def test_speakstream_and_its_baselines_are_fitted_alike(name, size):
     ours, like = (read_recipe(ROOT / "assets" / "recipes" / f"{one}-{size}.toml") for one in (name, "speakstream"))
     assert ours.fit.config == like.fit.config
     assert size == "small" or SpeakStreamConfig(**like.fit.config) == SpeakStreamConfig.named(size)
-    shared = {one.name for one in fields(RichTtsFit)} - {"pieces", "crop_share"}
+    assert ours.fit.guide_weight == 0.0
+    shared = {one.name for one in fields(RichTtsFit)} - {"pieces", "crop_share", "guide_weight"}
     assert {one: getattr(ours.fit, one) for one in shared} == {one: getattr(like.fit, one) for one in shared}
     assert (ours.seed, ours.temperature, ours.corpus) == (like.seed, like.temperature, like.corpus)

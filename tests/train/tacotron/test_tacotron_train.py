@@ -15,23 +15,23 @@ from studio.core.errors import BadOption
 from studio.core.ports import SpeakRequest
 from studio.engine import dmel
 from studio.engine.families.spelling import END, spell
-from studio.engine.families.tacotron.net import Config
+from studio.engine.families.tacotron.net import Config, Tacotron
 from studio.engine.loop import open_engine
 from studio.text.normalise import best
 from studio.text.phonemes import pronounce
 from studio.train.families import fitting_of
-from studio.train.features import Sentence
+from studio.train.features import Sentence, phone_of
 from studio.train.fitting import HalfCopy, optimisers, run, train_step
 from studio.train.pack import pack_voice
 from studio.train.recipe import CorpusRecipe, Recipe, TacotronFit, read_recipe
 from studio.train.tacotron.batches import Batch, clauses, collate, rule_of
-from studio.train.tacotron.fit import guide_loss, straight_places
+from studio.train.tacotron.fit import given_shares, guide_loss, straight_places
 
 ROOT = Path(__file__).parents[3]
 WORDS = ["the", "apple,", "then", "tea."]
 FRAMES = 52
 SILENCE = np.full((10, dmel.CHANNELS), 2, np.uint8)
-SIZES = {"width": 32, "decoder_width": 48, "prenet_width": 24, "attention_width": 24, "speakers": 2}
+SIZES = {"width": 32, "decoder_width": 48, "prenet_width": 24, "attention_width": 24, "head_width": 32, "speakers": 2}
 
 
 def sentence(speaker: str = "one", seed: int = 0) -> Sentence:
@@ -76,12 +76,20 @@ def test_a_sentence_is_cut_as_the_engine_cuts_text():
     assert "ði" in pronounce(WORDS[:2]) and "ðə" in pronounce(WORDS[:1]), "a clause knows its own words alone"
 
 
-def test_frames_attend_evenly_through_their_words():
-    (whole,) = clauses(sentence(), SILENCE, rule_of(0))
-    places = whole.places
-    symbols = len(whole.symbols)
-    assert (np.diff(places) > 0).all() and -0.5 <= places[0] < 1 and symbols - 2 < places[-1] < symbols
-    assert np.array_equal(whole.words[np.rint(places).astype(int)], whole.spoken)
+def test_frames_attend_to_the_symbol_of_their_phone():
+    rng, symbols, heard, word_ends = np.random.default_rng(3), list[int](), list[int](), list[int]()
+    for said in pronounce(WORDS):
+        symbols.append(-1)  # the space before a word, which nobody hears
+        for symbol in said:
+            phone = phone_of(symbol)
+            if phone is not None:
+                symbols.append(phone)
+                heard += [phone] * int(rng.integers(1, 5))
+        word_ends.append(len(heard))
+    true = Sentence("one", WORDS, word_ends, np.zeros((len(heard), 80), np.uint8), np.array(heard, np.uint8))
+    (whole,) = clauses(true, SILENCE, rule_of(0))
+    assert (np.diff(whole.places) >= 0).all() and np.array_equal(whole.words[whole.places], whole.spoken)
+    assert [symbols[place] for place in whole.places] == heard
 
 
 def test_a_batch_feeds_the_frame_before_each():
@@ -103,6 +111,38 @@ def test_the_guide_costs_what_lies_off_the_diagonal():
     assert guide_loss(shares.flip(2), places, 100.0).max() < 0.001
 
 
+def test_who_is_lost_is_shown_the_way_back():
+    """However far attention strays, a step towards its place costs less."""
+    places, near = torch.tensor([[0.0]]), torch.tensor([0.01, 0.0, 0.0, 0.99])
+    for one, other in ((torch.tensor([0.0, 0.01, 0.0, 0.99]), near), (torch.tensor([0.0, 0.0, 0.0, 1.0]), near)):
+        assert guide_loss(one[None, None], places, 0.5) > guide_loss(other[None, None], places, 0.5) + 0.5
+
+
+def test_given_attention_is_a_symbol_or_two():
+    shares = given_shares(torch.tensor([[0.0, 1.25, 3.0]]), 4)
+    expected = [[1.0, 0.0, 0.0, 0.0], [0.0, 0.75, 0.25, 0.0], [0.0, 0.0, 0.0, 1.0]]
+    torch.testing.assert_close(shares, torch.tensor([expected]))
+
+
+def test_attention_goes_on_from_where_it_should_have_been():
+    """In training alone; then where a frame looks depends on no other frame's own look."""
+    fitter = fitting_of(a_recipe(given_share=1.0)).fitter
+    batch = a_batch(sentence(), words=0)
+    net, seen = fitter.net, []
+    memory = net.encode(batch.symbols, batch.prosody, batch.speaker, batch.real)
+    noise = torch.rand(1, batch.fed.shape[1], 2 * net.config.prenet_width)
+    for given in (None, given_shares(batch.places, memory.shape[1])):
+        seen.append(net.decode(memory, batch.real, batch.fed, noise, given)[1])
+    assert torch.equal(seen[0][:, 0], seen[1][:, 0]) and not torch.allclose(seen[0][:, 5], seen[1][:, 5])
+    none = torch.zeros_like(seen[0])
+    assert torch.equal(net.decode(memory, batch.real, batch.fed, noise, none)[1], seen[0])
+    calls = []
+    net.decode = lambda *given, **named: calls.append(named["given"]) or Tacotron.decode(net, *given, **named)
+    fitter(batch)
+    fitter.eval()(batch)
+    assert torch.equal(calls[0], given_shares(batch.places, memory.shape[1])) and calls[1] is None
+
+
 def test_a_straight_diagonal_knows_no_words():
     batch = a_batch(sentence(), sentence("two", 1), words=2)
     straight = straight_places(batch)
@@ -118,12 +158,12 @@ def test_losses_fall_and_the_attention_finds_its_words():
     fitting = fitting_of(recipe)
     batch = a_batch(*(sentence(seed=i) for i in range(2)), words=2)
     copied, optims = HalfCopy(fitting.fitter), optimisers(fitting.fitter, recipe.fit)
-    found = [train_step(copied, optims, batch, fitting, 1.0, 0.0) for _ in range(15)]
+    found = [train_step(copied, optims, batch, fitting, 1.0, 0.0) for _ in range(30)]
     first, last = found[0], found[-1]
     assert last["frame"] < 0.75 * first["frame"] and last["guide"] < 0.8 * first["guide"]
     assert last["stop"] < first["stop"]
     assert last["attended"] > first["attended"] + 0.1
-    assert len(optims[0].param_groups[0]["params"]) == 4 + 2 + 2 + 2, "both ways of the encoder, pre-net, two LSTMs"
+    assert len(optims[0].param_groups[0]["params"]) == 4 + 2 + 2 + 2 + 4, "encoder, pre-net, two LSTMs, head"
 
 
 def test_the_guide_may_go_straight():

@@ -153,7 +153,7 @@ class DsmForcing:
             given: Step = want.inputs
             hidden, shares = self._text.step(given, last)
             bare = self._bare.step(self._without(given), last)[0] if given.guidance != 1.0 else None
-            self._token_words.append(_NO_WORD if row.is_between_words(given.text) else row.fed - 1)
+            self._token_words.append(_NO_WORD if row.is_between_words(given.text) else row.begun - 1)
             levels = self._levels(stretch, likely.steps)
             last = torch.from_numpy(levels).to(self._device)
             p = probability(self._net.action_out(hidden).float().cpu().numpy()[0])
@@ -172,7 +172,7 @@ class DsmForcing:
                 continue
             assert heard is not None, "a stretch begins with a word"
             held = np.array(self._token_words[given.start :])
-            columns = range(heard.word, max(heard.word + 1, row.fed))
+            columns = range(heard.word, max(heard.word + 1, row.begun))
             heard.shares.append(by_word(shares[:, None].float().cpu().numpy(), held, columns)[:, 0])
             frame += 1
             heard.events += turn.after
@@ -201,7 +201,7 @@ class DsmForcing:
         if stretch.said:
             return frame == stretch.closed or frame in stretch.begun
         if given.word_starts:
-            at = self._row.fed
+            at = self._row.begun
             return frame >= (given.word_starts[at] if at < len(given.words) else given.word_ends[-1])
         return p >= EOS_AT and frame >= given.lead
 

@@ -169,8 +169,11 @@ class DsmStep:
         for slot in pair:
             slots.steps.start[slot], slots.steps.length[slot] = given.start, given.at
         slots.noise.place(row[0], given.seed, given.at)
-        if given.begins:
+        if given.last is not None:
+            slots.last[row[0]] = torch.from_numpy(given.last).to(slots.last.device)
+        elif given.begins:
             slots.last[row[0]] = dmel.PAD
+        if given.begins:
             for slot, who in zip(pair, (given.speakers, ()), strict=False):
                 self._attend_to(slots.speakers, slot, who)
 

@@ -48,7 +48,7 @@ class DepthOnHost:
             found.append(draw(group, logits.reshape(len(h), GROUP_CHANNELS, dmel.LEVELS)))
         return np.concatenate(found, 1)
 
-    def _run(self, layer: TokenLayer, h: np.ndarray, kept: list[np.ndarray], group: int) -> np.ndarray:
+    def _run(self, layer: TokenLayer[np.ndarray], h: np.ndarray, kept: list[np.ndarray], group: int) -> np.ndarray:
         """One layer over [N, d]; ``kept`` grows by [2, N, H, d / H], this group's keys and values."""
         qk, v = projected(layer, h, self._turns[group], product)
         kept.append(np.stack((qk[:, 1], v)))

@@ -1,10 +1,10 @@
 """One utterance of DSM-TTS (paper 002, section 3.3): plain Python, no net.
 
 Text is spoken in *stretches*, each a grid of steps of its own: at step s the text of frame s is fed, and the sound of
-frame s - delay is drawn. A stretch goes on while words come; the text's end, or a flush, closes it.
+frame s - delay is drawn. A stretch goes on while words come; the text's end, or a flush, closes it. Steps that knew of
+words which were revised and not heard yet are done again with the sound that they drew, and draw none.
 """
 
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,9 +14,10 @@ import numpy as np
 from studio.core.events import Eos, Event, Frames, Segment, WordEnd, WordStart
 from studio.core.time import TimeBase
 from studio.engine.families.base import Turn, Want
-from studio.engine.families.dsm.rule import MAIN, Options, Symbols, TextStreams, next_word
+from studio.engine.families.dsm.rule import MAIN, Options, Symbols, next_word
 from studio.engine.families.dsm.step import Drawn, Step
-from studio.engine.families.reading import ReadingRow
+from studio.engine.families.dsm.stretch import Begun, Mark, Place, Stretch
+from studio.engine.families.reading import EVERY_WORD, ReadingRow
 
 _NO_FRAMES = np.zeros((0, 80), np.uint8)
 
@@ -49,46 +50,8 @@ class Delays:
         return self.sound + self.acoustic
 
 
-@dataclass(frozen=True)
-class _Begun:
-    """A word of a stretch, and the step at which it began."""
-
-    word: int
-    step: int
-    p: float
-    forced: bool
-
-
-class _Stretch:
-    """A stretch that is being fed and spoken."""
-
-    def __init__(self, symbols: Symbols, first_at: int, options: Options) -> None:
-        self.first_at, self.options = first_at, options
-        self.streams = TextStreams(symbols)
-        self.step = 0  # steps done
-        self.turn = ""  # whose it is, once a word was fed
-        self.is_due, self.p_due, self.is_forced = True, 1.0, False  # a word begins at the next step
-        self.begun: deque[_Begun] = deque()  # words whose sound did not begin yet
-        self.last_start = 0  # the step of the newest of them
-        self.p_word: deque[float] = deque()  # of steps whose sound is not there yet
-        self.first_groups: deque[np.ndarray] = deque()  # of frames whose other groups are not there yet
-        self.speaking: _Begun | None = None
-        self.closed_at: int | None = None  # the step of the text's end
-        self.p_end, self.end_forced = 0.0, False
-
-
-@dataclass(frozen=True)
-class Mark:
-    """Where a row stood between two stretches."""
-
-    next_word: int
-    segments: int
-    frames: int
-    at: int
-
-
 class DsmRow(ReadingRow[Options]):
-    """Words in, one step a turn; see ``studio.engine.families.base.Row``."""
+    """Words in, one step a turn; see ``studio.engine.families.base.Revisable``."""
 
     def __init__(
         self,
@@ -106,11 +69,11 @@ class DsmRow(ReadingRow[Options]):
     ) -> None:
         super().__init__(slots, time_base, Options.reader(speakers), options, temperature, seed)
         self._delays, self._symbols, self._encode, self._speaker = delays, symbols, encode, speaker
-        self._next_word = 0  # the first word that was not fed
-        self._seen = 0  # words before it were fed, in either stream
-        self._stretch: _Stretch | None = None
-        self._segments = self._frames = 0  # told so far
-        self._at = 0  # steps done since the utterance began
+        self._next_word = 0  # the first word of no stretch
+        self._fed = 0  # as of ``fed``, between two stretches
+        self._stretch: Stretch | None = None
+        self._spoken = self._segments = self._frames = 0  # told so far
+        self._at = self._reached = 0  # steps done since the utterance began, and the most that ever were
 
     @property
     def over(self) -> bool:
@@ -120,12 +83,25 @@ class DsmRow(ReadingRow[Options]):
     @property
     def unspoken(self) -> int:
         """Committed words that were not fed."""
-        return len(self._words) - self._next_word
+        return len(self._words) - self.begun
+
+    @property
+    def begun(self) -> int:
+        """Words that were fed, in the text stream."""
+        return self._next_word if self._stretch is None else self._stretch.feeding.next_word
+
+    @property
+    def spoken(self) -> int:
+        """Words whose sound began."""
+        return self._spoken
 
     @property
     def fed(self) -> int:
-        """Words that were fed, in the text stream."""
-        return self._next_word
+        """Words that were fed, in either stream; past any word where it was fed that no more come."""
+        if self._stretch is None:
+            return self._fed
+        feeding = self._stretch.feeding
+        return EVERY_WORD if feeding.saw_end else feeding.seen
 
     def is_between_words(self, symbol: int) -> bool:
         """Whether a symbol of the text stream is no word's own."""
@@ -138,8 +114,8 @@ class DsmRow(ReadingRow[Options]):
             if stretch is None:
                 if self._due() != "word":
                     return None
-                self._stretch = stretch = _Stretch(self._symbols, self._at, self._options)
-            if stretch.is_due and not self._feed(stretch):
+                self._stretch = stretch = Stretch.new(self._symbols, self._next_word, self._at, self._options)
+            if stretch.feeding.is_due and not self._feed(stretch):
                 return None
             step = self._step(stretch)
             self._wanted = Want("warm" if step.groups == "none" else "decode", step)
@@ -151,16 +127,18 @@ class DsmRow(ReadingRow[Options]):
         stretch, delays = self._stretch, self._delays
         assert wanted is not None and stretch is not None, "nothing was wanted"
         outputs.check()
-        step = stretch.step
-        stretch.step, self._at = step + 1, self._at + 1
+        step, self._at = stretch.feeding.step, self._at + 1
+        self._reached = max(self._reached, self._at)
+        is_again = stretch.stepped(outputs.levels)
         self._act(stretch, step, outputs)
+        if is_again:
+            return Turn(_NO_FRAMES)
         if step >= delays.sound:
             stretch.first_groups.append(outputs.levels[: delays.first_channels])
-        frame = step - delays.all
-        if frame < 0:
+        if step < delays.all:
             return Turn(_NO_FRAMES)
         levels = np.concatenate((stretch.first_groups.popleft(), outputs.levels[delays.first_channels :]))[None]
-        turn = self._heard(stretch, frame, levels)
+        turn = self._heard(stretch, levels)
         self._frames += 1
         return turn
 
@@ -169,112 +147,162 @@ class DsmRow(ReadingRow[Options]):
         return []
 
     def mark(self) -> Mark | None:
-        """Where the row stands between two stretches; None within one."""
-        if self._stretch is not None:
+        """Where the row stands as a word's sound begins, or between two stretches; None elsewhere."""
+        stretch = self._stretch
+        if self._wanted is not None or (stretch is not None and not self._is_between(stretch)):
             return None
-        return Mark(self._next_word, self._segments, self._frames, self._at)
+        held = None if stretch is None else stretch.copied()
+        return Mark(self._spoken, self.fed, held, self._next_word, self._segments, self._frames, self._at)
+
+    def _is_between(self, stretch: Stretch) -> bool:
+        """Whether the sound of the next step begins a word."""
+        is_steady = stretch.feeding.step == stretch.heard + self._delays.all  # not before the first sound, nor again
+        return is_steady and bool(stretch.begun) and stretch.begun[0].step == stretch.heard
+
+    def holds(self, mark: Mark) -> bool:
+        """Whether a mark can be returned to: the slot holds half of what it remembered there, at least."""
+        if mark.stretch is None:
+            return True
+        is_near = self._reached - mark.at <= self._delays.context // 2
+        return is_near and not mark.stretch.places[-1].is_undone
 
     def back(self, mark: Mark) -> None:
-        """Return to a mark; the next stretch begins anew in any case."""
-        self._next_word = self._seen = mark.next_word
+        """Return to a mark; a stretch that begins there begins anew."""
+        assert self.holds(mark), "the slot has written over what was marked"
+        self._next_word, self._spoken, self._fed = mark.next_word, mark.spoken, mark.fed
         self._segments, self._frames, self._at = mark.segments, mark.frames, mark.at
-        self._stretch = self._wanted = None
+        self._stretch, self._wanted = mark.stretch and mark.stretch.copied(), None
+        if self._stretch is not None:
+            self._stretch.is_back = True
+            self._forget(self._stretch)
 
     def rewrite(self, i: int, words: Sequence[str]) -> None:
-        """Replace the committed words from ``i`` on, which must not have been fed in either stream."""
-        assert i >= self._next_word, "the word was fed already: go back first"
-        assert self._stretch is None, "go back to a mark first: a stretch has seen words ahead"
-        self._words[i:] = words
-        self._flushed = min(self._flushed, len(self._words))
+        """Replace the committed words from ``i`` on, the sound of none of which began; the text goes on.
+
+        Steps that knew of them are done again: what they drew stays, and with it where the words before ``i`` begin.
+        """
+        assert i >= self._spoken, "the word is heard already: go back first"
+        knew, stretch = self.fed > i, self._stretch
+        self._reword(i, words)
+        if stretch is None:
+            self._fed = min(self._fed, i)
+        elif knew and stretch.is_ending:
+            stretch.feeding.seen, stretch.feeding.saw_end = i, False
+        elif knew:
+            self._wanted = None
+            self._at -= stretch.feeding.step
+            stretch.feed_again(i)
+            self._at += stretch.feeding.step
+            self._forget(stretch)
+            if stretch.feeding.step == stretch.heard == 0:  # nothing of it must stay
+                self._stretch, self._fed = None, self._next_word
+
+    def _forget(self, stretch: Stretch) -> None:
+        """What steps that are taken back wrote over is held no more."""
+        stretch.first_at = min(max(stretch.first_at, self._reached - self._delays.context), self._at)
 
     # ------------------------------------------------------------ text
 
     def _due(self) -> str | None:
         flushed, ahead = self._flushed, self._delays.look_ahead_words
-        return next_word(self._next_word, len(self._words), ahead, ended=self._ended, flushed=flushed)
+        return next_word(self.begun, len(self._words), ahead, ended=self._ended, flushed=flushed)
 
-    def _feed(self, stretch: _Stretch) -> bool:
+    def _feed(self, stretch: Stretch) -> bool:
         """Put what is due into the streams; False where it is not there yet."""
         due = self._due()
         if due is None:
             return False
-        stretch.is_due = False
+        before, feeding = stretch.feeding.copied(), stretch.feeding
+        feeding.is_due = False
+        i, later = feeding.next_word, feeding.next_word + self._delays.look_ahead_words
         if due == "close":
-            stretch.streams.end()
-            stretch.closed_at = stretch.step
-            stretch.p_end, stretch.end_forced = stretch.p_due, stretch.is_forced
+            feeding.streams.end()
+            feeding.closed_at, feeding.saw_end = feeding.step, self._ended
+            feeding.p_end, feeding.end_forced = feeding.p_due, feeding.is_forced
+            stretch.places.append(Place(before, feeding.turn))
             return True
-        i, later = self._next_word, self._next_word + self._delays.look_ahead_words
-        ahead = self._encode(self._words[later]) if later < len(self._words) else ()
-        stretch.streams.word([*self._turn(stretch), *self._encode(self._words[i])], ahead)
-        stretch.begun.append(_Begun(i, stretch.step, stretch.p_due, stretch.is_forced))
-        stretch.last_start = stretch.step
-        self._next_word, self._seen = i + 1, max(self._seen, min(later + 1, len(self._words)))
+        there = len(self._words)
+        ahead = self._encode(self._words[later]) if later < there else ()
+        feeding.streams.word([*self._turn(stretch, i), *self._encode(self._words[i])], ahead)
+        stretch.places.append(Place(before, feeding.turn))
+        if i >= self._spoken and i not in [one.word for one in stretch.begun]:  # else it is fed again
+            stretch.begun.append(Begun(i, feeding.step, feeding.p_due, feeding.is_forced))
+        feeding.last_start, feeding.next_word = feeding.step, i + 1
+        feeding.seen = max(feeding.seen, min(later + 1, there))
+        feeding.saw_end = feeding.saw_end or (self._ended and later >= there)
         return True
 
-    def _turn(self, stretch: _Stretch) -> list[int]:
+    def _turn(self, stretch: Stretch, i: int) -> list[int]:
         """The token that says whose turn begins, where one does; nobody else's where there is no other speaker."""
+        feeding, due = stretch.feeding, stretch.due(i)
         turn = self._options.turn if stretch.options.other_speaker else MAIN
-        if turn == stretch.turn:
+        if due is not None and stretch.again is not None and i < stretch.again.word:
+            turn = due.turn or turn
+        if turn == feeding.turn:
             return []
-        stretch.turn = turn
+        feeding.turn = turn
         return [self._symbols.main if turn == MAIN else self._symbols.other]
 
-    def _step(self, stretch: _Stretch) -> Step:
-        text, ahead = stretch.streams.step()
-        options, delays, step = stretch.options, self._delays, stretch.step
-        groups = "none" if step < delays.sound else "first" if step < delays.all else "all"
+    def _step(self, stretch: Stretch) -> Step:
+        text, ahead = stretch.feeding.streams.step()
+        options, delays, step = stretch.options, self._delays, stretch.feeding.step
+        groups = "none" if step < delays.sound or stretch.is_drawn else "first" if step < delays.all else "all"
         other = (options.other_speaker - 1,) if options.other_speaker else ()
         return Step(
             text=text,
             ahead=ahead,
             start=max(stretch.first_at, self._at + 1 - delays.context),
             at=self._at,
-            begins=step == 0,
+            begins=step == 0 or stretch.is_back,
             groups=groups,
             speakers=(self._speaker, *other),
             guidance=options.guidance,
             temperature=self._temperature,
             seed=self._seed,
+            last=stretch.last,
         )
 
-    def _act(self, stretch: _Stretch, step: int, drawn: Drawn) -> None:
+    def _act(self, stretch: Stretch, step: int, drawn: Drawn) -> None:
         """What the action stream says of the next step; no word begins while another's tokens are fed."""
-        may_begin = not stretch.streams.is_feeding and stretch.closed_at is None
-        stretch.p_word.append(drawn.p_word if may_begin else 0.0)
+        feeding = stretch.feeding
+        may_begin = not feeding.streams.is_feeding and feeding.closed_at is None
+        if step >= stretch.heard:
+            stretch.p_word.append(drawn.p_word if may_begin else 0.0)
         if may_begin:
-            forced = not drawn.begins and step + 1 - stretch.last_start >= self._delays.longest_word
-            stretch.is_due, stretch.p_due, stretch.is_forced = drawn.begins or forced, drawn.p_word, forced
+            stretch.says(drawn.begins, drawn.p_word, self._delays.longest_word)
 
     # ------------------------------------------------------------ speech
 
-    def _heard(self, stretch: _Stretch, frame: int, levels: np.ndarray) -> Turn:
+    def _heard(self, stretch: Stretch, levels: np.ndarray) -> Turn:
         """A frame of a stretch, and what begins and ends with it. A word's place was known ``sound`` frames ago."""
-        turn, base = Turn(levels), self._time_base
+        turn, base, feeding = Turn(levels), self._time_base, stretch.feeding
         sample, after = base.samples(self._frames), base.samples(self._frames + 1)
-        if stretch.begun and stretch.begun[0].step == frame:
-            stretch.speaking = stretch.begun.popleft()
+        if stretch.begun and stretch.begun[0].step == stretch.heard:
+            stretch.speaking, stretch.is_told = stretch.begun.popleft(), False
             i = stretch.speaking.word
-            seen = [*range(i, self._seen)]
+            seen = [*range(i, feeding.seen)]
             turn.before = [
                 Segment(index=self._segments, words=[i], seen=seen, sample=sample, frame=self._frames),
                 WordStart(i=i, sample=sample, source="action"),
             ]
-            self._segments += 1
+            self._segments, self._spoken = self._segments + 1, i + 1
+            stretch.heard_to(self._spoken)
         turn.before.append(Frames(first_frame=self._frames, p_eos=[stretch.p_word.popleft()], levels=levels))
         assert stretch.speaking is not None, "a stretch begins with a word"
         i, segment = stretch.speaking.word, self._segments - 1
-        if stretch.begun and stretch.begun[0].step == frame + 1:
-            one = stretch.begun[0]
+        stretch.heard += 1
+        if stretch.begun and stretch.begun[0].step == stretch.heard:
+            one, stretch.is_told = stretch.begun[0], True
             turn.after = [
                 WordEnd(i=i, sample=after, source="action"),
                 Eos(segment=segment, frame=self._frames + 1, p=one.p, forced=one.forced),
             ]
-        elif stretch.closed_at is not None:
-            if frame + 1 == stretch.closed_at:
+        elif feeding.closed_at is not None:
+            if stretch.heard == feeding.closed_at:
                 turn.after.append(WordEnd(i=i, sample=after, source="action"))
-            if frame + 1 == stretch.closed_at + self._delays.tail:
-                p, forced = stretch.p_end, stretch.end_forced
-                turn.after.append(Eos(segment=segment, frame=self._frames + 1, p=p, forced=forced))
-                self._stretch = None
+            if stretch.heard >= feeding.closed_at + self._delays.tail:
+                if not stretch.is_told:  # as it was where a word followed, which was revised away
+                    p, forced = feeding.p_end, feeding.end_forced
+                    turn.after.append(Eos(segment=segment, frame=self._frames + 1, p=p, forced=forced))
+                self._next_word, self._fed, self._stretch = feeding.next_word, self.fed, None
         return turn

@@ -142,6 +142,12 @@ class TextStreams:
         self._text: deque[int] = deque()
         self._ahead: deque[int] = deque()
 
+    def copied(self) -> "TextStreams":
+        """As they stand."""
+        other = TextStreams(self._symbols)
+        other._text, other._ahead = self._text.copy(), self._ahead.copy()
+        return other
+
     @property
     def is_feeding(self) -> bool:
         """Whether tokens of a word are left to be fed: then no other word may begin."""

@@ -1,6 +1,6 @@
 """What a row of DSM-TTS asks of the net at a step, and what it is answered: plain Python, no torch."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -16,10 +16,11 @@ class Step:
     Attributes:
         text, ahead: symbols of the two text streams.
         start, at: this step's place since the utterance began; steps before ``start`` are forgotten.
-        begins: a stretch begins: nobody has said anything yet, and the next attributes are new.
+        begins: a stretch begins, or the row returned to an earlier step: the next attributes are new.
         groups: which groups of channels are drawn: none ("warm"), the first alone, or all.
         speakers: who may speak, the main one first.
         guidance: alpha of equation 8.
+        last: uint8 [80], what the step before drew; None where that is what the net drew last, or nothing if it begins.
     """
 
     text: int
@@ -32,6 +33,7 @@ class Step:
     guidance: float
     temperature: float
     seed: int
+    last: np.ndarray | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,11 @@
 
 Text is spoken in *stretches*: one interleaved sequence from its first text token to its end frame. A short text is one
 stretch. A longer one ends a stretch at a full stop past ``Limits.stretch_words``, a flush ends one where it stands.
+
+Text runs ahead of its sound, and nothing says how far: a word counts as spoken as soon as a token of it was fed.
 """
 
 import math
-from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,8 +19,9 @@ from studio.core.time import TimeBase
 from studio.engine.families.base import Turn, Want
 from studio.engine.families.drawn import Drawn
 from studio.engine.families.ist.layout import Layout, Symbols
-from studio.engine.families.ist.rule import RATIOS, InterleavingRule, Options, Ratio
-from studio.engine.families.reading import ReadingRow
+from studio.engine.families.ist.rule import Options
+from studio.engine.families.ist.stretch import Mark, Stretch
+from studio.engine.families.reading import EVERY_WORD, ReadingRow
 
 FULL_STOPS = (".", "?", "!")
 _NO_FRAMES = np.zeros((0, 80), np.uint8)
@@ -97,49 +99,8 @@ class Planned:
     chunk_frames: int | None
 
 
-class _Stretch:
-    """A stretch that is being read and spoken."""
-
-    def __init__(self, first_word: int, first_frame: int, options: Options) -> None:
-        self.first_word, self.first_frame = first_word, first_frame
-        self.ratio = RATIOS.index(options.ratio)
-        self.rule = InterleavingRule(Ratio.parse(options.ratio))
-        self.text: list[int] = []  # tokens known so far
-        self.ends: list[int] = []  # of each word: how many tokens it needs
-        self.is_closed = False  # the symbol that closes the text is its last token
-        self.word, self.word_frame = 0, 0  # the word that is being spoken, by estimate, and where it began
-
-    def word_of(self, token: int) -> int:
-        """The word of a text token; -1 of the symbol that closes the stretch."""
-        k = bisect_right(self.ends, token)
-        return self.first_word + k if k < len(self.ends) else -1
-
-    @property
-    def words_fed(self) -> int:
-        """Words all of whose tokens were fed."""
-        return sum(end <= self.rule.fed for end in self.ends)
-
-    @property
-    def words_begun(self) -> int:
-        """Words of which a token was fed."""
-        return sum(begin < self.rule.fed for begin in [0, *self.ends[:-1]]) if self.ends else 0
-
-
-@dataclass(frozen=True)
-class Mark:
-    """Where a row stood between two stretches."""
-
-    next_word: int
-    segments: int
-    frames: int
-    start: int
-    length: int
-    since_prompt: int | None
-    owes_end: int | None
-
-
 class IstRow(ReadingRow[Options]):
-    """Words in, one frame a turn out; see ``studio.engine.families.base.Row``."""
+    """Words in, one frame a turn out; see ``studio.engine.families.base.Revisable``."""
 
     def __init__(
         self,
@@ -158,11 +119,13 @@ class IstRow(ReadingRow[Options]):
         self._limits, self._symbols = limits, symbols
         self._encode, self._prompt = encode, prompt
         self._next_word = 0  # the first word of no stretch
-        self._stretch: _Stretch | None = None
+        self._saw_end = False  # the net was told the text's end, and no other text since
+        self._stretch: Stretch | None = None
         self._due: Segment | None = None  # of the prefill that is wanted
         self._planned: Planned | None = None  # the same
         self._segments = self._frames = 0
-        self._start = self._length = 0  # tokens in the slot: the oldest held, and how many were ever fed
+        self._start = self._length = 0  # tokens in the slot: the oldest held, and how many were fed
+        self._reached = 0  # the most that ever were
         self._since_prompt: int | None = None  # frames spoken since the prompt was fed; None before it was
         self._owes_end: int | None = None  # frames of the stretch before, whose end frame is not fed yet
         self._last: np.ndarray | None = None  # the frame drawn last, not fed back yet
@@ -179,6 +142,16 @@ class IstRow(ReadingRow[Options]):
         return len(self._words) - (self._next_word if stretch is None else stretch.first_word + stretch.words_fed)
 
     @property
+    def spoken(self) -> int:
+        """Words of which a token was fed: nobody knows which of them were heard."""
+        return self._next_word if self._stretch is None else self._stretch.first_word + self._stretch.words_begun
+
+    @property
+    def fed(self) -> int:
+        """Words that the net has seen a token of; past any word where it has seen the text's end."""
+        return EVERY_WORD if self._saw_end else self.spoken
+
+    @property
     def planned(self) -> Planned:
         """What the prefill feeds that is wanted, or was the last."""
         assert self._planned is not None, "no prefill was wanted"
@@ -187,7 +160,7 @@ class IstRow(ReadingRow[Options]):
     def want(self) -> Want | None:
         """The next chunk of text where it is there, or a frame more."""
         if self._wanted is None:
-            stretch = self._stretch or _Stretch(self._next_word, self._frames, self._options)
+            stretch = self._stretch or Stretch(self._next_word, self._frames, self._options)
             if stretch.rule.speaks_next:
                 self._wanted = Want("decode", None)
                 return self._wanted
@@ -204,6 +177,7 @@ class IstRow(ReadingRow[Options]):
         assert wanted is not None and stretch is not None, "nothing was wanted"
         outputs.check()
         self._length += len(wanted.inputs.layout) if isinstance(wanted.inputs, Prefill) else 1
+        self._reached = max(self._reached, self._length)
         p_eos = outputs.p_eos if stretch.rule.is_closed else 0.0  # masked until the text is consumed
         before: list[Event] = []
         if self._last is not None:
@@ -224,42 +198,69 @@ class IstRow(ReadingRow[Options]):
         return [Frames(first_frame=self._frames - 1, p_eos=[math.nan], levels=self._last)]
 
     def mark(self) -> Mark | None:
-        """Where the row stands between two stretches; None within one."""
-        if self._stretch is not None:
+        """Where the row stands between two chunks, before a word begins, or two stretches; None elsewhere."""
+        stretch = self._stretch
+        if self._wanted is not None or (stretch is not None and not stretch.is_before_word):
             return None
-        told = self._segments, self._frames, self._start, self._length, self._since_prompt, self._owes_end
-        return Mark(self._next_word, *told)
+        return Mark(
+            self.spoken,
+            self.fed,
+            stretch and stretch.copied(),
+            self._last,
+            self._next_word,
+            self._saw_end,
+            self._segments,
+            self._frames,
+            self._start,
+            self._length,
+            self._since_prompt,
+            self._owes_end,
+        )
+
+    def holds(self, mark: Mark) -> bool:
+        """Whether the slot still holds what it held at a mark."""
+        return self._reached - mark.start <= self._limits.capacity_tokens
 
     def back(self, mark: Mark) -> None:
         """Return to a mark, whose tokens the slot must still hold."""
-        assert self._length - mark.start <= self._limits.capacity_tokens, "the slot has written over what was marked"
-        self._next_word, self._segments, self._frames = mark.next_word, mark.segments, mark.frames
+        assert self.holds(mark), "the slot has written over what was marked"
+        self._stretch = mark.stretch and mark.stretch.copied()
+        self._last, self._next_word, self._saw_end = mark.last, mark.next_word, mark.saw_end
+        self._segments, self._frames = mark.segments, mark.frames
         self._start, self._length = mark.start, mark.length
         self._since_prompt, self._owes_end = mark.since_prompt, mark.owes_end
-        self._stretch = self._wanted = self._due = self._last = None
+        self._wanted = self._due = None
 
     def rewrite(self, i: int, words: Sequence[str]) -> None:
-        """Replace the committed words from ``i`` on, which no stretch may have taken."""
-        assert i >= self._next_word and self._stretch is None, "the word was fed already: go back first"
-        self._words[i:] = words
-        self._flushed = min(self._flushed, len(self._words))
+        """Replace the committed words from ``i`` on, of which no token was fed; the text goes on."""
+        assert i >= self.spoken, "the word was fed already: go back first"
+        stretch = self._stretch
+        if stretch is not None and not stretch.rule.is_closed and i <= stretch.first_word + len(stretch.ends):
+            stretch.reopen(i - stretch.first_word)
+            self._close_if_long(stretch)
+        self._reword(i, words)
+        self._saw_end = False
 
     # ------------------------------------------------------------ text
 
-    def _read(self, stretch: _Stretch) -> None:
+    def _read(self, stretch: Stretch) -> None:
         """Encode what was committed, up to the stretch's end."""
-        limits = self._limits
         while not stretch.is_closed and (i := stretch.first_word + len(stretch.ends)) < len(self._words):
             stretch.text += self._encode(self._words[i])
             stretch.ends.append(len(stretch.text))
-            count = len(stretch.ends)
-            stopped = count >= limits.stretch_words and self._words[i].endswith(FULL_STOPS)
-            if stopped or count >= limits.most_words or len(stretch.text) >= limits.most_tokens:
-                self._close(stretch, self._symbols.end if stopped else self._symbols.flush)
+            self._close_if_long(stretch)
         if self._ended and stretch.text and not stretch.is_closed:
             self._close(stretch, self._symbols.end)
+            stretch.is_end = True
 
-    def _chunk(self, stretch: _Stretch) -> range | None:
+    def _close_if_long(self, stretch: Stretch) -> None:
+        """A stretch of so many words, the last of which may be read as its end, takes no more."""
+        limits, count = self._limits, len(stretch.ends)
+        stopped = count >= limits.stretch_words and self._words[stretch.first_word + count - 1].endswith(FULL_STOPS)
+        if stopped or count >= limits.most_words or len(stretch.text) >= limits.most_tokens:
+            self._close(stretch, self._symbols.end if stopped else self._symbols.flush)
+
+    def _chunk(self, stretch: Stretch) -> range | None:
         chunk = stretch.rule.chunk(len(stretch.text), is_all=stretch.is_closed)
         if chunk is None and stretch.text and stretch.first_word < self._flushed:
             self._close(stretch, self._symbols.flush)
@@ -267,11 +268,11 @@ class IstRow(ReadingRow[Options]):
         return chunk
 
     @staticmethod
-    def _close(stretch: _Stretch, symbol: int) -> None:
+    def _close(stretch: Stretch, symbol: int) -> None:
         stretch.text.append(symbol)
         stretch.is_closed = True
 
-    def _prefill(self, stretch: _Stretch, chunk: range) -> Prefill:
+    def _prefill(self, stretch: Stretch, chunk: range) -> Prefill:
         layout = Layout()
         if self._stretch is None:
             self._begin(layout, stretch)
@@ -280,6 +281,7 @@ class IstRow(ReadingRow[Options]):
         layout.text(stretch.text[chunk.start : chunk.stop], chunk.start)
         fed = stretch.words_fed
         stretch.rule.feed(chunk, is_all=stretch.is_closed and chunk.stop == len(stretch.text))
+        self._saw_end = self._saw_end or (stretch.rule.is_closed and stretch.is_end)
         first, starts = stretch.first_word, [0, *stretch.ends[:-1]]
         self._due = Segment(
             index=self._segments,
@@ -312,7 +314,7 @@ class IstRow(ReadingRow[Options]):
             seed=self._seed,
         )
 
-    def _begin(self, layout: Layout, stretch: _Stretch) -> None:
+    def _begin(self, layout: Layout, stretch: Stretch) -> None:
         """The end of the stretch before, or the prompt anew where too much was spoken since; and the start."""
         self._stretch = stretch
         limits, held = self._limits, self._length - self._start
@@ -327,7 +329,7 @@ class IstRow(ReadingRow[Options]):
 
     # ------------------------------------------------------------ speech
 
-    def _drawn(self, stretch: _Stretch, levels: np.ndarray) -> list[Event]:
+    def _drawn(self, stretch: Stretch, levels: np.ndarray) -> list[Event]:
         """Count a frame; the words that begin and end with it, by estimate."""
         events: list[Event] = []
         at, sample = stretch.rule.spoken, self._time_base.samples(self._frames)
@@ -343,7 +345,7 @@ class IstRow(ReadingRow[Options]):
         stretch.rule.spoken += 1
         return events
 
-    def _over(self, stretch: _Stretch, p_eos: float, forced: bool) -> list[Event]:
+    def _over(self, stretch: Stretch, p_eos: float, forced: bool) -> list[Event]:
         """A stretch's end: what is left of it is shared out by letters among the words that are left."""
         spoken = stretch.rule.spoken
         left = range(stretch.first_word + stretch.word, stretch.first_word + len(stretch.ends))

@@ -11,8 +11,9 @@ from studio.engine.families.base import Turn
 from studio.engine.families.drawn import probability
 from studio.engine.families.forcing import ForcedPass, ForcedSegment, Given, by_word, with_end
 from studio.engine.families.s5.net import S5, seen_steps
-from studio.engine.families.s5.row import Drawn, S5Row, WordStep
+from studio.engine.families.s5.row import S5Row
 from studio.engine.families.s5.rule import Plan
+from studio.engine.families.s5.step import Drawn, WordStep
 from studio.engine.nets.opened import OpenDecoder
 from studio.engine.sampling import log_likelihood
 

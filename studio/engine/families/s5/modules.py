@@ -11,8 +11,8 @@ from studio.engine.families.drawn import probability
 from studio.engine.families.head_on_host import HeadOnHost
 from studio.engine.families.s5.net import S5, seen_steps
 from studio.engine.families.s5.on_host import DecodeOnHost
-from studio.engine.families.s5.row import Drawn, WordStep
 from studio.engine.families.s5.rule import LARGEST_LOOK_AHEAD
+from studio.engine.families.s5.step import Drawn, WordStep
 from studio.engine.nets.cross import LeanCross
 from studio.engine.nets.frames import FrameTable
 from studio.engine.nets.lean import LeanDecoder
@@ -102,12 +102,13 @@ class S5Step:
             slots.text.write(layer, slot, 0, keys[0], values[0])
         slots.text.length[slot] = symbols.shape[1]
 
-    def draw(self, slots: S5Slots, numbers: list[int], x: Tensor, seen: Tensor | None = None) -> list[Drawn]:
-        """Run tokens [B, T, D] of slots and draw each row's next frame; one copy to the host for all rows.
+    def feed(
+        self, slots: S5Slots, numbers: list[int], x: Tensor, seen: Tensor | None = None
+    ) -> tuple[Tensor, list[list[Tensor]]]:
+        """Run tokens [B, T, D] of slots: the last one's hidden state [B, D], and each layer's shares of each row.
 
         ``seen`` bool [T, symbols]: what the tokens of one row may attend to; all that is in view unless given.
         """
-        count, layers = len(numbers), len(self._cross)
         shares: list[list[Tensor]] = []
 
         def between(layer: int, h: Tensor) -> Tensor:
@@ -115,7 +116,13 @@ class S5Step:
             shares.append(found)
             return h
 
-        out = self.head(self.decoder.extend(x, slots.frames, numbers, between))
+        return self.decoder.extend(x, slots.frames, numbers, between), shares
+
+    def draw(self, slots: S5Slots, numbers: list[int], x: Tensor, seen: Tensor | None = None) -> list[Drawn]:
+        """Run tokens as ``feed`` does and draw each row's next frame; one copy to the host for all rows."""
+        count, layers = len(numbers), len(self._cross)
+        hidden, shares = self.feed(slots, numbers, x, seen)
+        out = self.head(hidden)
         logits, stop = out[:, :-1].view(count, dmel.CHANNELS, dmel.LEVELS), out[:, -1:]
         index = torch.tensor(numbers, device=x.device)
         levels = sample_levels(logits, slots.temperature[index], slots.noise.next(numbers))
@@ -145,16 +152,24 @@ class WordModule:
         """See ``studio.engine.families.base.Module``."""
         found: list[Drawn] = []
         for (slot,), given in zip(rows, inputs, strict=True):
-            slots.place(slot, given)
-            self._step.encode(given, slots, slot)
-            device = slots.last.device
-            x = self._step.embed_frames(torch.from_numpy(given.frames).to(device))
-            if given.begins:
-                x = torch.cat((self._step.net.bos.unsqueeze(0), x))
-            here = slice(slot, slot + 1)
-            x = x + self._step.net.embed_row(slots.speaker[here], slots.k[here])
-            found += self._step.draw(slots, [slot], x.unsqueeze(0), self._seen(given, device))
+            for one in given.again:
+                x, seen = self._begun(slots, slot, one)
+                self._step.feed(slots, [slot], x, seen)
+            x, seen = self._begun(slots, slot, given)
+            found += self._step.draw(slots, [slot], x, seen)
         return found
+
+    def _begun(self, slots: S5Slots, slot: int, given: WordStep) -> tuple[Tensor, Tensor | None]:
+        """What a step begins with [1, T, D], and what each token may attend to; its text is in the slot then."""
+        slots.place(slot, given)
+        self._step.encode(given, slots, slot)
+        device = slots.last.device
+        x = self._step.embed_frames(torch.from_numpy(given.frames).to(device))
+        if given.begins:
+            x = torch.cat((self._step.net.bos.unsqueeze(0), x))
+        here = slice(slot, slot + 1)
+        x = x + self._step.net.embed_row(slots.speaker[here], slots.k[here])
+        return x.unsqueeze(0), self._seen(given, device)
 
     def _seen(self, given: WordStep, device: torch.device) -> Tensor | None:
         """What each token may attend to, where they are of several words: the decoder's mask."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from studio.engine.families.head_on_host import HeadOnHost
-from studio.engine.families.s5.row import Drawn
+from studio.engine.families.s5.step import Drawn
 from studio.engine.nets.frames import FrameTableOnHost
 from studio.engine.nets.one_token import TokenCross, TokenStep
 

@@ -6,7 +6,7 @@ from studio.core.cards import Card
 from studio.core.errors import BadVoice
 from studio.engine import dmel
 from studio.engine.families.s5.net import S5
-from studio.engine.families.s5.row import Reference
+from studio.engine.families.s5.step import Reference
 from studio.engine.families.spelling import IDS, SPACE
 
 _LONGEST_REFERENCE = 400  # frames

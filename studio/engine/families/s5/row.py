@@ -3,7 +3,7 @@
 import math
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
@@ -16,76 +16,12 @@ from studio.engine.families.base import Turn, Want
 from studio.engine.families.drawn import check_finite
 from studio.engine.families.reading import ReadingRow
 from studio.engine.families.s5.rule import LookAheadRule, Options, Plan, is_complete
-from studio.engine.families.spelling import END, Pronounce, counts_through, spell
+from studio.engine.families.s5.spoken import Mark, SpokenStep
+from studio.engine.families.s5.step import Drawn, Reference, WordStep
+from studio.engine.families.spelling import END, Pronounce, counts_through, spell, words_of
 
 _SPARE_WORDS = 8  # a step begins only where so many words of the longest kind would fit
 _LETTERS = 512  # of the words that the encoder sees: at most three phonemes each fit into its memory
-
-
-@dataclass(frozen=True)
-class WordStep:
-    """What a step begins with: the encoder's input, and what the decoder is fed for the step's first frame.
-
-    Attributes:
-        symbols, words: phonemes seen and the word of each (from the first one seen); the text's end is a word.
-        place: of the first symbol, in symbols since the text began.
-        k: the look-ahead.
-        start, at: decoder tokens before ``start`` are forgotten; these tokens stand at ``at`` and after it, over
-            the token there: the frame before was fed with one word less in view, and is fed again.
-        begins: nothing came before, so that the decoder's first token goes ahead.
-        frames: uint8 [n, 80], the frames fed: what nobody hears (a reference, a silence), or the frame before.
-        spoken: the word of the frame after each token fed, A(s), where they are of several words.
-        frame: index of the frame to draw.
-    """
-
-    symbols: Sequence[int]
-    words: Sequence[int]
-    place: int
-    k: int
-    start: int
-    at: int
-    begins: bool
-    frames: np.ndarray = field(repr=False)
-    speaker: int
-    temperature: float
-    seed: int
-    frame: int
-    spoken: Sequence[int] = ()
-
-    @property
-    def tokens(self) -> int:
-        """How many tokens the decoder is fed."""
-        return self.begins + len(self.frames)
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """A frame uint8 [1, 80], how sure the net was that the text had ended before it, and where it attended.
-
-    Attributes:
-        shares: float [T], the cross-attention's shares of the encoder's steps, mean of all heads.
-        is_finite: whether what it was drawn from were numbers.
-    """
-
-    levels: np.ndarray
-    p_stop: float
-    shares: np.ndarray
-    is_finite: bool
-
-
-@dataclass(frozen=True)
-class Reference:
-    """What the speaker said before, which the net goes on from; all empty where there is none.
-
-    Attributes:
-        spelled: the phonemes of each word of its transcript.
-        frames: uint8 [R, 80].
-        spoken: the word of each frame.
-    """
-
-    spelled: Sequence[Sequence[int]]
-    frames: np.ndarray = field(repr=False)
-    spoken: Sequence[int] = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -98,46 +34,24 @@ class Limits:
     capacity_tokens: int
 
 
-@dataclass
-class _Step:
-    """The words being spoken, or some that were.
+@dataclass(frozen=True)
+class _Next:
+    """The step that is wanted.
 
     Attributes:
-        words: those that are spoken, with the sums of W_j.
-        made: each frame and the word that it is of.
+        before: where the row stood when it was planned.
+        through: its sums of W_j.
+        again: steps that are fed again before it, each with what it is then.
     """
 
-    index: int
+    before: Mark
     plan: Plan
-    first_frame: int
-    limit_frames: int
-    tokens: int
-    words: AttendedWords
-    made: list[tuple[int, np.ndarray]] = field(default_factory=list[tuple[int, np.ndarray]], repr=False)
-
-    @property
-    def frames(self) -> int:
-        """How many frames were made."""
-        return len(self.made)
-
-
-@dataclass(frozen=True)
-class Mark:
-    """Where a row stood between two steps."""
-
-    spoken: int
-    steps: int
-    frames: int
-    start: int
-    length: int
-    first_word: int
-    place: int
-    last: np.ndarray | None
-    past: tuple[_Step, ...]
+    through: Sequence[int]
+    again: Sequence[tuple[SpokenStep, SpokenStep]]
 
 
 class S5Row(ReadingRow[Options]):
-    """Words in, one frame a turn out; see ``studio.engine.families.base.Row``."""
+    """Words in, one frame a turn out; see ``studio.engine.families.base.Revisable``."""
 
     def __init__(
         self,
@@ -157,12 +71,13 @@ class S5Row(ReadingRow[Options]):
         self._limits, self._silence, self._pronounce = limits, silence, pronounce
         self._reference, self._speaker = reference, speaker
         self._rule = LookAheadRule()
-        self._plan: Plan | None = None  # of the step that is wanted
-        self._through: list[int] = []  # and its sums of W_j
-        self._step: _Step | None = None
-        self._past: deque[_Step] = deque()
+        self._next: _Next | None = None
+        self._is_rewritten = False  # words that the net has seen may be others now
+        self._step: SpokenStep | None = None
+        self._past: deque[SpokenStep] = deque()
         self._frames = self._steps = 0
-        self._start = self._length = 0  # tokens in the slot: the oldest held, and how many were ever fed
+        self._start = self._length = 0  # tokens in the slot: the oldest held, and how many were fed
+        self._reached = 0  # the most that ever were
         self._first_word = self._place = 0  # the first word that the encoder still sees, and its place
         self._last: np.ndarray | None = None  # the frame drawn last
 
@@ -174,8 +89,19 @@ class S5Row(ReadingRow[Options]):
     @property
     def planned(self) -> Plan:
         """The step whose beginning is wanted."""
-        assert self._plan is not None, "a step's beginning is wanted"
-        return self._plan
+        assert self._next is not None, "a step's beginning is wanted"
+        return self._next.plan
+
+    @property
+    def spoken(self) -> int:
+        """Words spoken, those of the present step among them."""
+        return self._rule.spoken if self._next is None else self._next.before.spoken
+
+    @property
+    def fed(self) -> int:
+        """Words that the net has seen; past any word where it has seen the text's end."""
+        steps = [*self._past, self._step] if self._step is not None else self._past
+        return steps[-1].seen if steps else 0
 
     @property
     def unspoken(self) -> int:
@@ -188,9 +114,11 @@ class S5Row(ReadingRow[Options]):
             if self._step is not None:
                 self._wanted = Want("decode", None)
             else:
+                before = self.mark()
+                assert before is not None, "nothing is under way"
                 plan = self._rule.next(len(self._words), self._options, ended=self._ended, flushed=self._flushed)
                 if plan is not None:
-                    self._plan, self._wanted = plan, Want("word", self._word_step(plan))
+                    self._wanted = Want("word", self._word_step(before, plan))
         return self._wanted
 
     def took(self, outputs: Drawn) -> Turn:
@@ -214,6 +142,7 @@ class S5Row(ReadingRow[Options]):
             return None
         return Mark(
             self._rule.spoken,
+            self.fed,
             self._steps,
             self._frames,
             self._start,
@@ -224,36 +153,43 @@ class S5Row(ReadingRow[Options]):
             tuple(self._past),
         )
 
+    def holds(self, mark: Mark) -> bool:
+        """Whether the slot still holds what it held at a mark."""
+        return self._reached - mark.start <= self._limits.capacity_tokens
+
     def back(self, mark: Mark) -> None:
         """Return to a mark, whose tokens the slot must still hold."""
-        assert self._length - mark.start <= self._limits.capacity_tokens, "the slot has written over what was marked"
+        assert self.holds(mark), "the slot has written over what was marked"
         self._rule.spoken = mark.spoken
         self._steps, self._frames, self._last = mark.steps, mark.frames, mark.last
         self._start, self._length, self._past = mark.start, mark.length, deque(mark.past)
         self._first_word, self._place = mark.first_word, mark.place
-        self._step = self._plan = self._wanted = None
+        self._step = self._next = self._wanted = None
 
     def rewrite(self, i: int, words: Sequence[str]) -> None:
-        """Replace the committed words from ``i`` on, which must not have been spoken.
+        """Replace the committed words from ``i`` on, none of which has been spoken; the text goes on.
 
-        What was only seen as look-ahead may change: the encoder reads it anew for every word.
+        The encoder reads them anew for every word, and the decoder is fed again what had seen them.
         """
-        assert i >= self._rule.spoken, "the word was spoken already: go back first"
-        self._words[i:] = words
-        self._flushed = min(self._flushed, len(self._words))
+        assert i >= self.spoken, "the word was spoken already: go back first"
+        if self._next is not None:
+            self.back(self._next.before)
+        self._reword(i, words)
+        self._is_rewritten = True
 
-    def _word_step(self, plan: Plan) -> WordStep:
+    def _word_step(self, before: Mark, plan: Plan) -> WordStep:
         begins = self._make_room(plan) or self._steps == 0
-        spelled = [*self._reference.spelled, *self._spelled(plan.stop)]
+        spelled = self._view(self._first_word, plan.stop, close=plan.close)
         through = counts_through(spelled)
-        before = len(self._reference.spelled) - self._first_word
-        self._through = [through[i + before] for i in plan.speak]
-        ends = [[END]] if plan.close else []
-        fed, spoken = self._beginning(plan, before) if begins else (self._last, ())
+        shift = len(self._reference.spelled) - self._first_word
+        fed, spoken = self._beginning(plan, shift) if begins else (self._last, ())
         assert fed is not None, "a frame was drawn"
+        again = self._fed_again() if self._is_rewritten and not begins else []
+        self._next = _Next(before, plan, [through[i + shift] for i in plan.speak], again)
+        held_from = self._reached - self._limits.capacity_tokens
         return WordStep(
-            symbols=[*chain.from_iterable([*spelled, *ends])],
-            words=[i for i, word in enumerate([*spelled, *ends]) for _ in word],
+            symbols=[*chain.from_iterable(spelled)],
+            words=words_of(spelled),
             place=self._place,
             k=self._options.k,
             start=self._start,
@@ -265,13 +201,34 @@ class S5Row(ReadingRow[Options]):
             seed=self._seed,
             frame=self._frames,
             spoken=spoken,
+            again=[one.with_its_frames(held_from) for _, one in again],
         )
 
-    def _beginning(self, plan: Plan, before: int) -> tuple[np.ndarray, Sequence[int]]:
+    def _fed_again(self) -> list[tuple[SpokenStep, SpokenStep]]:
+        """The steps held from the first on that saw other words than there are now, each with what it is now.
+
+        It speaks the words that it spoke and sees no more than it saw, but where the text's end had closed its view.
+        """
+        again, there = list[tuple[SpokenStep, SpokenStep]](), len(self._words)
+        for one in self._past:
+            if one.fed.begins:  # what stood before it is not held any more
+                again = []
+            limit = one.plan.speak.stop + one.fed.k if one.sees_end else one.plan.stop
+            sees_end = self._ended and there < limit
+            is_flushed = one.plan.close and not one.sees_end
+            plan = replace(one.plan, stop=min(limit, there), close=sees_end or is_flushed)
+            spelled = self._view(one.first_word, plan.stop, close=plan.close)
+            symbols = [*chain.from_iterable(spelled)]
+            if again or symbols != one.fed.symbols:
+                fed = replace(one.fed, symbols=symbols, words=words_of(spelled))
+                again.append((one, replace(one, plan=plan, sees_end=sees_end, fed=fed)))
+        return again
+
+    def _beginning(self, plan: Plan, shift: int) -> tuple[np.ndarray, Sequence[int]]:
         """What a slot begins with: the reference, a silence, and what it still holds of the words spoken.
 
         Args:
-            before: what turns a word's index into that among the words in view.
+            shift: what turns a word's index into that among the words in view.
 
         Returns:
             Frames uint8 [n, 80], and for each token that is fed the word of the frame after it.
@@ -282,22 +239,33 @@ class S5Row(ReadingRow[Options]):
         frames = np.concatenate((self._reference.frames, self._silence, *(frame for _, frame in kept)))
         silent = [len(self._reference.spelled)] * len(self._silence)
         words = [*(word for word, _ in kept), plan.speak.start]
-        return frames, [*self._reference.spoken, *silent, *(word + before for word in words)]
+        return frames, [*self._reference.spoken, *silent, *(word + shift for word in words)]
 
-    def _spelled(self, stop: int) -> list[list[int]]:
+    def _view(self, first: int, stop: int, *, close: bool) -> list[list[int]]:
+        """Phonemes of each word in view: the reference's, those of [first, stop), and the text's end."""
+        spelled = [*self._reference.spelled, *self._spelled(first, stop)]
+        return [*spelled, [END]] if close else spelled
+
+    def _spelled(self, first: int, stop: int) -> list[list[int]]:
         """Phonemes of the words that are seen, by what these words alone say about each other."""
-        return [spell(phonemes) for phonemes in self._pronounce(self._words[self._first_word : stop])]
+        return [spell(phonemes) for phonemes in self._pronounce(self._words[first:stop])]
 
     def _begun(self, fed: WordStep, drawn: Drawn) -> Turn:
-        plan, self._plan = self._plan, None
-        assert plan is not None, "a step has a plan"
+        wanted, self._next = self._next, None
+        assert wanted is not None, "a step has a plan"
+        plan, self._is_rewritten = wanted.plan, False
+        for one, other in wanted.again:
+            one.take(other)
         self._length = fed.at + fed.tokens
+        self._reached = max(self._reached, self._length)
         limit = self._limits.longest_word_frames * len(plan.speak)
         first, at = plan.speak.start, self._frames
         # The frame fed again is a token of the step before.
         tokens = fed.tokens if fed.begins else 0
-        words = AttendedWords(self._time_base, plan.speak, self._through, at)
-        step = _Step(self._steps, plan, at, limit, tokens, words)
+        words = AttendedWords(self._time_base, plan.speak, wanted.through, at)
+        sees_end = plan.close and self._ended
+        fed = replace(fed, again=())
+        step = SpokenStep(self._steps, plan, sees_end, fed, self._first_word, at, limit, tokens, words)
         self._step = step
         self._steps += 1
         sample = self._time_base.samples(at)
@@ -311,6 +279,7 @@ class S5Row(ReadingRow[Options]):
         step = self._step
         assert step is not None and self._last is not None, "a frame was fed back"
         self._length += 1
+        self._reached = max(self._reached, self._length)
         step.tokens += 1
         if step.plan.close:
             p, ended = drawn.p_stop, drawn.p_stop >= EOS_AT
@@ -329,7 +298,7 @@ class S5Row(ReadingRow[Options]):
         ends = step.words.over(self._frames, [self._words[i] for i in step.plan.speak])
         return Turn(drawn.levels[:0], [made], [*ends, over])
 
-    def _accepted(self, step: _Step, drawn: Drawn) -> np.ndarray:
+    def _accepted(self, step: SpokenStep, drawn: Drawn) -> np.ndarray:
         self._last = drawn.levels
         self._frames += 1
         step.made.append((step.words.word, drawn.levels))
@@ -356,7 +325,7 @@ class S5Row(ReadingRow[Options]):
             oldest = self._past.popleft()
             count = oldest.plan.speak.stop - self._first_word
             if not self._reference.spelled:
-                self._place += sum(map(len, self._spelled(oldest.plan.stop)[:count]))
+                self._place += sum(map(len, self._spelled(self._first_word, oldest.plan.stop)[:count]))
                 self._start += oldest.tokens
             self._first_word = oldest.plan.speak.stop
             frames -= oldest.frames

@@ -9,7 +9,7 @@ from studio.core.events import EOS_AT, Event, Frames
 from studio.engine.families.drawn import probability
 from studio.engine.families.forcing import ForcedPass, ForcedSegment, Given, by_word, with_end
 from studio.engine.families.s5.forcing import OpenS5
-from studio.engine.families.s5.row import Drawn, WordStep
+from studio.engine.families.s5.step import Drawn, WordStep
 from studio.engine.families.t5.net import T5
 from studio.engine.families.t5.row import T5Row
 

@@ -18,7 +18,7 @@ from studio.engine.families.attended import AttendedWords
 from studio.engine.families.base import Turn, Want
 from studio.engine.families.drawn import check_finite
 from studio.engine.families.requests import RequestRow
-from studio.engine.families.s5.row import Drawn, Reference, WordStep
+from studio.engine.families.s5.step import Drawn, Reference, WordStep
 from studio.engine.families.spelling import END, Pronounce, counts_through, spell
 from studio.engine.families.t5.rule import Options
 

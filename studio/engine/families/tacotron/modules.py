@@ -15,7 +15,8 @@ from torch import Tensor
 from studio.core.events import EOS_AT
 from studio.engine import dmel
 from studio.engine.families.drawn import probability
-from studio.engine.families.tacotron.net import Tacotron, frame_values, last_seen, lstm_step
+from studio.engine.families.tacotron.head import LeanHead
+from studio.engine.families.tacotron.net import Tacotron, frame_values, lstm_step
 from studio.engine.families.tacotron.row import Chunk, Clause, Made
 from studio.engine.nets.products import NumberFormat, Product
 from studio.engine.sampling import FrameNoise, sample_levels
@@ -107,6 +108,7 @@ class TacotronStep:
         self._decoder_gates = Product(torch.cat((of_input, of_hidden), 1), bias + other_bias, number_format)
         self._query = Product(attention.query.weight, None, number_format)
         self._kernel = attention.location_kernel().contiguous()
+        self._head = LeanHead(net.head, number_format)
         heads = torch.cat((net.levels_out.weight, net.stop_out.weight))
         self._heads = Product(heads, torch.cat((net.levels_out.bias, net.stop_out.bias)), number_format)
 
@@ -136,7 +138,7 @@ class TacotronStep:
         gates = self._decoder_gates(torch.cat((hidden, context, slots.decoder_hidden[index]), 1))
         decoded, slots.decoder_state[index] = lstm_step(gates, slots.decoder_state[index])
         slots.decoder_hidden[index] = decoded
-        out = self._heads(last_seen(decoded, context, slots.last[index]))
+        out = self._heads(self._head(decoded, context, slots.last[index]))
         logits, stop = out[:, :-1].view(len(numbers), dmel.CHANNELS, dmel.LEVELS), out[:, -1:]
         levels = sample_levels(logits, slots.temperature[index], noise[:, : dmel.CHANNELS])
         slots.last[index] = levels

@@ -14,6 +14,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from studio.core.errors import BadOption
 from studio.engine import dmel
 from studio.engine.families.spelling import STRESSED, SYMBOLS
+from studio.engine.families.tacotron.head import Head
 
 PROSODY_LEVELS = 3  # prosodic word, phonological phrase, intonational phrase
 
@@ -25,6 +26,7 @@ class Config:
     Attributes:
         width: of a symbol, of the encoder's convolutions and of what it answers.
         decoder_width: of both LSTMs; ``prenet_width``, ``attention_width``: of what they see of a frame and compare.
+        head_width: of what a frame is drawn from; level_width: of a level's embedding there.
         convolutions, kernel: of the encoder; location_filters, location_kernel: of the attention.
         prenet_dropout: also in use; encoder_dropout: in training alone.
         longest_word_frames: a clause that does not end is cut at so many frames for each of its words.
@@ -34,6 +36,7 @@ class Config:
     decoder_width: int
     prenet_width: int
     attention_width: int
+    head_width: int
     speakers: int
     convolutions: int = 3
     kernel: int = 5
@@ -41,15 +44,18 @@ class Config:
     location_kernel: int = 31
     prenet_dropout: float = 0.5
     encoder_dropout: float = 0.5
+    level_width: int = 8
     longest_word_frames: int = 60
 
     @staticmethod
     def named(name: str, speakers: int = 2) -> "Config":
         """``paper`` (Tacotron 2's own sizes), ``small`` (to be shipped) or ``tiny`` (for tables)."""
         sizes = {
-            "paper": Config(512, 1024, 256, 128, speakers),
-            "small": Config(192, 256, 96, 96, speakers, encoder_dropout=0.2),
-            "tiny": Config(104, 120, 64, 64, speakers, location_filters=16, encoder_dropout=0.1),
+            "paper": Config(512, 1024, 256, 128, 512, speakers),
+            "small": Config(160, 256, 128, 96, 288, speakers, prenet_dropout=0.1, encoder_dropout=0.2),
+            "tiny": Config(
+                96, 128, 96, 64, 128, speakers, location_filters=16, prenet_dropout=0.1, encoder_dropout=0.1
+            ),
         }
         if name not in sizes:
             raise BadOption(f"there is no config {name!r}", f"there are {', '.join(sizes)}")
@@ -136,9 +142,9 @@ class Tacotron(nn.Module):
         self.attention = LocationSensitiveAttention(c)
         self.attention_lstm = nn.LSTMCell(c.prenet_width + c.width, c.decoder_width)
         self.decoder_lstm = nn.LSTM(c.decoder_width + c.width, c.decoder_width, batch_first=True)
-        seen = c.decoder_width + c.width + dmel.CHANNELS
-        self.levels_out = nn.Linear(seen, dmel.CHANNELS * dmel.LEVELS)
-        self.stop_out = nn.Linear(seen, 1)
+        self.head = Head(c.decoder_width + c.width, c.head_width, c.level_width)
+        self.levels_out = nn.Linear(c.head_width, dmel.CHANNELS * dmel.LEVELS)
+        self.stop_out = nn.Linear(c.head_width, 1)
         # frames of each speaker's silence, which precede every utterance
         self.silence: Tensor
         self.register_buffer("silence", torch.zeros(c.speakers, dmel.SILENCE_FRAMES, dmel.CHANNELS, dtype=torch.uint8))
@@ -188,7 +194,9 @@ class Tacotron(nn.Module):
                 x = x * (noise.chunk(2, dim=-1)[k] >= share) / (1.0 - share)
         return x
 
-    def decode(self, memory: Tensor, real: Tensor, fed: Tensor, noise: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def decode(
+        self, memory: Tensor, real: Tensor, fed: Tensor, noise: Tensor | None = None, given: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         """Decode whole clauses (equation 3), each frame from the true one before it.
 
         Args:
@@ -196,9 +204,11 @@ class Tacotron(nn.Module):
             real: bool [B, T].
             fed: uint8 [B, F, 80], the frame before each.
             noise: [B, F, 2 P], see ``look_at``.
+            given: [B, F, T], shares that a training goes on with in the place of the attention's own; a frame that
+                has none keeps its own.
 
         Returns:
-            What the last layers see, [B, F, R + D + 80], and the attention's shares, float32 [B, F, T].
+            What frames are drawn from, [B, F, H], and the attention's shares, float32 [B, F, T].
         """
         cell, attention = self.attention_lstm, self.attention
         looked, bias = self.look_at(fed, noise), cell.bias_ih + cell.bias_hh
@@ -214,28 +224,21 @@ class Tacotron(nn.Module):
             hidden, state = lstm_step(gates, state)
             found = attention(attention.query(hidden), keys, torch.stack((last, total), dim=1), kernel, real)
             last = found.to(memory.dtype)
+            if given is not None:
+                here = given[:, frame].to(memory.dtype)
+                last = torch.where(here.sum(1, keepdim=True) > 0, here, last)
             total = total + last
             context = torch.bmm(last.unsqueeze(1), memory).squeeze(1)
             for kept, one in ((hiddens, hidden), (contexts, context), (shares, found)):
                 kept.append(one)
         attended = torch.stack(contexts, dim=1)
         decoded, _ = self.decoder_lstm(torch.cat((torch.stack(hiddens, dim=1), attended), dim=2))
-        return last_seen(decoded, attended, fed), torch.stack(shares, dim=1)
+        return self.head(decoded, attended, fed), torch.stack(shares, dim=1)
 
     def heads(self, seen: Tensor) -> tuple[Tensor, Tensor]:
         """Logits of a frame's levels [..., 80, 16] and of the stop token [...]."""
         levels = self.levels_out(seen).unflatten(-1, (dmel.CHANNELS, dmel.LEVELS))
         return levels, self.stop_out(seen).squeeze(-1)
-
-
-def last_seen(decoded: Tensor, context: Tensor, fed: Tensor) -> Tensor:
-    """What the last layers see [..., R + D + 80]: the decoder's output and context at one scale, and the frame before.
-
-    A mean may be told by its context alone. A draw of 80 channels has to go on from the very levels that were drawn
-    before, and the pre-net's dropout hides them.
-    """
-    both = torch.cat((decoded, context), dim=-1)
-    return torch.cat((F.layer_norm(both, both.shape[-1:]), frame_values(fed).to(both.dtype)), dim=-1)
 
 
 def frame_values(levels: Tensor) -> Tensor:

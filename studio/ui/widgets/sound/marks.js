@@ -3,6 +3,7 @@
 export const WORDS_PX = 46; // the band of words: two rows of labels over their spans
 const ROWS_PX = [24, 9]; // the middle of each row; the lower one is taken first
 const SPAN_PX = [34, 6];
+const ESTIMATE_PX = [5, 3]; // dashes of a span whose ends nobody measured
 const APART_PX = 6; // between two labels of a row
 const FONT = "600 11.5px Arial, sans-serif";
 const NEAR_S = 0.03; // marks closer to each other are one place
@@ -55,14 +56,29 @@ export function drawWords(scope, view) {
     const end = view.x(word.end || words[i + 1]?.start || Math.max(word.start, made));
     const isNow = word.start < view.sample && view.sample < (word.end || Infinity);
     const wasHeard = word.start < view.sample;
-    paint.fillStyle = isNow ? colours.accent : wasHeard ? colours.heard : colours.line;
-    paint.beginPath();
-    paint.roundRect(x + 1, SPAN_PX[0], Math.max(1, end - x - 2), SPAN_PX[1], 3);
-    paint.fill();
+    drawSpan(paint, x + 1, Math.max(1, end - x - 2), isNow ? colours.accent : wasHeard ? colours.heard : colours.line, word.isEstimate);
     if (!labels[i]) continue;
     const left = labels[i].x - view.startS * scope.perSecond;
     paint.fillStyle = isNow ? colours.accent : wasHeard ? colours.ink : colours.muted;
     paint.fillText(word.text, left, ROWS_PX[labels[i].row]);
+  }
+}
+
+function drawSpan(paint, x, width, colour, isEstimate) {
+  const [top, height] = SPAN_PX;
+  paint.beginPath();
+  paint.fillStyle = paint.strokeStyle = colour;
+  if (isEstimate) {
+    paint.fillRect(x, top - 1, 2, height + 2); // where dashes meet dashes a word begins
+    paint.lineWidth = height - 3;
+    paint.setLineDash(ESTIMATE_PX);
+    paint.moveTo(x + 5, top + height / 2);
+    paint.lineTo(x + width, top + height / 2);
+    paint.stroke();
+    paint.setLineDash([]);
+  } else {
+    paint.roundRect(x, top, width, height, 3);
+    paint.fill();
   }
 }
 

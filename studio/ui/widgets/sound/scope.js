@@ -29,7 +29,8 @@ export class Scope {
   clear() {
     this.tiles = [];
     this.columns = 0;
-    this.words = []; // {start, end, text} by word, samples
+    this.words = []; // {start, end, text, isEstimate} by word, samples
+    this.canvas.classList.remove("estimates");
     this.seams = []; // samples
     this.eos = []; // {sample, forced, p}
     this.gaps = []; // {sample, frames, reason}
@@ -44,13 +45,19 @@ export class Scope {
   event(e) {
     this.dirty = true;
     if (e.type === "committed") this.spelt[e.i] = e.word;
-    else if (e.type === "word_start") this.words[e.i] = { start: e.sample, end: 0, text: this.spelt[e.i] ?? "" };
+    else if (e.type === "word_start") this.begin(e);
     else if (e.type === "word_end" && this.words[e.i]) this.words[e.i].end = e.sample;
     else if (e.type === "segment") this.seams.push(e.sample);
     else if (e.type === "eos") this.eos.push({ sample: e.frame * this.frameSamples, forced: e.forced, p: e.p });
     else if (e.type === "gap") this.gaps.push(e);
     else if (e.type === "ready") this.frameSamples = e.frame_samples;
     else if (e.type === "revised") this.cut(e);
+  }
+
+  begin({ i, sample, source }) {
+    const isEstimate = source === "estimate";
+    this.words[i] = { start: sample, end: 0, text: this.spelt[i] ?? "", isEstimate };
+    if (isEstimate) this.canvas.classList.add("estimates"); // its key appears
   }
 
   /** Sound from a sample on, and words from one on, were taken back. */

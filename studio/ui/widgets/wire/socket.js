@@ -6,8 +6,9 @@ const IDLE = 4000; // the server's close code for a socket on which nothing was 
 
 export class Socket {
   /**
-   * `on` has text(object), packet(ArrayBuffer), state("open" | "lost", retry_ms), isBusy(). A socket that the server closed
-   * because it was idle stays closed, and nobody is told, until wake() is called.
+   * `on` has text(object), packet(ArrayBuffer), state("open" | "lost", retry_ms), isBusy(), and may have takesBack(). A socket
+   * that the server closed because it was idle stays closed, and nobody is told, until wake() is called. Where something was on
+   * its way to it at that moment, takesBack() tells whether that waits for the next "open"; then there is one at once.
    */
   constructor(url, on) {
     this.url = url;
@@ -34,6 +35,7 @@ export class Socket {
       if (socket !== this.socket) return;
       this.isAsleep = code === IDLE && !this.on.isBusy();
       if (this.isAsleep) return;
+      if (code === IDLE && this.on.takesBack?.()) return void this.connect();
       this.on.state("lost", this.retryMs);
       if (socket !== this.socket) return; // that was news enough to close it for good
       this.timer = setTimeout(() => this.connect(), this.retryMs);

@@ -27,6 +27,7 @@ export class Caption {
     this.tokens = []; // {start, end, words: [i], why, edited, node}
     this.byWord = []; // word i -> its token
     this.starts = []; // word i -> sample
+    this.estimated = []; // word i -> whether that is an estimate
     this.ends = [];
     this.spelt = [];
     this.first = this.next = 0; // drawn tokens are [first, next)
@@ -199,6 +200,7 @@ const EVENTS = {
   },
   word_start(c, e) {
     c.starts[e.i] = e.sample;
+    c.estimated[e.i] = e.source === "estimate";
   },
   word_end(c, e) {
     c.ends[e.i] = e.sample;

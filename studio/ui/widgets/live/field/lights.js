@@ -2,7 +2,7 @@
 
 import { places } from "./places.js";
 
-const NAMES = ["heard", "now", "pending", "left", "changed"];
+const NAMES = ["heard", "now", "estimate", "pending", "left", "changed"];
 const LONGEST_COMPARED = 20_000; // code points; in a longer text an edit of what was heard is not followed
 const HANDS_OFF_MS = 2500; // after a key or a scroll the field stays where the person put it
 
@@ -55,6 +55,7 @@ export class Lights {
     this.ranges = {
       heard: token ? [[at(0), isNow ? at(token.start) : end]] : [],
       now: isNow ? [span(token)] : [],
+      estimate: isNow && caption.estimated[caption.now] ? [span(token)] : [],
       pending: last ? [[end, at(last.end)]] : [],
       left: caption.tokens.filter((one) => one.why).map(span),
       changed: caption.tokens.filter((one) => one.edited).map(span),

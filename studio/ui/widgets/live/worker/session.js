@@ -96,6 +96,7 @@ export class Session {
 
   /** Where the utterance stands in the queue for a place, or that it has one now. */
   queued(u, m) {
+    u.isKnown = true;
     this.post({ type: "queue", ahead: m.ahead ?? null });
     if (u.isQueued && m.type === "ready") {
       u.closing = { tMs: now(), cause: "place" }; // the latency shown is the voice's, not the queue's
@@ -123,15 +124,27 @@ export class Session {
     const isOfSocket = m.utterance === undefined;
     if (!isOfSocket && m.utterance !== this.current?.id) return;
     if (!isOfSocket && m.code === "busy") {
-      const retry = this.restart;
-      if (this.mode === "keyboard") this.keyboard.reclaim(this.current);
-      this.drop();
-      this.wait(retry);
+      this.takeBack();
       this.retryTimer = setTimeout(() => this.again(), m.retry_ms ?? 2000);
     } else if (!isOfSocket && m.code !== "bad_option" && !this.current.samples) {
       this.drop();
     }
     this.post(m);
+  }
+
+  /** The server has nothing of this utterance: its text waits, whole, to be begun anew. */
+  takeBack() {
+    const retry = this.restart;
+    if (this.mode === "keyboard") this.keyboard.reclaim(this.current);
+    this.drop();
+    this.wait(retry);
+  }
+
+  /** The socket was closed as idle. Whether what was on its way to it meanwhile will be said by the next one. */
+  takesBack() {
+    if (this.current.isKnown || this.phase === "stopping") return false;
+    this.takeBack();
+    return true;
   }
 
   serverEnded(m) {

@@ -10,7 +10,7 @@ export function typeAsModel(session, text, rate, before = "") {
   const arrivals = tokenArrivals(text, rate);
   let shown = before;
   const typed = (piece) => {
-    shown += piece;
+    shown = piece ? shown + piece : before; // nothing is said first, each time it is begun
     session.keyboard.adopt(shown);
     session.post({ type: "typed", text: shown });
   };

@@ -23,6 +23,7 @@ export class Utterance {
     this.kept = 0;
     this.gaps = []; // heard: {sample, frames, reason}
     this.serverWaits = [];
+    this.isKnown = false; // the server has answered
     this.isPasted = false; // it did not come word by word
     this.closing = null; // the last thing sent that can commit a word: {tMs, cause}
     this.audible = -1;

@@ -1,0 +1,223 @@
+"""What Python costs the server for each frame, from the engine's events to the socket.
+
+A real session serves an utterance whose events are prepared. Its client takes everything at once, and each packet that
+comes calls for the events of the next frame: all that passes between two packets is the server's.
+"""
+
+import asyncio
+import gc
+import json
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from starlette.types import Message
+from starlette.websockets import WebSocket
+
+from studio.core import events as ev
+from studio.core.cards import Card, read_cards
+from studio.core.ports import Engine, SpeakRequest
+from studio.core.shipped import VOICES
+from studio.measure.latency import percentiles
+from studio.measure.report import print_table
+from studio.serve.live.socket import Session
+from studio.serve.traces.shelf import TraceShelf
+from studio.settings import ServeSettings
+
+TARGET_MS = 0.03  # of the mean
+_WORD_FRAMES = 12  # a word of read speech
+_CHANNELS = 80
+
+
+@dataclass(frozen=True, kw_only=True)
+class WireSetting:
+    """What to measure.
+
+    Attributes:
+        frames: timed, after ``warm`` that are not.
+        block: frames of which one time is taken; figures are of such blocks.
+        voices: whose first card says how long a frame is; nothing of it is spoken.
+    """
+
+    frames: int = 20_000
+    warm: int = 500
+    block: int = 100
+    voices: Path = VOICES
+    quiet: bool = False
+
+
+def bench_wire(setting: WireSetting) -> dict[str, Any]:
+    """Milliseconds a frame, over blocks of frames: by the clock, and of the CPU on the socket's thread alone.
+
+    Each with ``mean``, of all frames. By the clock, the trace that other threads write meanwhile counts too, and
+    whatever else this machine does. ``process_ms`` is the CPU time of all threads for a frame.
+    """
+    card = next(iter(read_cards(setting.voices).values()))[0]
+    blocks = max(1, setting.frames // setting.block)
+    frames = setting.warm + blocks * setting.block
+    utterance = _Prepared(card, frames)
+    client = _Client(utterance.go_on, setting)
+    with tempfile.TemporaryDirectory() as folder, _nothing_collected():
+        began_s = time.process_time()
+        asyncio.run(_serve(_Prepares(utterance), client, Path(folder)))
+        process_s = time.process_time() - began_s
+    clock_ms, cpu_ms = 1000.0 * np.diff(client.moments_s, axis=0).T / setting.block
+    figures = {
+        "frames": blocks * setting.block,
+        "block": setting.block,
+        "clock_ms": percentiles([*clock_ms]) | {"mean": float(clock_ms.mean())},
+        "cpu_ms": percentiles([*cpu_ms]) | {"mean": float(cpu_ms.mean())},
+        "process_ms": 1000.0 * process_s / frames,
+        "target_ms": TARGET_MS,
+    }
+    if not setting.quiet:
+        show(figures)
+    return figures
+
+
+@contextmanager
+def _nothing_collected() -> Iterator[None]:
+    """What is here now is not looked through for what may go, as in a server (``studio.serve.run``)."""
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+
+
+async def _serve(engine: "_Prepares", client: "_Client", folder: Path) -> None:
+    settings = ServeSettings(traces_folder=folder / "traces")
+    shelf = TraceShelf(settings.traces_folder, settings.max_traces, settings.max_traces_bytes)
+    scope = {"type": "websocket", "path": "/ws/speak", "headers": [], "client": ("127.0.0.1", 1)}
+    await Session(WebSocket(scope, client.receive, client.send), cast(Engine, engine), shelf, settings).run()
+
+
+class _Client:
+    """The socket's other side: opens one utterance, takes all that comes at once, and goes when that is over.
+
+    Attributes:
+        moments_s: clock and CPU time of the socket's thread, before each block of frames and after the last.
+    """
+
+    def __init__(self, took: Callable[[], None], setting: WireSetting) -> None:
+        self.moments_s: list[tuple[float, float]] = []
+        self._took, self._setting, self._packets = took, setting, 0
+        self._over = asyncio.Event()
+        opened = {"type": "open", "utterance": 1, "source": "keyboard"}  # as the page does
+        self._says: list[Message] = [
+            {"type": "websocket.connect"},
+            {"type": "websocket.receive", "text": json.dumps(opened)},
+        ]
+
+    async def receive(self) -> Message:
+        """What it says next (ASGI)."""
+        if self._says:
+            return self._says.pop(0)
+        await self._over.wait()
+        return {"type": "websocket.disconnect", "code": 1000}
+
+    async def send(self, message: Message) -> None:
+        """Take a message of the server's (ASGI)."""
+        if message.get("bytes") is not None:
+            self._packets += 1
+            timed = self._packets - self._setting.warm
+            if timed >= 0 and timed % self._setting.block == 0:
+                self.moments_s.append((time.perf_counter(), time.thread_time()))
+            self._took()
+        elif '"type":"trace"' in message.get("text", ""):
+            self._over.set()
+
+
+class _Prepared:
+    """An utterance whose events were made before, told a frame at a time; of the port, what is asked of it here."""
+
+    def __init__(self, card: Card, frames: int) -> None:
+        self.id, self.card, self.provenance = 0, card, dict[str, Any]()
+        self._turns: list[Sequence[ev.Event]] = _turns(card, frames)[::-1]  # the next one is the last
+        self._news: Callable[[], None] = lambda: None
+
+    def go_on(self) -> None:
+        """The next frame is there."""
+        self._news()
+
+    def listen(self, news: Callable[[], None]) -> None:
+        """See ``studio.core.ports.Utterance``."""
+        self._news = news
+        news()
+
+    def taken(self) -> Sequence[ev.Event]:
+        """See ``studio.core.ports.Utterance``."""
+        return self._turns.pop() if self._turns else []
+
+    def note(self, event: ev.Event) -> None:
+        """A wait that other programs of this machine caused is told to nobody."""
+
+    def cancel(self, played_sample: int = 0) -> None:
+        """See ``studio.core.ports.Utterance``."""
+        self._turns = [[ev.Failed(code="bench", message="the socket left too early")]]
+        self._news()
+
+
+class _Prepares:
+    """An engine of one utterance; of the port, what is asked of it here."""
+
+    def __init__(self, utterance: _Prepared) -> None:
+        self._utterance = utterance
+
+    def cards(self) -> Sequence[Card]:
+        """See ``studio.core.ports.Engine``."""
+        return (self._utterance.card,)
+
+    def open(self, request: SpeakRequest) -> _Prepared:
+        """See ``studio.core.ports.Engine``."""
+        return self._utterance
+
+
+def _turns(card: Card, frames: int) -> list[Sequence[ev.Event]]:
+    """What an engine tells in each turn: sound and its frame, and of every word its place and its segment."""
+    size, rate_hz = card.frame_samples, card.sample_rate_hz
+    pcm, levels = np.zeros(size, np.int16), np.zeros((1, _CHANNELS), np.uint8)
+    about: dict[str, Any] = {"voice": card.name, "speaker": card.offered[0], "family": card.family, "seed": 0}
+    ready = ev.Ready(utterance=0, rate_hz=rate_hz, frame_samples=size, **about)
+    found: list[Sequence[ev.Event]] = []
+    for k in range(frames):
+        t_ms, sample = 1000.0 * k * size / rate_hz, k * size
+        turn: list[ev.Event] = [
+            ev.Audio(t_ms=t_ms, sample=sample, pcm=pcm),
+            ev.Frames(t_ms=t_ms, first_frame=k, p_eos=[0.25], levels=levels),
+        ]
+        if k % _WORD_FRAMES == 0:
+            i = k // _WORD_FRAMES
+            turn[:0] = [
+                ev.Committed(t_ms=t_ms, i=i, word="kettle", written=i, char_start=7 * i, char_end=7 * i + 6),
+                ev.Segment(t_ms=t_ms, index=i, words=[i], seen=[i, i + 1, i + 2], sample=sample, frame=k),
+                ev.WordStart(t_ms=t_ms, i=i, sample=sample, source="eos"),
+            ]
+        if k % _WORD_FRAMES == _WORD_FRAMES - 1:
+            i = k // _WORD_FRAMES
+            turn.append(ev.Eos(t_ms=t_ms, segment=i, frame=k + 1, p=0.75, forced=False))
+            turn.append(ev.WordEnd(t_ms=t_ms, i=i, sample=sample + size, source="eos"))
+        found.append(turn)
+    found[0] = [ready, *found[0]]
+    return [*found, [ev.Ended(samples=frames * size)]]
+
+
+def show(out: Mapping[str, Any]) -> None:
+    """Print the figures, fresh or read back from bench/results."""
+    points = ("p50", "iqr", "p95", "mean")
+    rows = [
+        ["by the clock", *(f"{out['clock_ms'][point]:.4f}" for point in points)],
+        ["CPU of the socket's thread", *(f"{out['cpu_ms'][point]:.4f}" for point in points)],
+        ["CPU of all threads, the trace written", None, None, None, f"{out['process_ms']:.4f}"],
+    ]
+    title = (
+        f"What Python costs the server between the engine's event and the socket, {out['frames']:,} frames, ms a frame"
+    )
+    columns = (f"in blocks of {out['block']}", "p50", "IQR", "p95", "mean")
+    print_table(title, columns, rows, f"to be reached: {out['target_ms']:g} ms; the client takes everything at once")

@@ -1,0 +1,59 @@
+"""A listener to an engine: an utterance, and all that was heard of it, step by step."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from studio.core import events as ev
+from studio.core.ports import SpeakRequest
+from studio.core.traces.trace import Trace, collect
+from studio.engine.loop import LocalEngine
+
+FRAME = 600  # samples
+
+
+class Listener:
+    """An utterance, and all that was heard of it."""
+
+    def __init__(self, engine: LocalEngine, options: Mapping[str, Any] | None = None, **more: Any) -> None:
+        self.utterance = engine.open(SpeakRequest(seed=3, options=options or {}, **more))
+        self._stream = self.utterance.events()
+        self.events: list[ev.Event] = []
+
+    def until(self, kind: type[ev.Event], count: int = 1) -> ev.Event:
+        """Hear so many more of a kind; the last one."""
+        while count:
+            self.events.append(next(self._stream))
+            assert not ev.is_last(self.events[-1]) or kind is ev.Ended, self.events[-1]
+            count -= isinstance(self.events[-1], kind)
+        return self.events[-1]
+
+    def held(self) -> None:
+        """Hear all that its credit lets it say."""
+        while self._heard_samples() + FRAME <= (self.utterance._granted or 0):
+            self.until(ev.Audio)
+
+    def _heard_samples(self) -> int:
+        for event in reversed(self.events):  # what the engine counts may be ahead of what it told
+            if isinstance(event, ev.Audio):
+                return event.sample + len(event.pcm)
+            if isinstance(event, ev.Revised):
+                return event.from_sample
+        return 0
+
+    def rest(self) -> Trace:
+        """Let it end."""
+        self.utterance.grant(10**9)
+        self.events += self._stream
+        return collect({}, self.events)
+
+    def of(self, kind: type[ev.Event]) -> list:
+        return [event for event in self.events if isinstance(event, kind)]
+
+
+def is_consistent(trace: Trace) -> None:
+    """Law 4 and law 5 of what is in force."""
+    assert isinstance(trace.events[-1], ev.Ended) and trace.events[-1].samples == len(trace.pcm)
+    assert len(trace.frames) == len(trace.p_eos) == len(trace.pcm) // FRAME
+    assert [word.i for word in trace.words()] == [i for one in trace.segments() for i in one.words]
+    starts = [word.start for word in trace.words()]
+    assert None not in starts and starts == sorted(starts)
