@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 from ui.rate_page import RatePage, Ratings
 from ui.rate_server import clip_s
+from ui.waits import comes_to, until
 
 # Two sounds of which one counts up and the other down: what comes out tells which was heard, and at which sample.
 SWITCHED = """async (base) => {
@@ -127,6 +128,31 @@ def test_what_was_leapt_over_was_not_heard(rate: Callable[..., RatePage], rating
     [(plays, heard_ms)] = ratings.ask(sql, trial)
     assert plays == 2
     assert 600.0 <= heard_ms <= 640.0
+
+
+def drag(rating: RatePage, track: int, start: float, end: float) -> None:
+    """Draw a region over a track, from one share of its length to another."""
+    box = rating.page.locator(".track").nth(track).bounding_box()
+    rating.page.mouse.move(box["x"] + start * box["width"], box["y"] + 4)
+    rating.page.mouse.down()
+    rating.page.mouse.move(box["x"] + end * box["width"], box["y"] + 4, steps=3)
+    rating.page.mouse.up()
+
+
+def regions(rating: RatePage) -> list[float]:
+    """How wide the region that is repeated is drawn over each track, as a share of the track."""
+    script = "all => all.map((one) => one.offsetWidth / one.parentElement.offsetWidth)"
+    return rating.page.eval_on_selector_all(".track .region", script)
+
+
+def test_what_is_too_short_to_be_repeated_leaves_no_region(rate: Callable[..., RatePage]) -> None:
+    rating = rate("mushra", who="short")
+    rating.begin()
+    drag(rating, 1, 0.1, 0.9)
+    comes_to(lambda: regions(rating), pytest.approx([0.8] * 6, abs=0.1))
+    for _ in range(2):  # over a region, and where there is none
+        drag(rating, 2, 0.4, 0.6)
+        comes_to(lambda: regions(rating), [0.0] * 6)
 
 
 # The playhead went back by itself, and the sound still plays.
@@ -284,14 +310,14 @@ def test_a_page_with_a_reference_open_and_hidden(rate: Callable[..., RatePage], 
     assert "From 0 to 100" in rating.text(".missing")
     assert rating.page.locator(".slide input[type=number]").nth(0).input_value() == ""
     # A part is repeated, whichever sound it is drawn over, until Escape; that is one play.
-    track, before = rating.page.locator(".track").nth(1), unplayed(rating)
-    box = track.bounding_box()
-    rating.page.mouse.move(box["x"] + 0.1 * box["width"], box["y"] + 4)
-    rating.page.mouse.down()
-    rating.page.mouse.move(box["x"] + 0.9 * box["width"], box["y"] + 4, steps=3)
-    rating.page.mouse.up()
-    regions = [region.bounding_box()["width"] for region in rating.page.locator(".track .region").all()]
-    assert regions[1] == pytest.approx(0.8 * box["width"], rel=0.1) and min(regions) > 0
+    before = unplayed(rating)
+    drag(rating, 1, 0.1, 0.9)
+
+    def the_region_is_drawn_over_every_track() -> None:
+        drawn = regions(rating)
+        assert drawn[1] == pytest.approx(0.8, rel=0.1) and min(drawn) > 0, drawn
+
+    until(the_region_is_drawn_over_every_track)
     rating.key("a")
     rating.page.wait_for_function(REPEATED)
     rating.key("Escape")

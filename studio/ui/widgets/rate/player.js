@@ -29,16 +29,21 @@ export class Player {
     const from = this.at(event);
     const beganX = event.clientX;
     const isDrag = (e) => deck.together && Math.abs(e.clientX - beganX) >= DRAG_PX;
-    const move = (e) => isDrag(e) && this.show(from, this.at(e));
-    const end = (e) => {
-      track.removeEventListener("pointermove", move);
+    const over = new AbortController();
+    const on = (type, listener) => track.addEventListener(type, listener, { signal: over.signal });
+    const end = () => {
+      over.abort();
+      this.drawn = undefined; // what was dragged over is no region: it may be too short, or given up
+    };
+    track.setPointerCapture(event.pointerId);
+    on("pointermove", (e) => isDrag(e) && this.show(from, this.at(e)));
+    on("pointercancel", end);
+    on("pointerup", (e) => {
+      end();
       if (isDrag(e)) return deck.repeat(Math.min(from, this.at(e)), Math.max(from, this.at(e)));
       deck.repeat(null);
       return deck.seek(this.slot, from);
-    };
-    track.setPointerCapture(event.pointerId);
-    track.addEventListener("pointermove", move);
-    track.addEventListener("pointerup", end, { once: true });
+    });
   }
 
   /** Where a pointer is, in seconds. */
