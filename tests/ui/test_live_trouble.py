@@ -55,6 +55,86 @@ def test_stop_leaves_the_queue(visit: Callable[..., LivePage]) -> None:
         wait_free(live.url, 1)
 
 
+OFFERED = "Your text is kept: press Speak the rest, or type on."
+
+
+@pytest.mark.parametrize("press", [True, False])
+@pytest.mark.parametrize("queued", [0, 2])
+def test_a_race_offers_again_what_waited_for_a_place(visit: Callable[..., LivePage], queued: int, press: bool) -> None:
+    """In the queue, and where that was full; what is typed on follows it."""
+    live = visit()
+    rest = live.page.get_by_role("button", name="Speak the rest")
+    with others_take_all(live.url, queued=queued):
+        live.type(TEXT)
+        live.wait_status("our text is kept")
+        live.press("race")
+        live.wait_status(OFFERED)
+        live.wait_phase("idle")
+        live.page.wait_for_selector('.race[data-state="waiting"], .race[data-state="idle"]')
+        if live.page.locator(".race").get_attribute("data-state") == "waiting":
+            live.press("race")  # which stops it
+        rest.wait_for()
+        assert OFFERED in live.page.locator(".status").text_content(), "it is told as long as it is so"
+    wait_free(live.url, 4)
+    if press:
+        rest.click()
+    else:
+        live.page.locator("#live-text").focus()
+        live.page.keyboard.press("End")
+        live.type("And on. ")
+    live.wait_phase("open")
+    rest.wait_for(state="hidden")
+    assert live.page.locator(".status").text_content() == ""
+    live.finish()
+    live.wait_phase("idle")
+    live.wait_lit(7 if press else 9)
+    said = [event["word"] for event in live.events("committed")]
+    assert said == TEXT.lower().split() + ([] if press else ["and", "on."])
+
+
+def test_stop_withdraws_what_a_race_kept(visit: Callable[..., LivePage]) -> None:
+    live = visit()
+    with others_take_all(live.url):
+        live.type(TEXT)
+        live.wait_status("you are next")
+        live.press("race")
+        live.wait_status(OFFERED)
+        live.press("stop")
+        live.page.wait_for_selector('.race[data-state="idle"]')
+        live.page.wait_for_function("document.querySelector('.status').textContent === ''")
+        live.page.get_by_role("button", name="Speak the rest").wait_for(state="hidden")
+    wait_free(live.url, 4)
+    live.type("new text ")
+    live.finish()
+    live.wait_said()
+    assert [event["word"] for event in live.events("committed")] == ["new", "text"]
+
+
+BUSY_TOO_LATE = """async () => {
+  const { base } = document.querySelector('.live').tap.page.player;
+  const { Session } = await import(base + '/live/worker/session.js');
+  const real = globalThis.WebSocket;
+  globalThis.WebSocket = class {
+    static OPEN = 1;
+    constructor() { this.readyState = 1; }
+    send() {}
+    close() {}
+  };
+  const told = [];
+  const session = new Session('ws://none', (m) => told.push(m));
+  session.change({ voice: 'tone:low', seed: 0, temperature: null, options: {} }, 24000);
+  session.edit({ at: 0, remove: 0, insert: 'two words', tMs: 1 });
+  session.turn('stopping'); // as long as the player has not answered
+  session.text({ type: 'error', code: 'busy', message: 'all taken', utterance: 1, retry_ms: 1 });
+  globalThis.WebSocket = real;
+  return [session.phase, session.retry, told.filter((m) => m.type === 'error')];
+}"""
+
+
+def test_what_was_stopped_is_not_tried_again_where_the_server_was_busy(live: LivePage) -> None:
+    assert live.page.evaluate(BUSY_TOO_LATE) == ["idle", None, []]
+
+
 def test_who_waited_in_vain_keeps_the_text_and_may_try_again(
     visit: Callable[..., LivePage], start_server: Callable[..., Any]
 ) -> None:
@@ -193,6 +273,29 @@ def test_the_rest_of_what_a_lost_server_cut_off_is_offered(
     heard, after = _words(live)
     assert 2 <= len(heard) < 28
     assert heard + after == (TEXT * 4).lower().split() + ([] if press else ["and", "on."])
+
+
+def test_a_race_keeps_the_rest_of_what_was_cut_off(
+    visit: Callable[..., LivePage], start_server: Callable[..., Any]
+) -> None:
+    server = start_server()
+    live = visit(url=server.url)
+    live.paste(TEXT * 4)
+    with _loses_its_server(live, server, start_server):
+        live.press("race")
+        live.page.wait_for_function("document.querySelector('.race-said').textContent.includes('is lost')")
+        assert "what you type is kept" in live.page.locator(".status").text_content()
+    live.wait_status("Connected again. Press Speak the rest")
+    live.press("race")
+    live.page.wait_for_selector('.race[data-state="running"]')
+    live.wait_status(OFFERED)
+    live.page.get_by_role("button", name="Speak the rest").click()
+    live.page.wait_for_selector('.race[data-state="idle"]')
+    live.wait_phase("open")
+    live.finish()
+    live.wait_said(2)
+    heard, after = _words(live)
+    assert heard + after == (TEXT * 4).lower().split()
 
 
 def test_clear_withdraws_the_offer_of_the_rest(

@@ -20,7 +20,7 @@ export const ACTIONS = {
   stop(page) {
     page.tell({ type: "stop", suspended: !page.player.isAwake });
     page.player.resume();
-    page.hasRest = false;
+    page.forgetRest();
   },
   clear(page) {
     page.clear();
@@ -47,7 +47,7 @@ export const ACTIONS = {
   },
   race(page) {
     if (page.race.isRunning) return page.race.stop();
-    page.tell({ type: "stop", suspended: !page.player.isAwake });
+    page.tell({ type: "makeWay", suspended: !page.player.isAwake });
     page.player.resume();
     return page.race.start(page.text.value, page.rateHz);
   },

@@ -34,7 +34,7 @@ export class Live {
     this.mode = "keyboard";
     this.play = null; // what the ear may be hearing: {play, id, mode, from}; null when nothing is shown
     this.ahead = null; // how many wait before what is to be spoken; null where it has a place
-    this.hasRest = false; // the connection was lost before all of a text was said
+    this.hasRest = false; // something is kept that was not said: the connection was lost, or a race came first
     this.rateHz = 24000;
     this.text = root.querySelector("#live-text");
     this.caption = new Caption(root);
@@ -149,6 +149,12 @@ export class Live {
     if (![...BESIDE, "race"].includes(name) || name === "speak") this.race.stop();
     ACTIONS[name](this);
     this.show();
+  }
+
+  /** What was kept is being said, or is not to be said. */
+  forgetRest() {
+    this.hasRest = false;
+    this.status.drop("kept");
   }
 
   pause() {

@@ -13,6 +13,8 @@ function queue(page, ahead) {
   page.show();
 }
 
+const KEPT = "The race goes first. Your text is kept: press Speak the rest, or type on.";
+
 /** Stop was pressed: say how much was heard. */
 function stopped(page, sample) {
   const count = page.heardWords ?? page.caption.ends.filter((end) => end <= sample).length;
@@ -52,10 +54,10 @@ export const RECEIVED = {
       page.hasSpoken = page.play !== null;
       page.root.dataset.said = Number(page.root.dataset.said ?? 0) + 1;
     }
-    if (m.phase === "open") page.hasRest = false;
+    if (m.phase === "open") page.forgetRest();
     if (m.phase === "idle") queue(page, null);
     if (m.phase === "idle" || m.mode !== "old") page.caption.setHeld("");
-    if (m.stopped !== undefined && page.play) stopped(page, m.stopped);
+    if (m.stopped !== undefined && page.play && !page.hasRest) stopped(page, m.stopped);
     page.show();
   },
   queue: (page, m) => queue(page, m.ahead),
@@ -67,6 +69,11 @@ export const RECEIVED = {
     page.root.figures = m;
   },
   cutoff: (page, m) => (page.hasRest = m.hasRest),
+  kept(page) {
+    page.hasRest = true;
+    if (page.isOnline) page.status.say("warn", KEPT, "kept"); // else the page says that it is lost, and then that it is back
+    page.show();
+  },
   cleared: (page) => page.cleared(),
   slow(page, m) {
     if (m.isSlow) page.status.offer("warn", SLOW, "slow");

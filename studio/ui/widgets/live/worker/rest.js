@@ -1,4 +1,5 @@
-// What a lost connection cut off: from the first word whose sound had not come to its end.
+// What is kept to be said later: what a lost connection cut off, from the first word whose sound had not come to its end,
+// and what had no place yet when a race began.
 
 /** A function that says the rest of an utterance, or null where nothing is left that can be said. */
 export function restOf(session, u) {
@@ -24,6 +25,19 @@ const RESTS = {
     return chars.slice(u.saidChars).join("").trim() ? () => u.again(said) : null;
   },
 };
+
+/** A function that says what waits for a place or for the connection, or was cut off; null where nothing is kept. */
+export function keptOf(session) {
+  const { keyboard, current: u, phase } = session;
+  if (session.rest) return session.rest;
+  if (u?.isQueued && u.mode === "keyboard") keyboard.reclaim(u);
+  const later = phase === "waiting" ? session.retry : u?.isQueued ? session.restart : null;
+  const { endsNext } = session;
+  return later && (() => {
+    session.endsNext = endsNext;
+    later();
+  });
+}
 
 /**
  * Where in the field the word stands that stands at `at` in the text as sent, in code points. Words said may have been

@@ -4,7 +4,7 @@ import { Feed } from "../../sound/feed.js";
 import { Keyboard } from "./keyboard.js";
 import { Outbox } from "./outbox.js";
 import { Phrases, SMOOTH_CREDIT_MS, rateFor, typedWpm } from "./pacing.js";
-import { restOf } from "./rest.js";
+import { keptOf, restOf } from "./rest.js";
 import { Socket } from "../../wire/socket.js";
 import { Spectrum } from "../../sound/spectrum.js";
 import { saySample, sayOldWay, typeAsModel } from "./streams.js";
@@ -27,7 +27,7 @@ export class Session {
     this.phase = "idle"; // idle | open | ending | stopping | waiting | replay
     this.mode = "keyboard"; // keyboard | llm | old | sample
     this.current = this.last = this.live = null;
-    this.rest = null; // says what a lost connection cut off
+    this.rest = null; // says what is kept: cut off by a lost connection, or not begun before a race
     this.nextId = 1;
     this.settings = { voice: "", seed: 0, temperature: null, options: {} };
     this.hasSettings = false; // the page has seen the voices and chosen
@@ -123,7 +123,9 @@ export class Session {
     // What was on its way to an utterance that has gone is no news.
     const isOfSocket = m.utterance === undefined;
     if (!isOfSocket && m.utterance !== this.current?.id) return;
-    if (!isOfSocket && m.code === "busy") {
+    const isBusy = !isOfSocket && m.code === "busy";
+    if (isBusy && this.phase === "stopping") return void this.over(); // nobody wants it any more
+    if (isBusy) {
       this.takeBack();
       this.retryTimer = setTimeout(() => this.again(), m.retry_ms ?? 2000);
     } else if (!isOfSocket && m.code !== "bad_option" && !this.current.samples) {
@@ -280,13 +282,30 @@ export class Session {
     if (!this.feed.port) this.stopped({ sample: 0 });
   }
 
+  /** Somebody pressed Stop: what was kept is given up, too. */
+  stopAll(m) {
+    if (this.rest) this.keyboard.close();
+    this.stop(m);
+  }
+
+  /** A race is heard alone: what is being said ends; what was kept stays so, and is offered. */
+  makeWay(m) {
+    const kept = keptOf(this);
+    const { base } = this.keyboard;
+    this.stop(m);
+    if (!kept) return;
+    this.rest = kept;
+    this.keyboard.base = base; // what is typed on follows it
+    this.post({ type: "kept" });
+  }
+
   clear(m) {
     this.keyboard.clear();
     this.stop(m);
     this.post({ type: "cleared" }); // what was posted before is of what is gone, and so is all until the next begin
   }
 
-  /** Go on where the connection was lost. */
+  /** Say what is kept. */
   sayRest() {
     if (this.rest) this.then(this.rest);
   }
