@@ -170,7 +170,8 @@ def _go_on(
 
 def _named(start_ms: float, end_ms: float, low: int, high: int, waits: Sequence[ev.Wait]) -> list[Pause]:
     """A standstill of the player, shared out among the waits that fell there, in proportion to their lengths."""
-    near = [one for one in waits if low <= one.sample <= high]
+    first = bisect.bisect_left(waits, low, key=lambda one: one.sample)
+    near = waits[first : bisect.bisect_right(waits, high, lo=first, key=lambda one: one.sample)]
     total_ms = sum(one.duration_ms for one in near)
     if not near:
         return [Pause(start_ms, end_ms, low, "unknown")]

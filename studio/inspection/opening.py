@@ -42,10 +42,11 @@ def open_file(path: Path, text: str | None = None) -> Trace:
 
 @dataclass(frozen=True)
 class Limits:
-    """Bytes that the parts of a trace may unpack to, and each layer."""
+    """Bytes that the parts of a trace may unpack to, and each layer; and events, None for as many as fit."""
 
     parts: Mapping[str, int]
     layer: int
+    events: int | None = None
 
 
 def open_bytes(data: bytes, text: str = "", limits: Limits | None = None) -> Trace:
@@ -61,7 +62,7 @@ def open_bytes(data: bytes, text: str = "", limits: Limits | None = None) -> Tra
     if data.startswith(_RIFF):
         return recording(*read_wav(data), text)
     chosen = limits or Limits(MAX_BYTES, MAX_LAYER_BYTES)
-    return Trace(*read_trace(io.BytesIO(data), chosen.parts, chosen.layer))
+    return Trace(*read_trace(io.BytesIO(data), chosen.parts, chosen.layer, chosen.events))
 
 
 def sound_of_bytes(data: bytes, most_bytes: int) -> tuple[np.ndarray, int]:

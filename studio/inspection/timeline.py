@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import groupby, repeat
 
 from studio.core import events as ev
+from studio.core.traces.in_force import SentText
 from studio.core.traces.trace import Trace, TraceSegment, TraceWord
 from studio.inspection.heard import HeardBy, Pause, Run, chunks_of, heard, when_of
 from studio.measure.latency import arrivals
@@ -165,18 +166,13 @@ def timeline(trace: Trace) -> Timeline:
 # ---------------------------------------------------------------- typed
 
 
-def sent_text(trace: Trace) -> str:
-    """The text of an utterance as it stood at its end."""
-    return _keys(trace.events)[1]
-
-
 def _keys(events: Iterable[ev.Event]) -> tuple[list[Key], str]:
     """Every arrival of text in order, and the text as sent; an arrival before the end of the text revises the rest.
 
     What was typed before it was sent arrived when it was typed, a key at a time.
     """
     keys: list[Key] = []
-    text = ""
+    text = SentText()
     kept: list[int] = []  # places in keys of what is still part of the text
     typed: ev.Typed | None = None  # what comes next
     for event in events:
@@ -184,15 +180,15 @@ def _keys(events: Iterable[ev.Event]) -> tuple[list[Key], str]:
             typed = event
         if not isinstance(event, ev.Text):
             continue
-        while kept and keys[kept[-1]].char_start >= event.char_start and event.char_start < len(text):
+        while kept and keys[kept[-1]].char_start >= event.char_start and event.char_start < text.chars:
             dropped = keys[kept[-1]]
             keys[kept.pop()] = Key(dropped.t_ms, dropped.char_start, dropped.text, is_kept=False)
-        text = text[: event.char_start] + event.text
+        text.put(event.char_start, event.text)
         struck = list(_struck(event, typed))
         typed = None
         kept += range(len(keys), len(keys) + len(struck))
         keys += struck
-    return keys, text
+    return keys, str(text)
 
 
 def _struck(event: ev.Text, typed: ev.Typed | None) -> Iterator[Key]:

@@ -9,8 +9,8 @@ from typing import Any
 
 from studio.core.errors import BadFile, BadOption
 from studio.core.text.typography import printable
+from studio.core.traces.in_force import sent_text
 from studio.core.traces.trace import Trace
-from studio.inspection.timeline import sent_text
 
 MAX_TITLE_CHARS = 200
 MAX_TAGS, MAX_TAG_CHARS = 32, 60
@@ -122,7 +122,7 @@ def entry_of(sha256: str, trace: Trace, size_bytes: int, note: Note) -> Entry:
     return Entry(
         sha256=sha256,
         kind="recording" if is_recording else "trace",
-        text=sent_text(trace).strip(),
+        text=sent_text(trace.events).strip(),
         voice=said("voice"),
         speaker=said("speaker"),
         family=said("family"),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from studio.core import events as ev
+from studio.core.traces.in_force import Revisions
 from studio.core.traces.trace import Trace
 from studio.measure.signal.loudness import active_level_db, first_audible_sample
 
@@ -82,7 +83,8 @@ def arrivals(events: Sequence[ev.Event]) -> dict[int, float]:
     ends: list[int] = []  # of the text as sent after each arrival, and when: a revision takes back what lay behind it
     times_ms: list[float] = []
     arrived: dict[int, float] = {}
-    for event in events:
+    later = Revisions(events)
+    for k, event in enumerate(events):
         if isinstance(event, ev.Text):
             cut_ms: float | None = None
             while ends and ends[-1] > event.char_start:
@@ -93,9 +95,7 @@ def arrivals(events: Sequence[ev.Event]) -> dict[int, float]:
                 times_ms.append(cut_ms)
             ends.append(event.char_start + len(event.text))
             times_ms.append(event.t_ms)
-        elif isinstance(event, ev.Revised):
-            arrived = {i: t_ms for i, t_ms in arrived.items() if i < event.words}
-        elif isinstance(event, ev.Committed):
+        elif isinstance(event, ev.Committed) and event.i < later.words[k]:
             arrived.setdefault(event.i, _arrival(event, ends, times_ms, flushes_ms))
     return arrived
 

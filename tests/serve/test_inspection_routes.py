@@ -16,7 +16,7 @@ from serve.test_bodies import Client
 from studio.core.clips import wav_bytes
 from studio.core.traces.trace import TraceWriter
 from studio.serve.door import bodies
-from studio.serve.traces.inspection import MAX_FILE_BYTES
+from studio.serve.traces.inspection import MAX_EVENTS, MAX_FILE_BYTES
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +66,16 @@ def test_an_utterance_that_was_kept_is_shown_by_its_token(serving: Serving) -> N
         assert httpx.get(f"{server.url}/traces/{'x' * 22}.{part}").status_code == 404
 
 
+def told_too_often(line_end: bytes) -> bytes:
+    """A small zip that tells of more events than are opened."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("meta.json", "{}")
+        archive.writestr("events.jsonl", (b'{"type":"flushed","words":0}' + line_end) * (MAX_EVENTS + 1))
+        archive.writestr("audio.wav", wav_bytes(pcm(), RATE_HZ))
+    return out.getvalue()
+
+
 def lying() -> bytes:
     """A zip of little that unpacks to much."""
     out = io.BytesIO()
@@ -83,13 +93,15 @@ def lying() -> bytes:
         (b"PK\x03\x04", "not a readable trace"),
         (b"RIFF" + struct.pack("<I", 2**31) + b"WAVE", "cannot be read as WAV"),
         (lying(), "unpacks to more"),
+        (told_too_often(b"\n"), f"at most {MAX_EVENTS:,} are opened here"),
+        (told_too_often(b"\r"), f"at most {MAX_EVENTS:,} are opened here"),
     ],
 )
 def test_what_is_no_trace_is_refused_in_words(server: Served, body: bytes, why: str) -> None:
     answer = sent(server, body)
     assert answer.status_code == 422 and why in answer.json()["message"]
     pitch = httpx.post(f"{server.url}/inspect/prosody", content=body)
-    if why == "unpacks to more":
+    if why == "unpacks to more" or "are opened here" in why:
         assert pitch.status_code == 200, "its sound is what it says, and nothing else of it is read"
     else:
         assert pitch.json() == answer.json()

@@ -23,6 +23,7 @@ from studio.core import events as ev
 from studio.core.clips import WAV_HEADER_BYTES, wav_header
 from studio.core.errors import BadFile
 from studio.core.ports import SpeakRequest
+from studio.core.traces.in_force import Revisions
 from studio.core.traces.tracefile import layers_of, read_trace
 
 HEARD_WAITS: tuple[ev.WaitReason, ...] = ("text", "compute", "network")
@@ -113,20 +114,21 @@ class Trace:
         """Every committed word in order, with its samples where it has been spoken."""
         words: dict[int, dict[str, Any]] = {}
         spans: dict[int, dict[str, Any]] = {}
-        for event in self.events:
+        later = Revisions(self.events)
+        for k, event in enumerate(self.events):
             match event:
                 case ev.Committed(i=i, word=text, written=written, char_start=first, char_end=last):
-                    words[i] = {"text": text, "written": written, "char_start": first, "char_end": last}
+                    if i < later.words[k]:
+                        words[i] = {"text": text, "written": written, "char_start": first, "char_end": last}
                 case ev.WordStart(i=i, sample=sample, source=source):
-                    spans[i] = {"start": sample, "source": source}
+                    spans.pop(i, None)
+                    if sample < later.samples[k]:
+                        spans[i] = {"start": sample, "source": source}
                 case ev.WordEnd(i=i, sample=sample, source=source):
-                    spans.setdefault(i, {}).update(end=sample, source=source)
-                case ev.Revised(from_sample=cut, words=stay):
-                    words = {i: word for i, word in words.items() if i < stay}
-                    spans = {i: span for i, span in spans.items() if span.get("start", cut) < cut}
-                    for span in spans.values():
-                        if span.get("end", 0) > cut:
-                            span.pop("end")
+                    if i in spans or later.is_last(k):
+                        span = spans.setdefault(i, {})
+                        span.pop("end", None)
+                        span |= {"source": source} if sample > later.samples[k] else {"source": source, "end": sample}
                 case _:
                     pass
         return [TraceWord(i=i, **words[i], **spans.get(i, {})) for i in sorted(words)]
@@ -135,14 +137,14 @@ class Trace:
         """Segments in order; each ends where the next begins, the last with the audio."""
         found: list[ev.Segment] = []
         ends: dict[int, ev.Eos] = {}
-        for event in self.events:
+        later = Revisions(self.events)
+        for k, event in enumerate(self.events):
             if isinstance(event, ev.Segment):
-                found.append(event)
+                ends.pop(event.index, None)
+                if event.sample < later.samples[k]:
+                    found.append(event)
             elif isinstance(event, ev.Eos):
                 ends[event.segment] = event
-            elif isinstance(event, ev.Revised):
-                found = [one for one in found if one.sample < event.from_sample]
-                ends = {one.index: ends[one.index] for one in found if one.index in ends}
         starts = [one.sample for one in found] + [len(self.pcm)]
         out: list[TraceSegment] = []
         for one, end in zip(found, starts[1:], strict=True):
@@ -158,12 +160,12 @@ class Trace:
 
     def waits_in_force(self) -> list[ev.Wait]:
         """Pauses by sample; one in sound that was taken back lies where that began, for it was waited all the same."""
-        found: list[ev.Wait] = []
-        for event in self.events:
-            if isinstance(event, ev.Wait) and event.duration_ms > 0:
-                found.append(event)
-            elif isinstance(event, ev.Revised):
-                found = [replace(one, sample=min(one.sample, event.from_sample)) for one in found]
+        later = Revisions(self.events)
+        found = [
+            event if event.sample <= later.samples[k] else replace(event, sample=later.samples[k])
+            for k, event in enumerate(self.events)
+            if isinstance(event, ev.Wait) and event.duration_ms > 0
+        ]
         return sorted(found, key=lambda one: one.sample)
 
     def heard_waits(self) -> list[tuple[int, int]]:

@@ -47,13 +47,17 @@ Parts = tuple[dict[str, Any], list[ev.Event], np.ndarray, np.ndarray, np.ndarray
 
 
 def read_trace(
-    source: Path | BinaryIO, limits: Mapping[str, int] = MAX_BYTES, most_layer_bytes: int = MAX_LAYER_BYTES
+    source: Path | BinaryIO,
+    limits: Mapping[str, int] = MAX_BYTES,
+    most_layer_bytes: int = MAX_LAYER_BYTES,
+    most_events: int | None = None,
 ) -> Parts:
     """Meta, events, pcm, frames, p_eos and further layers of a ``.trace`` zip or folder, or of an open file.
 
     Args:
         limits: bytes that each part may unpack to.
         most_layer_bytes: and each layer in layers.npz.
+        most_events: that it may tell of; None for as many as fit into the bytes.
 
     Raises:
         BadFile: it is absent, damaged, not a trace, or larger than the limits.
@@ -74,9 +78,12 @@ def read_trace(
     missing = [part for part in REQUIRED if part not in parts]
     if missing:
         raise BadFile(f"{name} lacks {', '.join(missing)}", "a trace is a zip made by this studio")
+    lines = parts["events.jsonl"].splitlines()
+    if most_events is not None and len(lines) > most_events:
+        raise BadFile(f"{name} tells of {len(lines):,} events", f"at most {most_events:,} are opened here")
     layers = parts.get("layers.npz")
     frames, p_eos, more = (*layers_of(b"", b"", 0), {}) if layers is None else _read_layers(layers, most_layer_bytes)
-    return (*_build(parts["meta.json"], parts["events.jsonl"], parts["audio.wav"]), frames, p_eos, more)
+    return (*_build(parts["meta.json"], lines, parts["audio.wav"]), frames, p_eos, more)
 
 
 def read_audio(source: Path | BinaryIO, most_bytes: int = MAX_BYTES["audio.wav"]) -> bytes:
@@ -99,7 +106,7 @@ def _read_folder(folder: Path) -> Parts:
         if file.stat().st_size > limit:
             raise BadFile(f"{file} is larger than {limit} bytes", "it is not a trace of one utterance")
         parts[name] = file.read_bytes()
-    whole_lines = parts["events.jsonl"].rpartition(b"\n")[0]
+    whole_lines = parts["events.jsonl"].rpartition(b"\n")[0].splitlines()
     about, events, pcm = _build(parts["meta.json"], whole_lines, parts["audio.wav"])
     channels = about.get("channels", 0)
     if not _is_whole(channels) or channels < 0:
@@ -167,7 +174,7 @@ def _read_array(data: bytes, name: str) -> np.ndarray:
     return np.frombuffer(data, dtype, offset=found.end()).reshape(shape)
 
 
-def _build(meta: bytes, lines: bytes, wav: bytes) -> tuple[dict[str, Any], list[ev.Event], np.ndarray]:
+def _build(meta: bytes, lines: Sequence[bytes], wav: bytes) -> tuple[dict[str, Any], list[ev.Event], np.ndarray]:
     try:
         loaded: Any = json.loads(meta)
         _told(loaded)
@@ -177,7 +184,7 @@ def _build(meta: bytes, lines: bytes, wav: bytes) -> tuple[dict[str, Any], list[
     about = cast(dict[str, Any], loaded if isinstance(loaded, dict) else {"rate_hz": None})
     if about.setdefault("rate_hz", rate_hz) != rate_hz:
         raise BadFile("meta.json and audio.wav do not belong together", "the trace is damaged")
-    return about, _events(lines.splitlines(), pcm), pcm
+    return about, _events(lines, pcm), pcm
 
 
 def _events(lines: Sequence[bytes], pcm: np.ndarray) -> list[ev.Event]:

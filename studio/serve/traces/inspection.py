@@ -29,7 +29,8 @@ MAX_FILE_BYTES = 64_000_000  # an hour of 24 kHz speech is more: `studio inspect
 FILES = dict.fromkeys((OPEN, PROSODY, ATTENTION), FileRoute(MAX_FILE_BYTES))  # the paths that take a file
 MAX_TEXT_CHARS = 16_000  # percent-encoded, in a header
 _PARTS = {"meta.json": 1 << 20, "events.jsonl": 1 << 24, "audio.wav": MAX_FILE_BYTES, "layers.npz": 1 << 25}
-LIMITS = Limits(_PARTS, layer=1 << 25)
+MAX_EVENTS = 250_000  # ten minutes of speech have 70,000: 64 MB of them stay below
+LIMITS = Limits(_PARTS, layer=1 << 25, events=MAX_EVENTS)
 _AT_ONCE = 2
 MOST_PITCH_S = 660.0  # ten minutes, and what is left of a sentence then
 _LOOK_S = 0.25  # how often it is looked whether who asked still waits

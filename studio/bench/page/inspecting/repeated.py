@@ -9,9 +9,9 @@ import numpy as np
 
 from studio.core import events as ev
 from studio.core.errors import BadFile
+from studio.core.traces.in_force import sent_text
 from studio.core.traces.trace import Trace, TraceWriter
 from studio.inspection.heard import chunks_of, heard
-from studio.inspection.timeline import sent_text
 
 _ONCE = (ev.Queued, ev.Ready, ev.Ended)  # the first two begin an utterance, the last one ends it
 
@@ -49,7 +49,7 @@ def write_repeated(trace: Trace, least_s: float, folder: Path) -> Path:
 
 def _moved(trace: Trace, number: int, period_ms: float) -> Iterator[ev.Event]:
     """The events of one repetition, the first of which is number 0."""
-    text = sent_text(trace)
+    text = sent_text(trace.events)
     words, segments = trace.words(), trace.segments()
     samples, frames = number * len(trace.pcm), number * len(trace.frames)
     i, index = number * len(words), number * len(segments)
