@@ -1,4 +1,4 @@
-"""What is in force of an utterance that was revised often: as the plain rule has it, in time that grows with its length."""
+"""What is in force of an utterance that was revised often: as the plain rule has it, in time linear in its length."""
 
 import random
 import time

@@ -169,6 +169,55 @@ def test_a_place_of_several_words_is_revised_as_a_whole(engine):
     assert [word.text for word in trace.words()] == "it costs three dollars and fifty cents now or never".split()
 
 
+@pytest.mark.parametrize(
+    ("sent", "more"),
+    [
+        ("one two three four five", "teen six"),
+        ("one two three four five", " six"),
+        ("one two three four five ", "six"),
+        ("one two three has 12", "5 of them"),
+        ("one two three costs $5", " million"),
+        ("one two three saw Dr.", " No"),
+        ("one two three twenty-", "one"),
+    ],
+)
+def test_what_is_added_to_a_text_that_was_over_is_read_with_its_last_word(engine, sent, more):
+    """The end had committed that word as it stood; the words are those of the whole text all the same."""
+    listener = Windowed(engine, credit_samples=10 * FRAME)
+    listener.utterance.push_text(sent)
+    listener.utterance.end()
+    listener.until(ev.Segment)  # the end was read by then: it lets the last words be committed
+    while not any(one.i >= 3 for one in listener.of(ev.Committed)):
+        listener.until(ev.Committed)
+    listener.utterance.revise(len(sent), more)
+    trace = listener.rest()
+    is_consistent(trace)
+    straight = Windowed(engine)
+    straight.utterance.push_text(sent + more)
+    straight.utterance.end()
+    assert [word.text for word in trace.words()] == [word.text for word in straight.rest().words()]
+
+
+def test_a_last_word_that_is_being_said_is_not_gone_on_with(engine):
+    listener = Windowed(engine, ("S1", 1, 1), credit_samples=0)
+    listener.utterance.push_text("one two")
+    listener.utterance.end()
+    listener.until(ev.Ready)
+    last = 0
+    while last < 1:  # frame by frame, until the last word has begun
+        listener.utterance.grant(listener._heard_samples() + FRAME)
+        listener.until(ev.Audio)
+        last = max(event.i for event in listener.of(ev.WordStart))
+        listener.utterance.played(listener._heard_samples())
+    assert listener.utterance.settled() == len("one two")
+    with pytest.raises(TooLate, match="begin what follows it with a space"):
+        listener.utterance.revise(len("one two"), "nd")
+    listener.utterance.revise(len("one two"), " nd")
+    trace = listener.rest()
+    is_consistent(trace)
+    assert [word.text for word in trace.words()] == ["one", "two", "nd"]
+
+
 def test_what_cannot_be_revised_is_refused_in_words(engine):
     listener = Windowed(engine)
     listener.utterance.push_text("one two ")

@@ -114,9 +114,14 @@ class WordStream:
         self.seams: list[WordMark] = []
 
     def mark(self) -> WordMark | None:
-        """Where reading can begin again; None while a token is held, or in the middle of one."""
-        if self._held or self._is_closing:
-            return None
+        """Where reading can begin again; None while a token is held, in the middle of one, and after the end.
+
+        What follows a text that was over may be part of its last token, or be said together with it.
+        """
+        return None if self._held or self._is_closing or self._ended else self.here()
+
+    def here(self) -> WordMark:
+        """Where reading stands, as if what follows had nothing to do with the words before."""
         return WordMark(self._at, self._words, self._written, tuple(self._token), self._token_start)
 
     def back(self, mark: WordMark) -> None:

@@ -156,11 +156,14 @@ class CallersSide:
             if self._begun_ms is None:
                 self._revise_unread(char_start, text)
                 return
-            settled = self._settled(floor)
             if self._boundaries is None:
                 raise TooLate(f"the family {self.card.family} keeps what it was sent", "send what follows as text")
+            bound_words = self._boundaries.settled_words(floor)
+            settled = self._reading.settled(bound_words)
             if char_start < settled:
                 raise TooLate(f"the first {settled} characters are said or being said", "revise what follows them")
+            if self._reading.parts_word(char_start, text, bound_words):
+                raise TooLate("the last word is said or being said", "begin what follows it with a space")
             self._check_room(len(text))
             char = self._reading.revise(char_start, text)
             if char is None:

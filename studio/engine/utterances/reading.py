@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from studio.core.ports import Normaliser
+from studio.core.text.typography import WHITE
 from studio.core.text.words import WordChanges, WordMark, WordStream
 
 _MARK_CHARS = 4096  # text that commits nothing is marked so often
@@ -57,6 +58,7 @@ class Reading:
         self._pieces: deque[tuple[int, str]] = deque()  # the text as sent from the first mark on, and where each begins
         self._marks: deque[WordMark] = deque((WordMark(0, 0, 0),))
         self._seams: deque[WordMark] = deque()  # between tokens that were normalised together
+        self._over: WordMark | None = None  # where the text ended, once that was read
 
     @property
     def waits(self) -> bool:
@@ -82,8 +84,18 @@ class Reading:
 
     def settled(self, bound_words: int) -> int:
         """How many characters stand before the first place that so many words do not depend on."""
-        places = (mark.at for mark in (*self._marks, *self._seams) if mark.words >= bound_words)
-        return min(places, default=self.chars)
+        return min((mark.at for mark in self._places(bound_words)), default=self.chars)
+
+    def parts_word(self, char_start: int, text: str, bound_words: int) -> bool:
+        """Whether text from a character on goes on with the last word of a text that was over, which is bound."""
+        over = self._over
+        if over is None or char_start != over.at or self._places(bound_words):
+            return False
+        before = self._from(over.at - 1)[:1]
+        return bool(before and text) and before not in WHITE and text[0] not in WHITE
+
+    def _places(self, bound_words: int) -> list[WordMark]:
+        return [mark for mark in (*self._marks, *self._seams) if mark.words >= bound_words]
 
     def revise(self, char_start: int, text: str) -> int | None:
         """Replace the text from a character on; where it begins to differ, None where it does not."""
@@ -103,9 +115,11 @@ class Reading:
         self._marks = deque(mark for mark in self._marks if mark.at <= char or mark is self._marks[0])
         self._seams = deque(seam for seam in self._seams if seam.at <= char)
         mark = self._marks[-1]
-        if mark.words < bound_words and self._seams:
-            mark = self._seams[-1]
+        if mark.words < bound_words:  # the words of a group, or the last ones of a text that was over, are bound
+            others = (*reversed(self._seams), *filter(None, (self._over,)))
+            mark = next((one for one in others if one.words >= bound_words), mark)
             self._marks.append(mark)
+        self._over = None
         self._words.back(mark)
         self._feeding = iter(())
         text, flushes = self._from(mark.at), any(isinstance(one, _Flush) for one in self._inbox)
@@ -152,8 +166,12 @@ class Reading:
                     return Read(WordChanges())
                 case _Flush():
                     return Read(self._words.flush(), is_flush=True)
-                case _End(is_whole=is_whole):
-                    return Read(self._words.end() if is_whole else self._words.flush(), is_end=True)
+                case _End(is_whole=False):
+                    return Read(self._words.flush(), is_end=True)
+                case _End():
+                    changes = self._words.end()
+                    self._over = self._words.here()
+                    return Read(changes, is_end=True)
 
     def forget(self, words: int) -> None:
         """So many words will never be read again."""
