@@ -8,10 +8,20 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from ui.waits import comes_to
 
 from studio.bench.page.browser import RENDERED
 
 RATE_HZ = 24_000
+# So many were said, and what is shown of the last one is drawn: that comes with the frames after it.
+_SAID = """count => {
+  const root = document.querySelector('.live');
+  if (Number(root.dataset.said ?? 0) < count) return false;
+  const { phase, play, player, caption, scope, isHeardOut } = root.tap.page;
+  const isOurs = play && player.clock?.heard()?.play === play.play;
+  const isDrawn = !caption.stale && !caption.isNew && !(scope.width && scope.dirty);
+  return phase !== 'idle' || !isOurs || (isHeardOut && isDrawn);
+}"""
 FADE_SAMPLES = 120  # 5 ms
 
 
@@ -56,10 +66,8 @@ class LivePage:
         self.page.wait_for_function("phase => document.querySelector('.live').dataset.phase === phase", arg=phase)
 
     def wait_said(self, count: int = 1) -> None:
-        """Wait until so many utterances (or replays) have been heard to their end."""
-        self.page.wait_for_function(
-            "count => Number(document.querySelector('.live').dataset.said ?? 0) >= count", arg=count
-        )
+        """Wait until so many utterances (or replays) have been heard to their end, and drawn."""
+        self.page.wait_for_function(_SAID, arg=count)
 
     def wait_lit(self, count: int) -> None:
         """Wait until so many words have lit up since the page was opened."""
@@ -74,6 +82,10 @@ class LivePage:
     def classes(self, name: str) -> list[str]:
         """Texts of the caption's words of a class."""
         return self.page.locator(f".words .{name}").all_text_contents()
+
+    def shows(self, name: str, words: list[str]) -> None:
+        """Assert that these words of the caption come to be of a class, and no others."""
+        comes_to(lambda: self.classes(name), words)
 
     @property
     def lit(self) -> list[dict[str, Any]]:

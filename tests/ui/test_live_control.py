@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from ui.live_page import LivePage, without_fades
+from ui.waits import comes_to
 
 TEXT = "Speech flows from words as they arrive. Nobody waits for it. "
 WORDS = 11
@@ -81,8 +82,7 @@ def test_clear_forgets_text_and_speech(live: LivePage) -> None:
     live.wait_phase("open")
     live.finish()
     live.wait_said(2)
-    live.page.wait_for_function("document.querySelectorAll('.words .was').length === 2")
-    assert live.classes("was") == ["fresh", "start"]
+    live.shows("was", ["fresh", "start"])
 
 
 PICTURE = """() => {
@@ -102,8 +102,16 @@ PICTURE = """() => {
 }"""
 
 
+# The spectrogram has its size, which comes after the page's first layout.
+LAID_OUT = """() => {
+  const { canvas, width } = document.querySelector('.live').tap.page.scope;
+  return width > 0 && Math.round(width) === Math.round(canvas.clientWidth);
+}"""
+
+
 @pytest.mark.parametrize("is_heard_out", [True, False])
 def test_after_clear_the_page_is_as_it_was_at_the_start(live: LivePage, is_heard_out: bool) -> None:
+    live.page.wait_for_function(LAID_OUT)
     at_start = live.page.evaluate(PICTURE)
     live.paste(TEXT)
     live.wait_lit(4)
@@ -115,13 +123,12 @@ def test_after_clear_the_page_is_as_it_was_at_the_start(live: LivePage, is_heard
     live.press("clear")
     live.wait_said()
     live.page.wait_for_timeout(600)  # what the server still had to say about it has come
-    assert live.page.evaluate(PICTURE) == at_start
+    comes_to(lambda: live.page.evaluate(PICTURE), at_start)
     assert live.page.locator(".status").text_content() == ""
     live.type("fresh start ")
     live.finish()
     live.wait_said(2)
-    live.page.wait_for_function("document.querySelectorAll('.words .was').length === 2")
-    assert live.classes("was") == ["fresh", "start"]
+    live.shows("was", ["fresh", "start"])
     live.page.wait_for_selector('[data-get="trace"]:not([hidden])')
     assert live.page.locator('[data-do="replay"]').is_enabled()
 
@@ -206,8 +213,8 @@ def test_a_language_model_types_at_its_rate(live: LivePage) -> None:
     arrivals = [event for event in _events(live) if event["type"] == "text"]
     assert "".join(event["text"] for event in arrivals) == "Tokens come one by one and are spoken at once."
     assert len(arrivals) >= 10
-    span_ms = arrivals[-1]["t_ms"] - arrivals[0]["t_ms"]
-    assert abs(span_ms - (len(arrivals) - 1) * 100.0) < 400.0
+    late_ms = [event["t_ms"] - arrivals[0]["t_ms"] - 100.0 * k for k, event in enumerate(arrivals)]
+    assert abs(np.median(late_ms)) < 400.0  # half of them, so that a busy machine does not decide
     assert len({word["i"] for word in live.lit}) == 10
 
 
@@ -231,11 +238,25 @@ def test_options_change_at_the_next_segment(live: LivePage) -> None:
     assert len(live.events("segment")[-1]["seen"]) == 1
 
 
+def test_what_was_chosen_just_before_a_key_holds_for_it(live: LivePage) -> None:
+    """In one task, as quick as a menu and a key can be: the Worker hears of settings a moment later."""
+    live.page.evaluate(
+        """() => {
+          const speaker = document.querySelector('[data-set="speaker"]');
+          speaker.value = 'high';
+          speaker.dispatchEvent(new Event('change', { bubbles: true }));
+          document.querySelector('.live').tap.page.editor.set('hello ');
+        }"""
+    )
+    live.finish()
+    live.wait_said()
+    assert [event["speaker"] for event in live.events("ready")] == ["high"]
+
+
 def test_voice_speaker_and_seed_reach_the_server(live: LivePage) -> None:
     live.page.locator('[data-set="speaker"]').select_option("high")
     live.page.locator('[data-set="seed"]').fill("42")
     live.page.locator('[data-set="seed"]').press("Tab")
-    live.page.wait_for_timeout(250)
     live.type("hello ")
     live.finish()
     live.wait_said()

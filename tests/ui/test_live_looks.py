@@ -73,7 +73,6 @@ def test_the_spectrogram_shows_the_sound(live: LivePage) -> None:
     live.paste(TEXT)
     live.finish()
     live.wait_said()
-    live.page.wait_for_timeout(200)
     # The tone of the low speaker, 220 Hz, is near the bottom; nothing is at the top.
     script = """() => {
       const canvas = document.querySelector('.scope');

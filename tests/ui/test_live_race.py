@@ -6,7 +6,8 @@ from pathlib import Path
 
 from ui.live_page import LivePage
 
-TEXT = "One two three four five six."
+TEXT = "One two three four five six seven eight nine ten."
+WORDS = 10
 LANES = """() => {
   const { record, text } = document.querySelector('.live').tap.page.race;
   return { text, keys: record.keys, firstWordMs: record.firstWordMs, secondMs: record.secondMs, endMs: record.endMs,
@@ -28,12 +29,12 @@ def test_the_race_is_measured_and_can_be_shared(live: LivePage, tmp_path: Path) 
     words, sentences = found["lanes"]
     assert found["text"] == TEXT
     assert "".join(key["text"] for key in found["keys"]) == TEXT
-    assert abs(found["keys"][-1]["tMs"] - 6 * 400) < 100, "150 words a minute"
+    assert abs(found["keys"][-1]["tMs"] - WORDS * 400) < 100, "150 words a minute"
     assert found["firstWordMs"] < words["firstMs"] < found["keys"][-1]["tMs"] < sentences["firstMs"]
     earlier_s = (sentences["firstMs"] - words["firstMs"]) / 1000
     told = live.page.locator(".race-said").text_content()
     assert f"heard {earlier_s:.1f} s earlier" in told and "Measured in this run" in told
-    assert len(words["lit"]) == len(sentences["lit"]) == 6
+    assert len(words["lit"]) == len(sentences["lit"]) == WORDS
     assert words["bars"] > 20 and sentences["bars"] > 20
     assert all(start < end for start, end in words["lit"])
     assert sentences["lit"][0][0] >= max(found["secondMs"], words["lit"][-1][0]), "first the one, then the other"
@@ -117,7 +118,7 @@ def test_any_voice_races_against_the_pages_own(live: LivePage) -> None:
     found = live.page.evaluate(LANES)
     first, other = found["lanes"]
     assert first["firstMs"] < other["firstMs"], "three words are there before six"
-    assert len(first["lit"]) == len(other["lit"]) == 6 and other["bars"] > 20
+    assert len(first["lit"]) == len(other["lit"]) == WORDS and other["bars"] > 20
     names = live.page.evaluate("document.querySelector('.live').tap.page.race.record.names")
     assert names == ["Tone (no model): Low, scheme S1, m 3, n 1", "Tone (no model): High, scheme S1, m 6, n 1"]
     told = live.page.locator(".race-said").text_content()

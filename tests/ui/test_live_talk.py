@@ -135,15 +135,15 @@ def test_what_was_said_can_be_copied(visit: Callable[..., LivePage]) -> None:
     live.wait_said()
     live.page.wait_for_selector('[data-get="heard"]:not([hidden])')
 
-    def copied(name: str) -> Any:
+    def copied(name: str, what: str) -> Any:
         live.press(name)
-        live.wait_status("copied")
+        live.wait_status(f"The {what} is copied")
         return live.page.evaluate("navigator.clipboard.readText()")
 
-    link = copied("link")
+    link = copied("link", "link")
     assert "text=say+%22so%22+" in link and "tap" not in link
-    python = copied("python")
+    python = copied("python", "Python")
     compile(python, "copied", "exec")
     assert '"say \\"so\\" "' in python and 'voice="tone:low"' in python and "m=3" in python
-    curl = copied("curl")
+    curl = copied("curl", "command")
     assert curl.startswith("curl -o speech.wav 'http://") and curl.endswith(".wav?as_heard=1'")

@@ -58,7 +58,7 @@ def test_an_autocorrected_word_is_struck_through(live: LivePage) -> None:
         }"""
     )
     live.page.wait_for_selector(".words .edited")
-    assert live.classes("edited") == ["teh"]
+    live.shows("edited", ["teh"])
     assert live.page.locator(".words .edited").evaluate("n => getComputedStyle(n).textDecorationLine") == "line-through"
     live.wait_status("heard already")
 
@@ -73,7 +73,7 @@ def test_a_word_deleted_letter_by_letter_is_struck_and_the_new_one_stands_beside
     live.page.wait_for_function("document.querySelectorAll('.words ins').length === 0")
     live.page.keyboard.type("dog", delay=60)
     live.page.wait_for_function("document.querySelector('.words ins')?.textContent === 'dog'")
-    assert live.classes("edited") == ["cat"]
+    live.shows("edited", ["cat"])
     assert live.page.locator(".words ins").count() == 1
 
 
@@ -99,12 +99,12 @@ def test_a_word_that_was_not_heard_yet_is_said_as_it_stands_and_one_that_was_tur
     )
     _replace(live, "constantinople", "byzantium")
     live.page.wait_for_selector(".words .edited")
-    assert live.classes("edited") == ["constantinople"]
+    live.shows("edited", ["constantinople"])
     live.page.wait_for_timeout(500)
     live.finish()
     live.wait_said()
     words = "constantinople and alexandria were terrible cities in time"
-    assert live.page.locator(".words .w").all_text_contents() == words.split()
+    live.shows("w", words.split())
     assert [entry["i"] for entry in live.lit] == [*range(8)]
     sent, heard = live.sent(), live.rendered()
     assert len(heard) == len(sent) and live.page.locator('.status[data-level="error"]').count() == 0
@@ -136,7 +136,7 @@ def test_emoji_are_shown_as_left_out_with_the_reason(live: LivePage) -> None:
     live.type("so \U0001f600 happy today ")
     live.finish()
     live.wait_said()
-    assert live.classes("unsupported") == ["\U0001f600"]
+    live.shows("unsupported", ["\U0001f600"])
     assert "letters and digits" in live.page.locator(".leftout").text_content()
     assert [event["word"] for event in live.events("committed")] == ["so", "happy", "today"]
 

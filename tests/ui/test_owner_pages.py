@@ -135,7 +135,7 @@ def test_results_are_drawn(enter: Callable[..., Any], name: str, titles: int) ->
     page = enter(f"results?campaign={name}")
     page.wait_for_selector(".js-plotly-plot .main-svg")
     page.wait_for_function(f"document.querySelectorAll('.js-plotly-plot').length === {titles}")
-    assert "heron" in page.locator(".js-plotly-plot").first.text_content()
+    page.locator(".js-plotly-plot").first.filter(has_text="heron").wait_for()
     tables = page.locator("#owner-tables").text_content()
     assert ("Mean opinion score" if name == "kestrel" else "Elo") in tables
     assert "traps answered to the point" in tables
@@ -165,7 +165,7 @@ def test_results_follow_what_raters_do(site: Site, enter: Callable[..., Any]) ->
     link = json.loads((site.folder / "facts.json").read_text(encoding="utf-8"))["untouched"]
     came = site.post("mos/join", {"campaign": "untouched", "key": link.rpartition("key=")[2], "device": {}})
     site.post("mos/stage", {"stage": "consent", "data": {"agreed": True, "version": 3}}, json.loads(came)["token"])
-    page.wait_for_function("document.querySelector('#owner-head dd').textContent === '1'", timeout=15_000)
+    page.wait_for_function("document.querySelector('#owner-head dd').textContent === '1'")
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from ui.conftest import Server
 from ui.rate_page import RatePage
+from ui.waits import comes_to
 
 PAGES = {
     "": "Live",
@@ -35,11 +36,13 @@ def test_each_page_has_a_title_of_its_own(chromium: Any, url: str, path: str) ->
     page.goto(url + path)
     page.locator(".rate:not([data-stage=loading])" if path == "rate" else ".masthead").wait_for()
     page.wait_for_timeout(500)  # Gradio writes a title of its own when its page is up
-    assert page.title() == f"{PAGES[path]} · Streaming-TTS Studio"
+    comes_to(page.title, f"{PAGES[path]} · Streaming-TTS Studio")
     page.close()
 
 
 def test_a_listening_test_has_the_title_that_raters_see(rate: Callable[..., RatePage]) -> None:
     page = rate("mos").page
     page.wait_for_selector('.rate[data-stage="welcome"]')
-    assert page.title() == page.locator(".rate-title").text_content() != ""
+    title = page.locator(".rate-title").text_content()
+    assert title
+    comes_to(page.title, title)

@@ -104,6 +104,7 @@ export class Live {
     this.gesture(); // a menu or a voice can type as well as keys
     this.status.drop("empty");
     if (!this.text.value && this.phase === "open") return void this.clear();
+    this.settings.settle();
     this.tell({ type: "edit", ...change });
     this.caption.isNew = true;
     this.address.changed();
@@ -145,6 +146,7 @@ export class Live {
 
   do(name) {
     this.gesture();
+    this.settings.settle();
     if (!BESIDE.includes(name)) this.typist.stop();
     if (![...BESIDE, "race"].includes(name) || name === "speak") this.race.stop();
     ACTIONS[name](this);

@@ -140,8 +140,14 @@ export class Settings {
     this.timer = setTimeout(() => this.send(), SEND_AFTER_MS);
   }
 
+  /** Something is to be said: what was moved a moment ago holds for it. */
+  settle() {
+    if (this.timer) this.send();
+  }
+
   send() {
     clearTimeout(this.timer);
+    this.timer = null;
     if (!this.card) return;
     this.on.changed(this.chosen, this.card.sample_rate_hz);
   }
