@@ -250,6 +250,51 @@ def test_cancel_answers_with_what_was_heard_of_the_text_as_sent(engine, heard, c
     assert cancelled.word == min(heard, 7)
 
 
+@pytest.mark.parametrize("window", [("S1", 4, 3), ("S2", 6, 6)])
+def test_cancel_tells_words_inside_a_segment_that_was_not_over(engine, window):
+    """Their places are estimates; they are told as such, and what was heard is told by them."""
+    listener = Windowed(engine, window, credit_samples=0)
+    listener.utterance.push_text(text(WORDS))
+    listener.until(ev.Ready)
+    made = 0
+    while made < 10 * FRAME:  # a segment of several words; a tiny net may end it, and then the next one is begun
+        listener.utterance.grant(made + FRAME)
+        listener.until(ev.Audio)
+        made = listener._heard_samples()
+    listener.utterance.cancel(made)
+    trace = listener.rest()
+    cancelled = trace.events[-2]
+    assert isinstance(cancelled, ev.Cancelled) and cancelled.sample == made
+    whole = [word.i for word in trace.words() if word.end is not None and word.end <= made]
+    assert cancelled.heard == whole and whole
+    begun = [word.i for word in trace.words() if word.start is not None and word.start < made]
+    assert cancelled.word == begun[-1]
+    starts = [(one.sample, one.i) for one in listener.of(ev.WordStart)]
+    assert starts == sorted(starts)
+
+
+def test_a_segment_that_is_broken_off_is_taken_to_be_as_long_as_those_before_it():
+    heard = Heard(24_000)
+    heard.committed([SpokenWord(i, "four", i, 5 * i, 5 * i + 4) for i in range(12)])
+
+    def begins(index: int, sample: int) -> None:
+        words = [*range(3 * index, 3 * index + 3)]
+        heard.event(ev.Segment(index=index, words=words, seen=words, sample=sample, frame=sample // FRAME))
+        heard.event(ev.WordStart(i=words[0], sample=sample, source="eos"))
+
+    begins(0, 0)  # nothing is known: 50 ms a character, the space counted
+    assert [(e.type, e.i, e.sample) for e in heard.untold(10_000)] == [("word_end", 0, 6000), ("word_start", 1, 6000)]
+    assert len(heard.untold(15_000)) == 4 and heard.untold(6000) == []
+    for sample, end in ((0, 60_000), (60_000, 120_000), (120_000, 180_000)):  # four times as slow
+        heard.event(ev.WordEnd(i=sample // 20_000 + 2, sample=end, source="eos"))
+        begins(sample // 60_000 + 1, end)
+    (end, start) = heard.untold(180_000 + 19_000)
+    assert end.sample == start.sample and 195_000 < end.sample < 199_000, "as slow as what was said, nearly"
+    assert len(heard.untold(180_000 + 300_000)) == 4, "longer than foreseen: the last word is still being said"
+    heard.event(ev.WordStart(i=9, sample=180_000, source="attention"))
+    assert heard.untold(200_000) == [], "who tells words as they come needs no estimates"
+
+
 def test_a_cancel_frees_its_place_within_one_turn(engine):
     listener = Windowed(engine, credit_samples=10 * FRAME)
     listener.utterance.push_text(text(WORDS))
@@ -270,7 +315,7 @@ def test_a_cancel_frees_its_place_within_one_turn(engine):
 
 def test_words_that_stand_in_another_order_than_they_are_said_count_when_all_before_them_are_heard():
     """Five million dollars: "dollars" comes from the first token, "million" from the second."""
-    heard = Heard()
+    heard = Heard(24_000)
     heard.committed(
         [SpokenWord(0, "five", 0, 0, 2), SpokenWord(1, "million", 1, 3, 10), SpokenWord(2, "dollars", 0, 0, 2)]
     )

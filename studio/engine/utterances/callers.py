@@ -64,7 +64,7 @@ class CallersSide:
         self._begun_ms: float | None = None
         self._lock = threading.RLock()
         self._reading = Reading(normalise, self._lock)
-        self._heard = Heard()
+        self._heard = Heard(voice.card.sample_rate_hz)
         self._revision: Revision | None = None
         self._take_number = 0
         self._options = {name: ready.options[name] for name in (spec.name for spec in voice.card.options)}

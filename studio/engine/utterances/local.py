@@ -219,6 +219,8 @@ class LocalUtterance(CallersSide):
         for event in self._row.broken_off():
             self._emit(event)
         with self._lock:
+            for event in self._heard.untold(self._samples):
+                self._emit(event)
             played = max(min(played_sample, self._samples), self._heard.sample)
             extent = self._heard.until(played)
         self._emit(ev.Cancelled(heard=[*range(extent.words)], sample=played, word=extent.begun, char_end=extent.chars))
