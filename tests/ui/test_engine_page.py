@@ -25,6 +25,8 @@ def test_the_engine_page_follows_what_is_spoken(visit: Callable[..., LivePage], 
     edges = "[...document.querySelectorAll('.owner-card')].map((e) => e.getBoundingClientRect().right)"
     assert page.evaluate(f"Math.max(...{edges})") <= width
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+    hidden = "[...document.querySelectorAll('#engine-load .wide')].map((e) => e.scrollWidth - e.clientWidth)"
+    assert max(page.evaluate(hidden)) <= 0, "a table is seen whole"
     assert "a module is a part of a voice" in page.inner_text("#engine-load").lower()
     page.route("**/health", lambda route: route.abort())
     page.wait_for_selector("#engine-away p:has-text('does not answer')")

@@ -209,3 +209,67 @@ def test_without_motion_the_view_turns_pages(visit: Callable[..., LivePage]) -> 
         }"""
     )
     assert starts == [0]
+
+
+WORDS_OF_LANES = """() => {
+  const { scene } = document.querySelector('.live').tap.page.timeline;
+  const found = { typed: [], heard: [] };
+  scene.paint.fillText = (text, x, y) => {
+    for (const lane of ['typed', 'heard']) {
+      const place = scene.places[lane];
+      if (text === lane || y < place.y || y >= place.y + place.height) continue;
+      const width = scene.paint.measureText(text).width;
+      const left = scene.paint.textAlign === 'center' ? x - width / 2 : x;
+      found[lane].push([text, left, left + width, y]);
+    }
+  };
+  scene.draw();
+  delete scene.paint.fillText;
+  return { ...found, width: scene.axis.width };
+}"""
+
+
+@pytest.mark.parametrize("is_pasted", [False, True])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_small_picture_writes_every_word_that_was_typed_and_heard(
+    visit: Callable[..., LivePage], width: int, is_pasted: bool
+) -> None:
+    live = visit(viewport={"width": width, "height": 844})
+    live.paste(TEXT) if is_pasted else live.type(TEXT, delay_ms=60)
+    live.finish()
+    live.wait_said()
+    live.page.wait_for_function("() => document.querySelector('.live').tap.page.timeline.scene?.drawn > 0")
+    found = live.page.evaluate(WORDS_OF_LANES)
+    typed = " ".join(label[0] for label in sorted(found["typed"], key=lambda label: label[1]))
+    assert typed == TEXT.strip() or (is_pasted and typed.endswith("…") and typed[:-2] in TEXT)
+    assert {label[0] for label in found["heard"]} >= set(TEXT.lower().split())
+    for lane in ("typed", "heard"):
+        edges: dict[float, float] = {}
+        for text, left, right, row in sorted(found[lane], key=lambda label: label[1]):
+            assert left >= edges.get(row, 0.0) and right <= found["width"], f"{text} stands over another, or is cut"
+            edges[row] = right
+    assert live.page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_buttons_of_a_telephone_stand_in_a_grid(visit: Callable[..., LivePage]) -> None:
+    """In each group every row is full, and what stands in it is as high."""
+    live = visit(viewport={"width": 390, "height": 844})
+    live.paste(TEXT)
+    live.finish()
+    live.wait_said()
+    live.page.wait_for_selector('[data-get="trace"]:not([hidden])')
+    script = """(group) => {
+      const box = document.querySelector(group);
+      const rows = new Map();
+      for (const one of box.querySelectorAll('button, a')) {
+        const { left, right, top, height } = one.getBoundingClientRect();
+        if (height) rows.set(Math.round(top), [...(rows.get(Math.round(top)) ?? []), [left, right, height]]);
+      }
+      const { left, right } = box.getBoundingClientRect();
+      const heights = (row) => [...new Set(row.map(([, , height]) => height))];
+      const edges = (row) => [Math.round(row[0][0] - left), Math.round(right - row.at(-1)[1])];
+      return [...rows.values()].map((row) => [...edges(row), heights(row)]);
+    }"""
+    for group in (".live .actions", ".live .after", ".live .race-head", ".live .compare"):
+        for before, behind, heights in live.page.evaluate(script, group):
+            assert (before, behind) == (0, 0) and len(heights) == 1, group

@@ -5,6 +5,7 @@ import { FONT } from "../timeline/ruler.js";
 
 const BOX = 22;
 const LEAST_WORD_PX = 12; // on average, where words are written
+const MOST_ASIDE_PX = 40; // that a word is written to the right of its place, for those before it
 const LEAST_TICK_PX = 1.5; // between two keys that are both drawn
 const LEAST_BOX_PX = 0.5; // that a box adds to those before it
 
@@ -32,23 +33,56 @@ export function drawTyped(scene, { y, height }) {
     paint.fillStyle = key.is_kept ? colours.ink : colours.stall;
     paint.fillRect(Math.round(x), y + height - 12, 1, 10);
   }
-  let free = -Infinity; // until where there are words already
-  let before = -1;
   paint.font = `600 12px ${FONT}`;
   paint.textBaseline = "middle";
   paint.textAlign = "left";
   const words = seen(line.words, axis, "typed_ms", "typed_ms", 4000);
   if (words.length * LEAST_WORD_PX > axis.width) return; // a few of them would look like all
+  const rows = new Rows([y + 21, y + 8]);
+  for (const { tMs, words: typed, isChosen } of typedTogether(words, scene)) {
+    const x = axis.x(tMs);
+    const text = fitted(paint, typed, axis.width - x);
+    const place = text && x <= axis.width && rows.place(x, widthOf(paint, text));
+    if (!place) continue;
+    paint.fillStyle = isChosen ? colours.accent : colours.ink;
+    paint.fillText(text, place.x, place.y);
+  }
+}
+
+/** Written words by the moment that they were typed at: what was pasted came at one moment. */
+function typedTogether(words, scene) {
+  const groups = [];
+  let before = -1;
   for (const word of words) {
     if (word.written === before) continue;
     before = word.written;
-    const x = axis.x(word.typed_ms);
-    const text = line.text.slice(word.char_start, word.char_end);
-    const width = widthOf(paint, text);
-    if (x < free || x > axis.width) continue;
-    free = x + width + 6;
-    paint.fillStyle = scene.isChosen(word) ? colours.accent : colours.ink;
-    paint.fillText(text, x, y + 12);
+    if (groups.at(-1)?.tMs !== word.typed_ms) groups.push({ tMs: word.typed_ms, words: [], isChosen: false });
+    groups.at(-1).words.push(scene.line.text.slice(word.char_start, word.char_end));
+    groups.at(-1).isChosen ||= scene.isChosen(word);
+  }
+  return groups;
+}
+
+/** As many of these words as there is room for; an ellipsis says that there are more. */
+function fitted(paint, words, room) {
+  const ends = words.map((_, k) => words.slice(0, k + 1).join(" ") + (k < words.length - 1 ? " …" : ""));
+  return words.length === 1 ? words[0] : ends.findLast((text) => widthOf(paint, text) <= room);
+}
+
+/** Rows of words, each word near its place and clear of those before it. */
+class Rows {
+  /** `ys` are the middles of the rows, the one that is filled first before the others. */
+  constructor(ys) {
+    this.rows = ys.map((y) => ({ y, free: -Infinity }));
+  }
+
+  /** Where a word stands whose place begins at `x`; null where no row has room near it. */
+  place(x, width) {
+    const nearest = this.rows.reduce((best, row) => (Math.max(x, row.free) < Math.max(x, best.free) ? row : best));
+    const at = Math.max(x, nearest.free);
+    if (at - x > MOST_ASIDE_PX) return null;
+    nearest.free = at + width + 5;
+    return { x: at, y: nearest.y };
   }
 }
 
@@ -109,20 +143,20 @@ export function drawHeard(scene, { y, height }) {
     paint.fillRect(x, top - 3, width, BOX + 6);
     inside(scene, pause.reason, x, width, top, colours.panel);
   }
-  let free = -Infinity; // below the boxes, where words stand that are wider than theirs
   if (words.length * LEAST_WORD_PX > axis.width) return;
+  const rows = new Rows([top + BOX + 8, top - 8]); // below the boxes and above them, where words stand that are wider than theirs
   for (const word of words) {
     const isNow = word.heard_ms <= scene.atMs && scene.atMs < word.heard_whole_ms;
     const [left, right] = clear(word, line.pauses).map((ms) => axis.x(ms));
     if (inside(scene, word.text, left, right - left, top, isNow ? colours.panel : colours.ink)) continue;
     paint.font = `11px ${FONT}`;
     const width = widthOf(paint, word.text);
-    const x = Math.max(free, Math.min((axis.x(word.heard_ms) + axis.x(word.heard_whole_ms) - width) / 2, axis.width - width));
-    if (x - (left + right) / 2 > width / 2 || x < 0 || x + width > axis.width) continue;
-    free = x + width + 5;
+    const ideal = Math.min((axis.x(word.heard_ms) + axis.x(word.heard_whole_ms) - width) / 2, axis.width - width);
+    const place = ideal >= 0 && rows.place(ideal, width);
+    if (!place || place.x + width > axis.width) continue;
     paint.fillStyle = colours.ink;
     paint.textAlign = "left";
-    paint.fillText(word.text, x, top + BOX + 8);
+    paint.fillText(word.text, place.x, place.y);
   }
 }
 

@@ -1,6 +1,8 @@
 // The picture of the utterance that has just ended: what was typed, made and heard, over one clock. Inspect shows it whole.
 
 const LANES = ["ruler", "typed", "made", "heard", "wave"];
+const PX_PER_S = 72; // at least, so that words stand beside each other: what is wider than the page scrolls
+const MOST_PX = 10000; // of a canvas
 const MOST_BYTES = 20e6; // some five minutes of speech: more is looked at on a page of its own
 
 export class Timeline {
@@ -41,6 +43,8 @@ export class Timeline {
       if (path !== this.path || this.scene) return;
       this.part.hidden = false;
       this.scene = new Scene(this.canvas, parts, LANES);
+      const { start_ms: startMs, end_ms: endMs } = parts.view.timeline;
+      this.canvas.style.minInlineSize = `${Math.min(MOST_PX, Math.ceil(((endMs - startMs) / 1000) * PX_PER_S))}px`;
       this.scene.resize();
       this.told(parts.view.facts.lags.known_to_heard_ms);
     } catch {
