@@ -19,7 +19,7 @@ from studio.core.clips import to_float, to_int16
 from studio.core.errors import BadFile, BadText, BadVoice, Busy
 from studio.core.options import default_options, merge_options
 from studio.core.ports import MAX_SEED, Normaliser
-from studio.core.text.words import SpokenWord, WordStream
+from studio.core.text.words import SpokenWord, WordStream, is_spoken
 from studio.core.traces.forced import MAX_FORCED_S, MIN_FORCED_S, Attended, Left, Recording, Unable, WordSpan
 from studio.core.traces.trace import Trace, collect
 from studio.engine import dmel
@@ -65,7 +65,7 @@ def attend(voice: Voice, trace: Trace, wanted: Callable[[], bool]) -> Attended:
         raise BadFile("the frames of this trace are of another alphabet than its voice's", "the trace is damaged")
     speaker = _speaker(card, str(trace.meta.get("speaker", "")))
     spoken = spoken_segments(trace, card)
-    words = [word.text for word in trace.words()]
+    words = _words_said(trace)
     given = Given(words, trace.frames, speaker, spoken[0].options, spoken, seed=_asked(trace, "seed", 0))
     return _joined(family, [*_wanted(family.force(given), wanted)], len(trace.frames))
 
@@ -133,6 +133,16 @@ def force(
     trace = collect({**about, **told}, [_first_begins(one, lead * card.frame_samples) for one in events])
     trace.layers = _joined(family, segments, len(trace.frames)).layers()
     return trace
+
+
+def _words_said(trace: Trace) -> list[str]:
+    """The spoken words of a trace in order. Raises BadFile where one is missing, or is what nobody says."""
+    words = trace.words()
+    for place, word in enumerate(words):
+        if word.i != place or not is_spoken(word.text):
+            told = f"word {place} of the trace " + (f"is {word.text!r:.60}" if word.i == place else "is missing")
+            raise BadFile(told, "it is damaged: a spoken word is at most 40 letters and a mark")
+    return [word.text for word in words]
 
 
 def _asked(trace: Trace, name: str, absent: Any) -> Any:

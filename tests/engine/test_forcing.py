@@ -1,6 +1,7 @@
 """Frames given to a net, not drawn: what it says of them is what it said while it spoke, and no sample changes."""
 
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -314,3 +315,19 @@ def test_who_says_that_it_can_be_given_frames_can(tmp_path, family) -> None:
         assert [card.name for card in made.forcible()] == ["tiny"] * family_info(family).can_force
     finally:
         made.close()
+
+
+@pytest.mark.parametrize("word", ["\x1b[31m", "\x00", "", "two words", "Two", "42", "\u00e9", "a" * 41, "a" * 100_000])
+def test_a_word_that_nobody_says_is_refused(engine, word) -> None:
+    """By every family: what a trace says may come from anywhere, and nets know their own letters only."""
+    trace = spoken(engine, "one two three")
+    trace.events = [replace(one, word=word) if isinstance(one, ev.Committed) else one for one in trace.events]
+    with pytest.raises(BadFile, match="word 0 of the trace is "):
+        engine.attend(trace)
+
+
+def test_a_word_that_is_missing_is_told(stream) -> None:
+    trace = spoken(stream, "one two three")
+    trace.events = [one for one in trace.events if not (isinstance(one, ev.Committed) and one.i == 1)]
+    with pytest.raises(BadFile, match="word 1 of the trace is missing"):
+        stream.attend(trace)

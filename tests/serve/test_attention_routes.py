@@ -15,7 +15,7 @@ from inspection.test_bundle import unpack
 from serve.mos_serving import ServedTests
 from tones import Script
 
-from studio.core.errors import BadVoice, Busy
+from studio.core.errors import BadFile, BadVoice, Busy, StudioError
 from studio.core.traces.forced import Attended, Left, always
 from studio.core.traces.trace import Trace, TraceWriter, save_trace
 
@@ -35,11 +35,14 @@ class Looking(FakeEngine):
     def __init__(self) -> None:
         super().__init__(Script())
         self.left, self.slow = threading.Event(), False
+        self.why: StudioError | None = None
         self._place = threading.Lock()
 
     def attend(self, trace: Trace, wanted: Callable[[], bool] = always) -> Attended:
         if trace.meta["voice"] != "v":
             raise BadVoice("the voice is not here")
+        if self.why is not None:
+            raise self.why
         if not self._place.acquire(blocking=False):
             raise Busy("another one is being computed")
         try:
@@ -108,6 +111,14 @@ def test_what_a_trace_keeps_is_not_computed(served: Served, tmp_path: Path) -> N
     assert header["columns"] == 3 and arrays["attention"][:3].tolist() == [128, 0, 64]
     view, _ = unpack(httpx.post(f"{served.url}/inspect/open", content=(tmp_path / "kept.trace").read_bytes()).content)
     assert view["has_attention"] is True
+
+
+def test_a_trace_that_was_sent_and_cannot_be_followed_is_refused_as_what_was_sent(served: Served) -> None:
+    served.keep("f" * 22)
+    body = (served.traces / f"{'f' * 22}.trace").read_bytes()
+    served.looking.why = BadFile("a word of it is '\\x1b'", "it is damaged")
+    answer = httpx.post(f"{served.url}/inspect/attention", content=body)
+    assert answer.status_code == 422 and "a word of it" in answer.json()["message"]
 
 
 def test_one_at_a_time_and_not_for_those_who_have_left(served: Served) -> None:

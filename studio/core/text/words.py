@@ -82,6 +82,11 @@ class WordChanges:
         self.unsupported.extend(other.unsupported)
 
 
+def is_spoken(word: str) -> bool:
+    """Whether it is a spoken word: what a normaliser answers, and what a net can be told to say."""
+    return _SPOKEN.fullmatch(word) is not None
+
+
 def grows(token: str) -> bool:
     """Whether the token after this one can still change how it is said. A mark at its end closes it."""
     if token[-1] in MARKS:
@@ -201,7 +206,7 @@ class WordStream:
             return changes
         silent = {k for k, (piece, _) in enumerate(held) if piece.text not in MUTE}
         for word, k in self._normalise([piece.text for piece, _ in held]):
-            assert _SPOKEN.fullmatch(word), f"a normaliser said {word!r}"
+            assert is_spoken(word), f"a normaliser said {word!r}"
             piece, written = held[k]
             changes.words.append(SpokenWord(self._words, word, written, piece.char_start, piece.char_end))
             self._words += 1

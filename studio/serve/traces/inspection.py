@@ -158,8 +158,5 @@ def add_inspection(app: FastAPI, shelf: TraceShelf, views: Views, attention: Att
 
     @app.post(ATTENTION)
     async def attention_of(request: Request, body: Annotated[bytes, Body(media_type=MEDIA_TYPE)] = b"") -> Response:
-        def opened() -> Trace:
-            with sent():
-                return open_bytes(body, "", LIMITS)
-
-        return await attention.answer(request, opened)
+        with sent():
+            return await attention.answer(request, lambda: open_bytes(body, "", LIMITS))
