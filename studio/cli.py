@@ -154,7 +154,10 @@ def say(
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", "-o", help="WAV file. Without one it is played here, which needs sounddevice (pip) and PortAudio."
+            "--out",
+            "-o",
+            help="WAV file; - writes it to standard output. Without one it is played here, which needs sounddevice "
+            "(pip) and PortAudio.",
         ),
     ] = None,
     voice: VoiceName = "",
@@ -200,7 +203,10 @@ def say(
         raise BadOption("--arrivals brings its own text and times", "leave out the text and --typing-wpm")
     if out is None:
         saying.loudspeaker()  # before anything is spoken
-    saying.check_place(out, "-o", ".wav")
+    if out == saying.STANDARD_OUTPUT:
+        saying.check_output()
+    else:
+        saying.check_place(out, "-o", ".wav")
     saying.check_place(trace, "--trace", ".trace")
     if arrivals:
         source = saying.recorded(arrivals)
@@ -230,7 +236,8 @@ def say(
         speech_s = len(made.pcm) / made.rate_hz
         told_s = f"{length_s:.2f} s, {speech_s:.2f} s of it speech" if as_heard else f"{length_s:.2f} s"
         so_far = ", all that was spoken when it broke off" if broken_by else ""
-        typer.echo(f"{out}: {told_s}{so_far}", err=True)
+        where = "standard output" if out == saying.STANDARD_OUTPUT else out
+        typer.echo(f"{where}: {told_s}{so_far}", err=True)
     elif not broken_by:
         saying.play(made, as_heard=as_heard)
     if broken_by:

@@ -4,6 +4,7 @@ import codecs
 import json
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from typing import Any
 
 from rich.console import Console
 
-from studio.core.clips import write_wav
+from studio.core.clips import wav_bytes, write_wav
 from studio.core.errors import BadFile, BadOption, BadText, Full, StudioError
 from studio.core.events import Audio, Event, Failed, Text, Unsupported
 from studio.core.files import read_bounded
@@ -25,6 +26,7 @@ MAX_ARRIVALS_BYTES = 16_000_000
 MAX_ARRIVAL_MS = 86_400_000.0  # a day
 _CHARACTERS_PER_WORD = 6  # five letters and a space: how typing speed is counted
 _PUSHED_CHARS = 65_536
+STANDARD_OUTPUT = Path("-")
 _FULL_MS = 250.0  # until a text that was too much is tried again
 
 
@@ -270,9 +272,23 @@ def unspoken(trace: Trace) -> list[str]:
     return told
 
 
+def check_output() -> None:
+    """Whether a WAV may go to standard output. Raises BadFile where that is a terminal."""
+    if sys.stdout.isatty():
+        raise BadFile("a WAV is no text, and standard output is a terminal", 'pipe it: studio say "..." -o - | aplay')
+
+
 def save(trace: Trace, wav: Path, *, as_heard: bool) -> float:
-    """Write the sound of a trace; gives its length in seconds. Raises BadFile when the place cannot be written."""
+    """Write the sound of a trace; gives its length in seconds. Raises BadFile when the place cannot be written.
+
+    Args:
+        wav: ``STANDARD_OUTPUT`` for that.
+    """
     pcm = trace.as_heard() if as_heard else trace.pcm
+    if wav == STANDARD_OUTPUT:
+        sys.stdout.buffer.write(wav_bytes(pcm, trace.rate_hz))
+        sys.stdout.buffer.flush()
+        return len(pcm) / trace.rate_hz
     try:
         write_wav(wav, pcm, trace.rate_hz)
     except OSError as error:

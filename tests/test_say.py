@@ -59,6 +59,24 @@ def test_a_wav_and_a_trace(voices, tmp_path):
     assert np.array_equal(spoken.pcm, pcm)
 
 
+def test_a_wav_goes_to_standard_output_and_nothing_else(voices, tmp_path):
+    assert say(voices, TEXT, "-o", tmp_path / "a.wav").returncode == 0
+    command = [sys.executable, "-m", "studio", "say", TEXT, "-o", "-", "--voices", str(voices), "--device", "cpu"]
+    done = subprocess.run(command, capture_output=True, timeout=60, cwd=tmp_path)
+    assert done.returncode == 0 and done.stdout == (tmp_path / "a.wav").read_bytes()
+    assert b"standard output: " in done.stderr and not (tmp_path / "-").exists()
+    assert "- writes it to standard output" in " ".join(say(voices, "--help").stdout.replace("\u2502", " ").split())
+
+
+def test_a_wav_is_not_written_to_a_terminal(voices):
+    leader, follower = os.openpty()
+    command = [sys.executable, "-m", "studio", "say", TEXT, "-o", "-", "--voices", str(voices), "--device", "cpu"]
+    done = subprocess.run(command, stdout=follower, stderr=subprocess.PIPE, timeout=60)
+    os.close(follower)
+    os.close(leader)
+    assert done.returncode == 2 and b"standard output is a terminal" in done.stderr and b"aplay" in done.stderr
+
+
 def test_typed_and_recorded_arrivals_make_the_same_samples_later(voices, tmp_path):
     at_once, slow, replayed = (tmp_path / f"{name}.wav" for name in ("once", "slow", "replayed"))
     assert say(voices, TEXT, "-o", at_once).returncode == 0

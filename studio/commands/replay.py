@@ -29,7 +29,7 @@ def replay(
     from studio.text.normalise import best
 
     check_place(out, "-o", ".wav")
-    before = open_trace(file)
+    before = open_trace(file, str(file))
     if not len(before.pcm):
         raise BadFile(f"{file} holds no sound", "there is nothing to compare with")
     _ = before.request  # refused before a voice is loaded

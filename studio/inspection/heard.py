@@ -6,7 +6,8 @@ never waits longer than the voice made him wait.
 
 import bisect
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Literal
 
 from studio.core import events as ev
@@ -107,25 +108,43 @@ def _reports(events: Iterable[ev.Event]) -> list[tuple[int, float]]:
 
 
 def _as_made(chunks: Chunks, waits: Sequence[ev.Wait], samples: int, rate_hz: int) -> tuple[list[Run], list[Pause]]:
-    """What a listener heard who never paused: every wait but those for his own credit, where it fell."""
+    """What a listener heard who never paused: every wait but those for his own credit, where it fell.
+
+    A wait is measured a little before the sound that ends it is there, and nothing is heard before it was made.
+    """
     runs: list[Run] = []
     pauses: list[Pause] = []
-    at_ms, start = chunks.when(0) or 0.0, 0
+    made_ms = _without_credit(chunks, [one for one in waits if one.reason == "credit"])
+    at_ms, start = made_ms[0] if made_ms else 0.0, 0
+
+    def run_until(end: int) -> None:
+        nonlocal at_ms, start
+        if end <= start:
+            return
+        of_run = range(bisect.bisect_left(chunks.starts, start), bisect.bisect_left(chunks.starts, end))
+        could_ms = max((made_ms[k] - 1000.0 * (chunks.starts[k] - start) / rate_hz for k in of_run), default=at_ms)
+        if could_ms > at_ms and pauses and pauses[-1].sample == start:
+            pauses[-1] = replace(pauses[-1], end_ms=could_ms)
+        runs.append(Run(max(at_ms, could_ms), start, end))
+        at_ms, start = runs[-1].t_ms + 1000.0 * (end - start) / rate_hz, end
+
     for wait in waits:
-        if wait.reason == "credit":
-            continue
-        if wait.sample > start:
-            runs.append(Run(at_ms, start, wait.sample))
-            at_ms += 1000.0 * (wait.sample - start) / rate_hz
-            start = wait.sample
-        last_ms = chunks.when(wait.sample) or 0.0  # a wait is measured a little before the sound that ends it
-        until_ms = at_ms + wait.duration_ms
-        until_ms = max(until_ms, last_ms) if last_ms - until_ms < 1.0 else until_ms
-        pauses.append(Pause(at_ms, until_ms, wait.sample, wait.reason))
-        at_ms = until_ms
-    if samples > start:
-        runs.append(Run(at_ms, start, samples))
+        if wait.reason != "credit":
+            run_until(wait.sample)
+            pauses.append(Pause(at_ms, at_ms + wait.duration_ms, wait.sample, wait.reason))
+            at_ms = pauses[-1].end_ms
+    run_until(samples)
     return runs, pauses
+
+
+def _without_credit(chunks: Chunks, waits: Sequence[ev.Wait]) -> list[float]:
+    """When each chunk had been made for one who never let the voice wait."""
+    places = [one.sample for one in waits]
+    waited_ms = [0.0, *accumulate(one.duration_ms for one in waits)]
+    return [
+        t_ms - waited_ms[bisect.bisect_right(places, start)]
+        for start, t_ms in zip(chunks.starts, chunks.times_ms, strict=True)
+    ]
 
 
 def _as_reported(

@@ -37,7 +37,7 @@ def open_file(path: Path, text: str | None = None) -> Trace:
             raise BadFile(f"{path} cannot be read: {error.strerror}", "give a WAV of at most 512 MB") from error
     if text:
         raise BadOption(f"{path.name} is no WAV, so it takes no text", "give a WAV; a trace holds its own text")
-    return open_trace(path)
+    return open_trace(path, str(path))
 
 
 @dataclass(frozen=True)

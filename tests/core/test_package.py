@@ -4,8 +4,10 @@ import subprocess
 import sys
 
 import pytest
+from tinyvoice import write_tiny_voice
 
 import studio
+from studio.core.errors import BadOption, BadText, BadVoice
 
 
 def test_the_public_names():
@@ -21,3 +23,35 @@ def test_import_is_light():
     code = "import sys, studio; studio.open_trace, studio.synthesize; print({'torch', 'gradio'} & set(sys.modules))"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "told"),
+    [
+        ({"text": None}, BadText, "the text is None, of type NoneType; give a str"),
+        ({"text": b"Good morning."}, BadText, "of type bytes; give a str"),
+        ({"text": ["Good", "morning."]}, BadText, "of type list; give a str"),
+        ({"voice": 3}, BadVoice, "the voice is 3, of type int"),
+        ({"voice": None}, BadVoice, "the voice is None"),
+        ({"seed": "1"}, BadOption, "the seed is '1', of type str; give an int"),
+        ({"seed": 1.5}, BadOption, "the seed is 1.5"),
+        ({"seed": True}, BadOption, "the seed is True"),
+        ({"seed": -1}, BadOption, "seed"),
+        ({"temperature": "hot"}, BadOption, "give a number, 0 to 2, or None"),
+        ({"temperature": float("nan")}, BadOption, "the temperature is nan"),
+        ({"temperature": 9}, BadOption, "temperature"),
+        ({"device": None}, BadOption, "give auto, cpu or cuda"),
+        ({"device": "tpu"}, BadOption, "cpu"),
+        ({"voices": 7}, BadOption, "give the path of a folder of voices"),
+        ({"voices": "/nowhere"}, BadVoice, "/nowhere"),
+        ({"m": None}, BadOption, "m"),
+        ({"m": "three"}, BadOption, "m"),
+        ({"nothing_such": 1}, BadOption, "nothing_such"),
+    ],
+)
+def test_what_is_of_a_wrong_type_is_told_with_what_is_allowed(tmp_path, given, kind, told):
+    write_tiny_voice(tmp_path)
+    asked = {"text": "one", "voices": tmp_path, "device": "cpu", **given}
+    with pytest.raises(kind) as refused:
+        studio.synthesize(**asked)
+    assert told in str(refused.value) and refused.value.do, refused.value

@@ -1,14 +1,18 @@
 """Typed, made and heard over one clock, against times that are known."""
 
+import re
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 from inspection.spoken import FRAME, RATE_HZ, TEXT, pcm, story, trace
 
 from studio.core import events as ev
 from studio.core.errors import BadFile
-from studio.core.traces.trace import collect
+from studio.core.traces.trace import TraceWriter, collect, open_trace
 from studio.inspection.heard import Run, when_of
-from studio.inspection.opening import recording
+from studio.inspection.opening import open_file, recording
 from studio.inspection.timeline import timeline
 
 
@@ -157,3 +161,44 @@ def test_keys_that_were_typed_before_their_word_was_sent_lie_where_they_were_typ
         (100.0, "o"), (180.0, "ne"), (300.0, " "), (0.0, "b"), (400.0, " "), (500.0, "c ")
     ]  # fmt: skip
     assert line.text == "one b c " and line.words[0].typed_ms == 100.0
+
+
+@pytest.mark.parametrize("late_ms", [0.5, 6.0, 80.0])
+@pytest.mark.parametrize("frame", [2, 4, 7])
+def test_nothing_is_heard_before_it_was_made(late_ms: float, frame: int) -> None:
+    """A thread that is held up tells of a sound a little after it said how long that was waited for."""
+    events = [
+        replace(one, t_ms=one.t_ms + 100.0 + late_ms) if isinstance(one, ev.Audio) and one.sample == frame * FRAME
+        else replace(one, t_ms=one.t_ms + 100.0) if isinstance(one, ev.Audio) and one.sample > frame * FRAME
+        else one
+        for one in story()
+    ]  # fmt: skip
+    line = timeline(collect({}, events))
+    for word in line.words:
+        assert word.made_ms is not None and word.heard_ms is not None and word.made_ms <= word.heard_ms
+        assert word.made_whole_ms is not None and word.heard_whole_ms is not None
+        assert word.made_whole_ms <= word.heard_whole_ms
+    ends = [run.t_ms + 1000.0 * (run.end - run.start) / RATE_HZ for run in line.runs]
+    assert all(end <= run.t_ms for end, run in zip(ends, line.runs[1:], strict=False)), "in order"
+    assert [one.reason for one in line.pauses] == ["text", "compute"]
+
+
+def test_what_a_listener_gave_no_credit_for_is_not_held_against_the_voice() -> None:
+    """All after the first segment was made half a second later, for want of credit: heard as if it had been there."""
+    late = [
+        replace(one, t_ms=one.t_ms + 500.0) if isinstance(one, ev.Audio) and one.sample >= 4 * FRAME else one
+        for one in story()
+    ]
+    late.insert(-1, ev.Wait(reason="credit", sample=4 * FRAME, duration_ms=500.0, t_ms=1300.0))
+    assert timeline(collect({}, late)).runs == timeline(trace()).runs
+
+
+def test_a_trace_that_was_cut_short_is_told_by_its_path(tmp_path: Path) -> None:
+    writer = TraceWriter(tmp_path / "speech" / "a", {})
+    writer.write(*story())
+    path = writer.close()
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(BadFile, match=f"{re.escape(str(path))} is not a readable trace"):
+        open_file(path)
+    with pytest.raises(BadFile, match="^a.trace is not a readable trace"):  # those who serve it tell no folder
+        open_trace(path)

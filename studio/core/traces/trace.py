@@ -193,13 +193,16 @@ class Trace:
         return np.concatenate([*pieces, self.pcm[at:]])
 
 
-def open_trace(path: str | Path) -> Trace:
+def open_trace(path: str | Path, name: str = "") -> Trace:
     """Read a ``.trace`` zip, or the folder that is being written or that a crash left.
+
+    Args:
+        name: what messages call it; the file's name without its folder where empty.
 
     Raises:
         BadFile: it is absent, damaged, not a trace, or larger than a trace may be.
     """
-    return Trace(*read_trace(Path(path)))
+    return Trace(*read_trace(Path(path), name=name))
 
 
 def collect(meta: Mapping[str, Any], events: Iterable[ev.Event]) -> Trace:

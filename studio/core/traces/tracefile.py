@@ -51,6 +51,7 @@ def read_trace(
     limits: Mapping[str, int] = MAX_BYTES,
     most_layer_bytes: int = MAX_LAYER_BYTES,
     most_events: int | None = None,
+    name: str = "",
 ) -> Parts:
     """Meta, events, pcm, frames, p_eos and further layers of a ``.trace`` zip or folder, or of an open file.
 
@@ -58,11 +59,12 @@ def read_trace(
         limits: bytes that each part may unpack to.
         most_layer_bytes: and each layer in layers.npz.
         most_events: that it may tell of; None for as many as fit into the bytes.
+        name: what messages call it; a file's name without its folder, which is nobody's business, where empty.
 
     Raises:
         BadFile: it is absent, damaged, not a trace, or larger than the limits.
     """
-    name = source.name if isinstance(source, Path) else "what was sent"
+    name = name or (source.name if isinstance(source, Path) else "what was sent")
     if isinstance(source, Path):
         if source.is_dir():
             return _read_folder(source)

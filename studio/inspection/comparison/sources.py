@@ -19,7 +19,7 @@ def open_source(path: Path, text: str = "") -> Trace:
         NeedsPackage: a TextGrid without praatio.
     """
     if path.is_dir():  # a trace that a crash left
-        return open_trace(path)
+        return open_trace(path, str(path))
     (source,) = find_sources([path])
     is_wav = path.suffix.lower() == ".wav"
     trace = open_file(path, (source.text or text) if is_wav else None)

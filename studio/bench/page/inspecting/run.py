@@ -136,7 +136,7 @@ def bench_inspect(setting: InspectSetting) -> dict[str, Any]:
     """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        spoken = open_trace(setting.trace) if setting.trace else _spoken(setting, folder)
+        spoken = open_trace(setting.trace, str(setting.trace)) if setting.trace else _spoken(setting, folder)
         shelf = folder / "traces"
         shelf.mkdir()
         path = write_repeated(spoken, 60.0 * setting.minutes, shelf / _TOKEN)
