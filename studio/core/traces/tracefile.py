@@ -129,6 +129,8 @@ def _read_parts(archive: zipfile.ZipFile, limits: Mapping[str, int], what: str) 
     parts: dict[str, bytes] = {}
     for info in archive.infolist():
         limit = limits.get(info.filename)
+        if limit is None and info.filename in _LAYERS:  # without its end, a trace looks like the zip of layers in it
+            raise BadFile(f"{what} is cut short", "the end of the file is missing: copy it again, or make it anew")
         if limit is None or info.filename in parts:
             raise BadFile(f"{what} holds {info.filename[:80]!r}", f"only one each of {', '.join(limits)} belongs there")
         parts[info.filename] = _read_part(archive, info, limit, what)
