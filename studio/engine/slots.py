@@ -1,7 +1,10 @@
 """Where utterances' memory lives: preallocated, first dimension = slot, reused by one owner after another."""
 
+import functools
 import os
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -50,6 +53,20 @@ class KeyValueSlots:
         # On the host whatever the device: who plans a step asks for them, and a GPU would have to be waited for.
         self.start, self.length, self.epoch = (torch.zeros(slots, dtype=torch.int64) for _ in range(3))
         self.capacity, self.poison = capacity, poison
+
+    @functools.cached_property
+    def on_host(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Keys and values of each layer as arrays over the same memory, on a CPU."""
+        return [(keys.numpy(), values.numpy()) for keys, values in zip(self.keys, self.values, strict=True)]
+
+    @functools.cached_property
+    def bounds_on_host(self) -> tuple[np.ndarray, np.ndarray]:
+        """``start`` and ``length`` as arrays over the same memory."""
+        return self.start.numpy(), self.length.numpy()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy's arrays lie over its own memory."""
+        return {name: one for name, one in vars(self).items() if name not in ("on_host", "bounds_on_host")}
 
     def reset(self, slot: int) -> None:
         """Make a slot new for another owner."""

@@ -2,6 +2,7 @@
 
 import threading
 
+import numba.np.arraymath  # noqa: F401 - brings scipy's BLAS where that is installed: all there are must be counted
 import torch
 from threadpoolctl import threadpool_limits
 

@@ -43,7 +43,11 @@ class VocodeModule:
         self._frame_samples = int(vocoder.config.frame_samples)
         self._unsaid = [self.look_ahead_frames] * slots  # frames whose samples are somebody else's, or were said
         self._warm: dict[bytes, State] = {}
-        self._on_host = None if on_host is None else (on_host, Arrays(self.slots))
+        self._on_host = None
+        if on_host is not None:
+            nothing = np.zeros((1, 1, vocoder.config.channels), np.float32)
+            on_host.step(nothing, Arrays(vocoder.init_state(1)), np.zeros(1, np.int64))  # compiled before anybody waits
+            self._on_host = (on_host, Arrays(self.slots))
 
     @torch.inference_mode()
     def reset(self, slot: int, prompt: np.ndarray, seed: int) -> None:

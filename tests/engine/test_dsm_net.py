@@ -92,7 +92,7 @@ def steps_of(family: DsmFamily, given: list[Step], row: tuple[int, int] = (0, 1)
 def way(request, monkeypatch):
     """Steps run in numpy, as on every CPU, and in torch, as on a GPU."""
     if request.param == "torch":
-        monkeypatch.setattr(DsmStep, "_for_host", lambda self, tokens: None)
+        monkeypatch.setattr(DsmStep, "_for_host", lambda self, *_: None)
 
 
 @torch.inference_mode()

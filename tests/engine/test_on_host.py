@@ -6,7 +6,6 @@ import torch
 from engine.smalldecoder import ROWS, SIZES, a_decoder, memory
 
 from studio.engine.nets.lean import LeanDecoder
-from studio.engine.nets.products import Product
 from studio.engine.nets.transformer import Decoder
 from studio.engine.sampling import sample_levels, sample_on_host, uniform
 from studio.engine.slots import ContextFull
@@ -57,15 +56,6 @@ def test_a_full_slot_says_so_and_nothing_has_moved(decoder: Decoder) -> None:
         lean.extend(torch.randn(2, 1, SIZES.width), slots, [1, 0])
     assert slots.length.tolist() == [8, 0, 0, 0, 0]
     assert all(torch.equal(a, b) or a.isnan().any() for a, b in zip(kept, slots.keys, strict=True))
-
-
-def test_a_products_weight_is_kept_once() -> None:
-    product, x = Product(torch.randn(7, 12), torch.randn(7)), torch.randn(3, 12)
-    before = product(x)
-    array = product.transposed()
-    assert array.shape == (12, 7) and array.flags["C_CONTIGUOUS"]
-    assert product._weight.data_ptr() == array.ctypes.data, "one memory"
-    torch.testing.assert_close(product(x), before)
 
 
 def test_the_same_levels_are_drawn() -> None:

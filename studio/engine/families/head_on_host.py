@@ -7,8 +7,8 @@ import numpy as np
 from torch import Tensor
 
 from studio.engine import dmel
+from studio.engine.compiled.panels import Panels
 from studio.engine.families.drawn import probability
-from studio.engine.nets.one_token import product
 from studio.engine.sampling import FrameNoise, sample_on_host
 
 
@@ -30,11 +30,11 @@ class HeadOnHost:
     """Draws frames from hidden states.
 
     Args:
-        weight: [D, 80 * LEVELS + 1], the last for an end; ``bias`` its own.
+        head: [D] -> [80 * LEVELS + 1], the last for an end.
     """
 
-    def __init__(self, weight: np.ndarray, bias: np.ndarray) -> None:
-        self._weight, self._bias = weight, bias
+    def __init__(self, head: Panels) -> None:
+        self._head = head
 
     def draw(
         self, slots: DrawingSlots, numbers: Sequence[int], hidden: np.ndarray
@@ -44,8 +44,7 @@ class HeadOnHost:
         Returns:
             Of each: levels uint8 [1, 80], how likely the end is, and whether what they were drawn from were numbers.
         """
-        out = product(hidden, self._weight)
-        out += self._bias
+        out = self._head(hidden)
         logits = out[:, :-1].reshape(len(out), dmel.CHANNELS, dmel.LEVELS)
         levels = sample_on_host(logits, slots.temperature.numpy()[numbers], slots.noise.next_on_host(numbers))
         slots.last.numpy()[numbers] = levels

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from studio.engine.compiled.panels import Panels
 from studio.engine.nets.one_token import TokenCross
 from studio.engine.nets.products import NumberFormat, Product
 from studio.engine.slots import KeyValueSlots
@@ -49,13 +50,15 @@ class LeanCross:
     def __init__(self, layer: int, trained: CrossAttention, number_format: NumberFormat = "float32") -> None:
         self._layer, self._heads, self._width = layer, trained.heads, trained.head_width
         root = (trained.heads * trained.head_width) ** 0.5
-        self._query = Product(trained.query.weight * (trained.norm.weight * root), None, number_format)
+        self._trained, self._norm_gain = trained, trained.norm.weight * root
+        self._query = Product(trained.query.weight * self._norm_gain, None, number_format)
         self._gain = trained.norm_query.weight.detach().clone()  # the norm's root of d and the scores' 1 / root cancel
         self._out = Product(trained.out.weight, None, number_format)
 
     def for_tokens(self) -> TokenCross:
         """The same for one token of each row, on a CPU in float32, all of what a slot holds being seen."""
-        return TokenCross(self._layer, self._query.transposed(), self._gain.numpy(), self._out.transposed())
+        query = Panels(self._trained.query.weight, gain=self._norm_gain)
+        return TokenCross(self._layer, query, self._gain.numpy(), Panels(self._trained.out.weight))
 
     def __call__(
         self, h: Tensor, slots: KeyValueSlots, rows: Sequence[int], seen: Tensor | None = None

@@ -14,9 +14,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from studio.engine.compiled.panels import Panels
 from studio.engine.nets.batched import BatchedStep, Between, turns_at, unit
-from studio.engine.nets.one_token import TokenLayer, TokenStep
-from studio.engine.nets.products import NumberFormat, Product
+from studio.engine.nets.one_token import StretchLayer, TokenLayer, TokenStep
+from studio.engine.nets.products import NumberFormat, Packed, Product
 from studio.engine.nets.transformer import Block, Decoder, DecoderConfig
 from studio.engine.slots import KeyValueSlots
 
@@ -60,20 +61,33 @@ class LeanLayer:
     def __init__(self, block: Block, config: DecoderConfig, number_format: NumberFormat) -> None:
         d, heads, width = config.width, config.heads, config.head_width
         # x / |x| * sqrt(D) is the RMS norm; the gain and the root go into the product.
-        qkv = block.qkv.weight * (block.norm_attention.weight * d**0.5)
+        qkv = block.qkv.weight
         paired = qkv.view(3, heads, 2, width // 2, d).transpose(2, 3).reshape(3, heads, width, d)
         joined = torch.cat((paired[:2], qkv.view(3, heads, width, d)[2:])).reshape(3 * d, d)
-        self.qkv = Product(joined, None, number_format)
+        attention_gain, feed_gain = block.norm_attention.weight * d**0.5, block.norm_feed.weight * d**0.5
+        self.qkv = Product(joined * attention_gain, None, number_format)
         gains = torch.stack((block.norm_query.weight, block.norm_key.weight * width**0.5))  # q: 1/sqrt(d) * sqrt(d)
         self.gains = gains.view(2, 2, width // 2).transpose(1, 2).reshape(2, 1, width).contiguous()
         self.out = Product(block.out.weight, None, number_format)
-        self.up = Product(block.up.weight * (block.norm_feed.weight * d**0.5), None, number_format)
+        self.up = Product(block.up.weight * feed_gain, None, number_format)
         self.down = Product(block.down.weight, None, number_format)
+        self._block, self._unfolded = block, (joined, attention_gain, feed_gain)
 
-    def for_tokens(self) -> TokenLayer[np.ndarray]:
-        """The same for one token at a time, on a CPU."""
-        qkv, out, up, down = (one.transposed() for one in (self.qkv, self.out, self.up, self.down))
-        return TokenLayer(qkv, self.gains.numpy(), out, up, down)
+    def for_tokens(self) -> TokenLayer:
+        """The same for one token at a time, on a CPU in float32."""
+        block, (qkv, attention_gain, feed_gain) = self._block, self._unfolded
+        return TokenLayer(
+            Panels(qkv, gain=attention_gain),
+            self.gains[:, 0].contiguous().numpy(),
+            Panels(block.out.weight),
+            Panels(block.up.weight, gain=feed_gain),
+            Panels(block.down.weight),
+        )
+
+    def for_stretches(self) -> StretchLayer:
+        """The same for many tokens of one row, on a CPU in float32."""
+        qkv, out, up, down = (Packed(one.weight) for one in (self.qkv, self.out, self.up, self.down))
+        return StretchLayer(qkv, self.gains.numpy(), out, up, down)
 
 
 class LeanDecoder:
@@ -93,8 +107,16 @@ class LeanDecoder:
         self.batched = BatchedStep(self._layers, c, self._angles.rates)
         self.on_host: TokenStep | None = None
         if number_format == "float32" and self._device.type == "cpu":
-            layers = [layer.for_tokens() for layer in self._layers]
-            self.on_host = TokenStep(layers, lambda position, count: self._angles.at(position, count).numpy())
+            self.on_host = TokenStep(
+                [layer.for_tokens() for layer in self._layers],
+                [layer.for_stretches() for layer in self._layers],
+                lambda position, count: self._angles.at(position, count).numpy(),
+            )
+
+    @torch.no_grad()
+    def head_on_host(self, decoder: Decoder, weight: Tensor, bias: Tensor) -> Panels:
+        """A head with the last norm before it, for hidden states as ``extend`` answers them, on a CPU."""
+        return Panels(weight, bias, decoder.norm.weight * self.config.width**0.5)
 
     @torch.no_grad()
     def folded(self, decoder: Decoder, weight: Tensor) -> Tensor:

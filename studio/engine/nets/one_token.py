@@ -1,56 +1,84 @@
-"""A folded decoder on a CPU, in numpy over the slots' own memory: one token of each row, or many of one.
+"""A decoder on a CPU over the slots' own memory: one token of each row, compiled, or many of one, in numpy.
 
-At this size a token costs calls, not arithmetic: a call of torch takes three times as long as one of numpy, and its
-product of one row with a matrix twice as long as OpenBLAS's. ``matmul`` of stacked single rows takes them one by one,
-so that a row's result does not depend on its neighbours (law 3).
+At this size a token costs calls, not arithmetic: a layer is two of them here. A row's result does not depend on its
+neighbours (law 3).
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
 
 import numpy as np
 
+from studio.engine.compiled import kernels
+from studio.engine.compiled.panels import Panels
 from studio.engine.nets.products import Packed, one_blas_thread
 from studio.engine.slots import KeyValueSlots
 
 # A decoder's cross-attention: (layer, [N, D]) -> [N, D].
 Between = Callable[[int, np.ndarray], np.ndarray] | None
-Weight = TypeVar("Weight", np.ndarray, Packed)
-# Rows [N, D] times [D, O]: ``product`` where rows are of several utterances, ``together`` where they are of one.
-Times = Callable[[np.ndarray, Weight], np.ndarray]
 
 
 @dataclass(frozen=True)
-class TokenLayer(Generic[Weight]):
-    """One block's folded weights, float32, for ``row @ weight``.
+class TokenLayer:
+    """One block's weights for a token of each row.
 
     Attributes:
-        qkv: [D, 3 D], pairs of queries and keys side by side.
-        gains: of queries and keys, [2, 1, d].
-        out, up, down: [D, D], [D, F], [F, D].
+        qkv: [D] -> [3 D], pairs of queries and keys side by side, with the gain of the norm before it.
+        head_gains: of queries and keys, [2, d].
+        out, up, down: [D] -> [D] -> [F] -> [D]; ``up`` with the gain of the norm before it.
     """
 
-    qkv: Weight
+    qkv: Panels
+    head_gains: np.ndarray
+    out: Panels
+    up: Panels
+    down: Panels
+
+    def attend(
+        self,
+        h: np.ndarray,
+        memory: tuple[np.ndarray, np.ndarray],
+        rows: np.ndarray,
+        held: tuple[np.ndarray, np.ndarray],
+        turns: np.ndarray,
+    ) -> None:
+        """Add to tokens what they attend to, in place, and keep their keys and values: see ``kernels.attended``.
+
+        Args:
+            memory: keys and values, [slots, H, S, d] each.
+            held: int64 [slots], the first token that each slot holds, and how many were ever written.
+        """
+        qkv, out = self.qkv, self.out
+        kernels.attended(
+            h, qkv.numbers, qkv.gain, self.head_gains, out.numbers, memory[0], memory[1], rows, held[0], held[1], turns
+        )
+
+    def feed(self, h: np.ndarray) -> None:
+        """Add the feed-forward, in place."""
+        kernels.fed(h, self.up.numbers, self.up.gain, self.down.numbers)
+
+    def run_once(self) -> None:
+        """Run a token that is nobody's."""
+        depth, d = self.out.depth, self.head_gains.shape[1]
+        memory = (np.zeros((1, depth // d, 1, d), np.float32), np.zeros((1, depth // d, 1, d), np.float32))
+        h, nobody = np.ones((1, depth), np.float32), np.zeros(1, np.int64)
+        self.attend(h, memory, nobody, (nobody, nobody), np.ones((1, d), np.float32))
+        self.feed(h)
+
+
+@dataclass(frozen=True)
+class StretchLayer:
+    """One block's folded weights for many tokens of one row.
+
+    Attributes:
+        gains: of queries and keys, [2, 1, d].
+    """
+
+    qkv: Packed
     gains: np.ndarray
-    out: Weight
-    up: Weight
-    down: Weight
-
-
-def product(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Rows [N, D] times [D, O], each row alone."""
-    return np.matmul(x[:, None], weight)[:, 0]
-
-
-def together(x: np.ndarray, weight: Packed) -> np.ndarray:
-    """Rows [N, D] times [D, O], all at once."""
-    return weight(x)
-
-
-def packed(layer: TokenLayer[np.ndarray]) -> TokenLayer[Packed]:
-    """A layer for ``together``."""
-    return TokenLayer(Packed(layer.qkv), layer.gains, Packed(layer.out), Packed(layer.up), Packed(layer.down))
+    out: Packed
+    up: Packed
+    down: Packed
 
 
 def unit(x: np.ndarray) -> np.ndarray:
@@ -59,40 +87,43 @@ def unit(x: np.ndarray) -> np.ndarray:
 
 
 class TokenStep:
-    """Runs folded layers over slots.
+    """Runs layers over slots.
 
     Args:
         turns: of so many positions from one on, complex64 [positions, d / 2].
     """
 
-    def __init__(self, layers: Sequence[TokenLayer[np.ndarray]], turns: Callable[[int, int], np.ndarray]) -> None:
+    def __init__(
+        self,
+        layers: Sequence[TokenLayer],
+        stretches: Sequence[StretchLayer],
+        turns: Callable[[int, int], np.ndarray],
+    ) -> None:
         one_blas_thread()
-        self._layers, self._turns = layers, turns
-        self._packed = [packed(layer) for layer in layers]
+        self._layers, self._stretches, self._turns = layers, stretches, turns
+        for layer in layers:  # compiled now, so that nobody who is spoken to waits for it
+            layer.run_once()
 
-    @np.errstate(all="ignore")  # whoever reads what is no number says so
     def extend(self, h: np.ndarray, slots: KeyValueSlots, rows: Sequence[int], between: Between = None) -> np.ndarray:
         """Run a token of each row, [N, D], over what its slot holds, and keep its keys and values.
 
         Returns:
             The tokens' hidden states divided by their lengths, [N, D].
         """
-        length, start = slots.length.numpy(), slots.start.numpy()
-        held = [range(int(start[row]), int(length[row]) + 1) for row in rows]  # the new token is the last
-        for tokens in held:
-            slots.check_room(tokens.start, tokens.stop)
-        turns = np.concatenate([self._turns(tokens.stop - 1, 1) for tokens in held])[:, None, None]
+        numbers, (start, length) = np.array(rows), slots.bounds_on_host
+        for row in rows:
+            slots.check_room(int(start[row]), int(length[row]) + 1)
+        turns = np.concatenate([self._turns(int(length[row]), 1) for row in rows]).view(np.float32)
+        h = h.copy()
         for number, layer in enumerate(self._layers):
-            memory = (slots.keys[number].numpy(), slots.values[number].numpy())
-            h = h + product(self._attended(layer, h, turns, memory, rows, held), layer.out)
+            layer.attend(h, slots.on_host[number], numbers, (start, length), turns)
             if between is not None:
                 h = between(number, h)
-            h = fed(layer, h, product)
-        for row in rows:
-            length[row] += 1
+            layer.feed(h)
+        length[numbers] += 1
         return unit(h)
 
-    @np.errstate(all="ignore")
+    @np.errstate(all="ignore")  # whoever reads what is no number says so
     def read(self, h: np.ndarray, slots: KeyValueSlots, row: int) -> np.ndarray:
         """Run T tokens of one row, [T, D], over what its slot holds, and keep their keys and values.
 
@@ -104,71 +135,50 @@ class TokenStep:
         slots.check_room(tokens.start, tokens.stop)
         turns = self._turns(at, len(h))[:, None, None]
         later = np.triu(np.full((len(h), len(tokens)), -np.inf, np.float32), len(tokens) - len(h) + 1)
-        for number, layer in enumerate(self._packed):
-            qk, v = projected(layer, h, turns, together)
-            keys, values = slots.keys[number].numpy()[row], slots.values[number].numpy()[row]
+        for number, layer in enumerate(self._stretches):
+            qk, v = _projected(layer, h, turns)
+            keys, values = (one[row] for one in slots.on_host[number])
             places = np.arange(at, tokens.stop) % keys.shape[1]
             keys[:, places], values[:, places] = qk[:, 1].swapaxes(0, 1), v.swapaxes(0, 1)
             asking = qk[:, 0]
-            if number == len(self._packed) - 1:  # nobody asks for the others' results
+            if number == len(self._stretches) - 1:  # nobody asks for the others' results
                 h, asking, later = h[-1:], asking[-1:], None
             mixed, _ = _attend(asking.transpose(1, 2, 0), keys, values, tokens, later)
-            h = fed(layer, h + layer.out(mixed), together)
+            h = _fed(layer, h + layer.out(mixed))
         slots.length[row] = tokens.stop
         return unit(h)
-
-    def _attended(
-        self,
-        layer: TokenLayer[np.ndarray],
-        h: np.ndarray,
-        turns: np.ndarray,
-        memory: tuple[np.ndarray, np.ndarray],
-        rows: Sequence[int],
-        held: Sequence[range],
-    ) -> np.ndarray:
-        """What each token [N, D] attends to, the last of those its row holds; ``memory`` [slots, H, S, d] each."""
-        qk, v = projected(layer, h, turns, product)
-        mixed = np.empty_like(h)
-        for b, (row, tokens) in enumerate(zip(rows, held, strict=True)):
-            keys, values = memory[0][row], memory[1][row]
-            at = (tokens.stop - 1) % keys.shape[1]
-            keys[:, at], values[:, at] = qk[b, 1], v[b]
-            mixed[b : b + 1], _ = _attend(qk[b, 0, :, :, None], keys, values, tokens)
-        return mixed
 
 
 class TokenCross:
     """A trained cross-attention for one token of each row; see ``nets.cross.LeanCross``.
 
     Args:
-        query, out: [D, D]; ``gain`` of queries, [d].
+        query, out: [D] -> [D]; ``gain`` of queries, [d].
     """
 
-    def __init__(self, layer: int, query: np.ndarray, gain: np.ndarray, out: np.ndarray) -> None:
+    def __init__(self, layer: int, query: Panels, gain: np.ndarray, out: Panels) -> None:
         self._layer, self._query, self._gain, self._out = layer, query, gain, out
 
     def __call__(self, h: np.ndarray, slots: KeyValueSlots, rows: Sequence[int]) -> tuple[np.ndarray, list[np.ndarray]]:
         """Attend from [N, D] to all that the rows' slots hold: [N, D], and each row's shares of it, [H, T]."""
-        q = unit(product(unit(h), self._query).reshape(len(h), -1, len(self._gain)))
+        q = unit(self._query(unit(h)).reshape(len(h), -1, len(self._gain)))
         q *= self._gain
-        keys, values = slots.keys[self._layer].numpy(), slots.values[self._layer].numpy()
+        keys, values = slots.on_host[self._layer]
         mixed, found = np.empty_like(h), list[np.ndarray]()
         for b, row in enumerate(rows):
             held = range(int(slots.start[row]), int(slots.length[row]))
             mixed[b : b + 1], shares = _attend(q[b, :, :, None], keys[row], values[row], held)
             found.append(shares[:, 0])
-        return h + product(mixed, self._out), found
+        return h + self._out(mixed), found
 
 
-def projected(
-    layer: TokenLayer[Weight], h: np.ndarray, turns: np.ndarray, times: Times[Weight]
-) -> tuple[np.ndarray, np.ndarray]:
+def _projected(layer: StretchLayer, h: np.ndarray, turns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Queries and keys [N, 2, H, d], normalised, scaled and turned where they stand, and values [N, H, d] of [N, D].
 
     Args:
         turns: complex64, for [N, 2, H, d / 2].
     """
-    qkv = times(unit(h), layer.qkv).reshape(len(h), 3, -1, layer.gains.shape[-1])
+    qkv = layer.qkv(unit(h)).reshape(len(h), 3, -1, layer.gains.shape[-1])
     qk = unit(qkv[:, :2])
     qk *= layer.gains
     pairs = qk.view(np.complex64)
@@ -176,12 +186,12 @@ def projected(
     return qk, qkv[:, 2]
 
 
-def fed(layer: TokenLayer[Weight], h: np.ndarray, times: Times[Weight]) -> np.ndarray:
+def _fed(layer: StretchLayer, h: np.ndarray) -> np.ndarray:
     """[N, D] and its feed-forward."""
-    wide = times(unit(h), layer.up)
+    wide = layer.up(unit(h))
     np.maximum(wide, 0.0, out=wide)
     wide *= wide
-    return h + times(wide, layer.down)
+    return h + layer.down(wide)
 
 
 def _attend(

@@ -55,16 +55,16 @@ class Product(nn.Module):
         self.register_buffer("_scales", scales, persistent=False)
         self.register_buffer("_bias", None if bias is None else bias.detach(), persistent=False)
 
-    def transposed(self) -> np.ndarray:
-        """The weight as an array [D, O], contiguous, on a CPU in float32; it is kept in that order from then on."""
-        found = np.ascontiguousarray(self._weight.numpy().T)
-        self._weight = torch.from_numpy(found).t()
-        return found
+    @property
+    def weight(self) -> Tensor:
+        """The weight [O, D], of a product in float32."""
+        assert self._format == "float32"
+        return self._weight
 
-    def bias(self) -> np.ndarray:
-        """The bias [O] as an array, on a CPU. The layer has one."""
-        assert self._bias is not None
-        return self._bias.numpy()
+    @property
+    def bias(self) -> Tensor | None:
+        """What is added, [O]."""
+        return self._bias
 
     def forward(self, x: Tensor) -> Tensor:
         """The products of rows, each of an utterance of its own."""
@@ -84,20 +84,19 @@ class Packed:
     on a virtual AMD with AVX-512 they take those of AVX2, half as fast. One row is faster in numpy: a call costs less.
 
     Args:
-        weight: [D, O].
+        weight: [O, D].
     """
 
-    def __init__(self, weight: np.ndarray) -> None:
-        self._weight = weight
+    def __init__(self, weight: Tensor) -> None:
+        self._weight = weight.detach().contiguous()
         self._packed = None
         if torch.backends.mkldnn.is_available():
-            rows = torch.from_numpy(weight).t().contiguous()
-            self._packed = torch.ops.mkldnn._reorder_linear_weight(rows, _USUAL_ROWS)
+            self._packed = torch.ops.mkldnn._reorder_linear_weight(self._weight, _USUAL_ROWS)
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         """[N, D] -> [N, O]."""
         if self._packed is None:
-            return x @ self._weight
+            return x @ self._weight.numpy().T
         return torch.ops.mkldnn._linear_pointwise(torch.from_numpy(x), self._packed, None, "none", [], "").numpy()
 
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from studio.engine import dmel
+from studio.engine.compiled.panels import Panels
 from studio.engine.nets.frames import FrameTable
 from studio.engine.nets.lean import Angles, LeanLayer
 from studio.engine.nets.products import NumberFormat, Product
@@ -115,15 +116,26 @@ class LeanDepth:
         self.layers = [[LeanLayer(block, c, number_format) for block in one.layers()] for one in stacks]
         self.turns = Angles(c.head_width, c.rotary_base, trained.group.device).at(0, GROUPS)
         gain = backbone.norm.weight * backbone.config.width**0.5
-        entries = [trained.entry(g) for g in self._own]
-        self.enter = [Product(one.weight * gain, one.bias, number_format) for one in entries]
+        self._entries, self._entry_gain = [trained.entry(g) for g in self._own], gain
+        self.enter = [Product(one.weight * gain, one.bias, number_format) for one in self._entries]
         self.heard = [(FrameTable(level, one), one.bias.detach()) for one in trained.listeners()]
         self.group = trained.group.detach()
         norms = [trained.stack(g).norm.weight * c.width**0.5 for g in range(GROUPS)]
-        self.out = [
-            Product(head.weight * norm, head.bias, number_format)
-            for head, norm in zip(trained.heads(), norms, strict=True)
-        ]
+        self._heads = list(zip(trained.heads(), norms, strict=True))
+        self.out = [Product(head.weight * norm, head.bias, number_format) for head, norm in self._heads]
+
+    def enter_on_host(self) -> list[Panels]:
+        """``enter`` on a CPU in float32."""
+        return [Panels(one.weight, one.bias, self._entry_gain) for one in self._entries]
+
+    def out_on_host(self) -> list[Panels]:
+        """``out`` on a CPU in float32."""
+        return [Panels(head.weight, head.bias, norm) for head, norm in self._heads]
+
+    @property
+    def kept_shape(self) -> tuple[int, int, int]:
+        """Of a row's keys, or its values, in a layer: [H, 8, d / H]."""
+        return self._config.heads, GROUPS, self._config.head_width
 
     def frame(self, hidden: Tensor, draw: Callable[[int, Tensor], Tensor]) -> Tensor:
         """A step's channels, one group after another.

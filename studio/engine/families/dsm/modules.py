@@ -81,7 +81,7 @@ class DsmStep:
             net.ahead.weight.detach().numpy(),
             self._frames.on_host(),
             self._bias.numpy(),
-            (self._action.transposed(), self._action.bias()),
+            self.decoder.head_on_host(net.decoder, net.action_out.weight, net.action_out.bias),
             self._nothing,
         )
 

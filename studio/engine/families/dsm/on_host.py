@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from studio.engine import dmel
+from studio.engine.compiled.panels import Panels
 from studio.engine.families.dsm.depth import GROUP_CHANNELS, GROUPS, LeanDepth
 from studio.engine.families.dsm.step import Drawn, Step
 from studio.engine.nets.frames import FrameTableOnHost
-from studio.engine.nets.one_token import TokenCross, TokenLayer, TokenStep, fed, product, projected, unit
+from studio.engine.nets.one_token import TokenCross, TokenStep, unit
 from studio.engine.sampling import sample_on_host
 
 if TYPE_CHECKING:
@@ -25,39 +26,30 @@ class DepthOnHost:
 
     def __init__(self, lean: LeanDepth) -> None:
         self._layers = [[layer.for_tokens() for layer in stack] for stack in lean.layers]
-        self._turns = lean.turns.numpy()
-        self._enter = [(one.transposed(), one.bias()) for one in lean.enter]
+        self._turns = lean.turns.numpy().view(np.float32)
+        self._enter = lean.enter_on_host()
         self._heard = [(table.on_host(), bias.numpy()) for table, bias in lean.heard]
-        self._group, self._out = lean.group.numpy(), [(one.transposed(), one.bias()) for one in lean.out]
+        self._group, self._out = lean.group.numpy(), lean.out_on_host()
+        self._kept = lean.kept_shape
 
     def frame(self, hidden: np.ndarray, draw: Callable[[int, np.ndarray], np.ndarray]) -> np.ndarray:
         """As ``LeanDepth.frame``: [N, D] and a draw from logits [N, 10, 16], to uint8 [N, 80]."""
-        entered = [product(hidden, weight) + bias for weight, bias in self._enter]
-        kept: list[list[np.ndarray]] = [[] for _ in self._layers[0]]  # of each layer: keys and values, group by group
-        found: list[np.ndarray] = []
+        entered, count = [enter(hidden) for enter in self._enter], len(hidden)
+        kept = np.empty((len(self._layers[0]), 2, count, *self._kept), np.float32)  # keys and values, group by group
+        rows, first, found = np.arange(count), np.zeros(count, np.int64), list[np.ndarray]()
         for group in range(GROUPS):
+            turns, length = np.repeat(self._turns[group : group + 1], count, axis=0), np.full(count, group)
             h = entered[group % len(entered)] + self._group[group]
             if found:
                 table, bias = self._heard[group - 1]
                 h += table(found[-1])
                 h += bias
             for number, layer in enumerate(self._layers[group % len(self._layers)]):
-                h = self._run(layer, h, kept[number], group)
-            weight, bias = self._out[group]
-            logits = product(unit(h), weight) + bias
+                layer.attend(h, (kept[number, 0], kept[number, 1]), rows, (first, length), turns)
+                layer.feed(h)
+            logits = self._out[group](unit(h))
             found.append(draw(group, logits.reshape(len(h), GROUP_CHANNELS, dmel.LEVELS)))
         return np.concatenate(found, 1)
-
-    def _run(self, layer: TokenLayer[np.ndarray], h: np.ndarray, kept: list[np.ndarray], group: int) -> np.ndarray:
-        """One layer over [N, d]; ``kept`` grows by [2, N, H, d / H], this group's keys and values."""
-        qk, v = projected(layer, h, self._turns[group], product)
-        kept.append(np.stack((qk[:, 1], v)))
-        keys, values = np.stack(kept, axis=3)  # [N, H, groups, d / H] each
-        scores = np.matmul(keys, qk[:, 0, :, :, None])[..., 0]
-        shares = np.exp(scores - scores.max(-1, keepdims=True))
-        shares /= shares.sum(-1, keepdims=True)
-        h = h + product(np.matmul(shares[:, :, None], values).reshape(len(h), -1), layer.out)
-        return fed(layer, h, product)
 
 
 class DsmOnHost:
@@ -66,7 +58,7 @@ class DsmOnHost:
     Args:
         text, ahead: embeddings of symbols, [symbols, D].
         frames: what a frame's levels say; ``bias`` [D] is added to it.
-        action: [D, 1] and [1].
+        action: [D] -> [1].
         nothing: the symbol of a guided row's second slot.
     """
 
@@ -79,7 +71,7 @@ class DsmOnHost:
         ahead: np.ndarray,
         frames: FrameTableOnHost,
         bias: np.ndarray,
-        action: tuple[np.ndarray, np.ndarray],
+        action: Panels,
         nothing: int,
     ) -> None:
         self._tokens, self._cross, self._depth, self._nothing = tokens, cross, depth, nothing
@@ -92,8 +84,7 @@ class DsmOnHost:
         guided = np.array([b for b, given in enumerate(inputs) if given.guidance != 1.0], dtype=np.int64)
         hidden = self._hidden(slots, rows, inputs, guided)
         noise = slots.noise.next_on_host(firsts)
-        weight, bias = self._action
-        action = product(hidden[:count], weight)[:, 0] + bias
+        action = self._action(hidden[:count])[:, 0]
         levels, check = np.full((count, dmel.CHANNELS), dmel.PAD, np.uint8), hidden[:count].sum(1)
         if inputs[0].groups != "none":
             levels, check = self._sound(inputs, hidden, guided, noise)

@@ -73,14 +73,16 @@ class S5Step:
         heads = torch.cat((net.levels_out.weight, net.stop_out.weight))
         bias = torch.cat((net.levels_out.bias, net.stop_out.bias))
         self.head = Product(self.decoder.folded(net.decoder, heads), bias, number_format)
-        self.on_host = None if self.decoder.on_host is None else self._for_host(self.decoder.on_host)
+        self.on_host = None
+        if self.decoder.on_host is not None:
+            head = HeadOnHost(self.decoder.head_on_host(net.decoder, heads, bias))
+            self.on_host = self._for_host(self.decoder.on_host, head)
 
-    def _for_host(self, tokens: TokenStep) -> DecodeOnHost:
+    def _for_host(self, tokens: TokenStep, head: HeadOnHost) -> DecodeOnHost:
         speakers, ks = torch.arange(self.net.config.speakers), torch.arange(LARGEST_LOOK_AHEAD + 1)
         pairs = torch.cartesian_prod(speakers, ks)
         rows = (self.net.embed_row(pairs[:, 0], pairs[:, 1]) + self._bias).view(len(speakers), len(ks), -1)
         cross = [one.for_tokens() for one in self._cross]
-        head = HeadOnHost(self.head.transposed(), self.head.bias())
         return DecodeOnHost(tokens, cross, self._frames.on_host(), rows.numpy(), head)
 
     def embed_frames(self, levels: Tensor) -> Tensor:

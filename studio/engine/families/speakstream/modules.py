@@ -44,7 +44,7 @@ class SpeakStreamStep:
         self.on_device = None if device.type == "cpu" else self.for_device(Recorded(device))
         self.on_host: DecodeOnHost | None = None
         if self.decoder.on_host is not None:
-            head = HeadOnHost(self.head.transposed(), self.head.bias())
+            head = HeadOnHost(self.decoder.head_on_host(net.decoder, heads, bias))
             self.on_host = DecodeOnHost(self.decoder.on_host, self._frames.on_host(), self._speakers.numpy(), head)
 
     def for_device(self, recorded: Recorded) -> DecodeOnDevice:

@@ -1,6 +1,6 @@
 """The source-filter vocoder on a CPU, in numpy over the slots' own memory: what ``sourcefilter.py`` computes.
 
-A frame is 600 samples: most of what torch takes for it are calls. Products take a frame's hops together and every frame
+A frame is 600 samples: most of what torch takes for it are calls. Products and blocks are compiled and take every hop
 alone, so that samples depend neither on who shares the batch (law 3) nor on how many frames come at once (law 2).
 """
 
@@ -8,9 +8,11 @@ import itertools
 from collections.abc import Iterable
 
 import numpy as np
-import torch
 from torch import nn
 
+from studio.engine.compiled import kernels
+from studio.engine.compiled.panels import Panels
+from studio.engine.compiled.sources import sources
 from studio.engine.nets.products import one_blas_thread
 from studio.engine.vocoders.base import State
 from studio.engine.vocoders.sourcefilter import (
@@ -21,72 +23,55 @@ from studio.engine.vocoders.sourcefilter import (
     SourceFilterState,
 )
 
-_SQRT3 = float(np.sqrt(3.0))
 
+class Norm:
+    """A trained ``LayerNorm``."""
 
-class Linear:
-    """A linear layer, and the norm before it where there is one: its gain and bias are folded in."""
-
-    def __init__(self, layer: nn.Linear, norm: nn.LayerNorm | None = None) -> None:
-        weight, bias = layer.weight.detach(), layer.bias.detach()
-        if norm is not None:
-            bias = bias + weight @ norm.bias.detach()
-            weight = weight * norm.weight.detach()
-        self._weight, self._bias = np.ascontiguousarray(weight.numpy().T), bias.numpy()
+    def __init__(self, norm: nn.LayerNorm) -> None:
+        self.eps = np.float32(norm.eps)
+        self.gain, self.shift = norm.weight.detach().numpy().copy(), norm.bias.detach().numpy().copy()
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
-        """[B, T, D] -> [B, T, O], each of [B] alone."""
-        found = np.matmul(x, self._weight)
-        found += self._bias
-        return found
+        """[..., D] without its mean, at unit variance, scaled and shifted."""
+        rows = x.reshape(-1, x.shape[-1])
+        out = np.empty_like(rows)
+        kernels.normed(rows, self.eps, self.gain, self.shift, out)
+        return out.reshape(x.shape)
 
 
 class Block:
-    """A ``CausalBlock`` for [F, T, C], where F frames of T hops follow each other within a row."""
+    """A ``CausalBlock``, compiled."""
 
     def __init__(self, block: CausalBlock) -> None:
-        self._taps = block.depthwise.detach().numpy()
-        self._eps = block.norm.eps
-        self._wide, self._narrow = Linear(block.wide, block.norm), Linear(block.narrow)
+        norm, wide, narrow = Norm(block.norm), linear(block.wide), linear(block.narrow)
+        self._taps = block.depthwise.detach().numpy().copy()
+        self._rest = (norm.eps, norm.gain, norm.shift, wide.numbers, wide.bias, narrow.numbers, narrow.bias)
 
-    def __call__(self, x: np.ndarray, tail: np.ndarray, hops: int) -> tuple[np.ndarray, np.ndarray]:
-        """``x [B, T, C]`` with what came before, ``tail [B, kernel - 1, C]``; ``hops`` a frame."""
-        rows, steps, width = x.shape
-        past = np.concatenate((tail, x), axis=1)
-        row, step, channel = past.strides
-        shape, strides = (rows, steps, len(self._taps), width), (row, step, step, channel)
-        mixed = np.add.reduce(np.ndarray(shape, np.float32, past, 0, strides) * self._taps, axis=2)
-        wide = self._wide(normed(mixed, self._eps).reshape(-1, hops, width))
-        fed = torch.nn.functional.gelu(torch.from_numpy(wide)).numpy()
-        return x + self._narrow(fed).reshape(rows, steps, width), past[:, steps:]
-
-
-def normed(x: np.ndarray, eps: float) -> np.ndarray:
-    """[..., D] without its mean, at unit variance."""
-    x = x - np.add.reduce(x, axis=-1, keepdims=True) * np.float32(1 / x.shape[-1])
-    return x / np.sqrt(np.vecdot(x, x) * np.float32(1 / x.shape[-1]) + np.float32(eps))[..., None]
+    def __call__(self, x: np.ndarray, tail: np.ndarray) -> np.ndarray:
+        """``x [B, T, C]`` with what came before, ``tail [B, kernel - 1, C]``, which moves on: [B, T, C]."""
+        return kernels.causal_block(x, tail, self._taps, *self._rest)
 
 
 class SourceFilterOnHost:
     """A trained ``SourceFilter`` made ready to run on a CPU.
 
     Args:
-        ahead_samples: how far a hop's sources go on after its end, for windows that reach over the next ones.
+        window: of a hop's sources, float32 [hop_samples], or more where it reaches over the next hops; flat unless
+            given.
     """
 
-    def __init__(self, trained: SourceFilter, ahead_samples: int = 0) -> None:
+    def __init__(self, trained: SourceFilter, window: np.ndarray | None = None) -> None:
         one_blas_thread()
-        self._ahead_samples = ahead_samples
+        self._window = np.ones(trained.config.hop_samples, np.float32) if window is None else window
         self.config = c = trained.config
-        self._enter = Linear(trained.enter)
+        self._enter = linear(trained.enter)
         self._coarse = blocks(trained.coarse)
-        self._upsample = Linear(trained.upsample)
+        self._upsample = linear(trained.upsample)
         self._fine = blocks(trained.fine)
-        self._heads, self._eps = Linear(trained.heads, trained.norm), trained.norm.eps
+        self._norm, self._heads = Norm(trained.norm), linear(trained.heads)
         self._parts = parts(c.pitch_classes, 1, c.envelope_bands, c.aperiodicity_bands)
-        self._to_spectrum, self._to_bands = trained.to_spectrum.transposed(), trained.to_bands.transposed()
+        self._to_spectrum, self._to_bands = Panels(trained.to_spectrum.weight), Panels(trained.to_bands.weight)
         self._log_pitches = trained.log_pitches.numpy()
-        self._within = np.arange(1, c.hop_samples + 1, dtype=np.float64)
 
     @np.errstate(all="ignore")  # whoever reads what is no number says so
     def step(self, mels: np.ndarray, slots: "Arrays", rows: np.ndarray) -> np.ndarray:
@@ -103,13 +88,12 @@ class SourceFilterOnHost:
         tails = [tail[rows] for tail in slots.tails]
         (pitch, voicing, envelope, aperiodicity), hidden = self._controls(mels, tails)
         f0_hz = self._pitch_hz(pitch)
-        pulses, phase = self._pulses(f0_hz, slots.f0_hz[rows], slots.phase[rows], voicing[:, :, 0] < REST_LOGIT)
-        hops = f0_hz.shape[1]
-        noise = self._noise(slots.seed[rows], slots.position[rows], hops)
-        sources = np.stack((pulses.astype(np.float32), noise), axis=2)
+        phase, rests = slots.phase[rows], voicing[:, :, 0] < REST_LOGIT
+        place = (slots.seed[rows], slots.position[rows], c.sample_rate_hz, c.hop_samples)
+        made = sources(f0_hz, slots.f0_hz[rows], phase, rests, *place, self._window)
         spectra = self._spectra(self._envelopes(voicing, envelope, aperiodicity))
-        pcm, ringing = overlapped(self._responses(sources, spectra, hidden, tails), slots.ringing[rows])
-        slots.position[rows] += hops * c.hop_samples
+        pcm, ringing = overlapped(self._responses(made, spectra, hidden, tails), slots.ringing[rows])
+        slots.position[rows] += f0_hz.shape[1] * c.hop_samples
         slots.phase[rows], slots.f0_hz[rows], slots.ringing[rows] = phase, f0_hz[:, -1], ringing
         for kept, tail in zip(slots.tails, tails, strict=True):
             kept[rows] = tail
@@ -119,14 +103,14 @@ class SourceFilterOnHost:
         """What the net says of each hop, as ``sourcefilter.Controls``, and its last hidden layer; the tails move on."""
         c, (rows, steps, _) = self.config, mels.shape
         scaled = (mels - np.float32(c.mel_mean)) * np.float32(1 / c.mel_scale)
-        x = self._enter(scaled.reshape(rows * steps, 1, -1)).reshape(rows, steps, -1)
-        for k, block in enumerate(self._coarse):
-            x, tails[k] = block(x, tails[k], 1)
-        x = self._upsample(x.reshape(rows * steps, 1, -1)).reshape(rows, steps * c.upsampling, -1)
-        for k, block in enumerate(self._fine, len(self._coarse)):
-            x, tails[k] = block(x, tails[k], c.upsampling)
-        hidden = normed(x, self._eps)
-        said = self._heads(hidden.reshape(rows * steps, c.upsampling, -1)).reshape(rows, steps * c.upsampling, -1)
+        x = self._enter(scaled)
+        for block, tail in zip(self._coarse, tails, strict=False):
+            x = block(x, tail)
+        x = self._upsample(x).reshape(rows, steps * c.upsampling, -1)
+        for block, tail in zip(self._fine, tails[len(self._coarse) :], strict=False):
+            x = block(x, tail)
+        hidden = self._norm(x)
+        said = self._heads(hidden)
         return [said[..., part] for part in self._parts], hidden
 
     def _pitch_hz(self, logits: np.ndarray) -> np.ndarray:
@@ -136,65 +120,28 @@ class SourceFilterOnHost:
 
     def _envelopes(self, voicing: np.ndarray, envelope: np.ndarray, aperiodicity: np.ndarray) -> np.ndarray:
         """Natural-log envelopes [B, S, 2, bands] of pulses and of noise."""
-        rows, hops, bands = envelope.shape
-        c = self.config
-        periodic = np.matmul(-aperiodicity.reshape(-1, c.upsampling, c.aperiodicity_bands), self._to_bands)
-        voiced = 1 / ((1 + np.exp(-voicing)) * (1 + np.exp(-periodic.reshape(rows, hops, bands))))
+        voiced = 1 / ((1 + np.exp(-voicing)) * (1 + np.exp(-self._to_bands(-aperiodicity))))
         gains = np.stack((voiced, 1 - voiced), axis=2)
         np.log(np.maximum(gains, np.float32(1e-6), out=gains), out=gains)
         gains *= np.float32(0.5)
         gains += envelope[:, :, None]
         return gains
 
-    def _pulses(
-        self, f0_hz: np.ndarray, before_hz: np.ndarray, phase: np.ndarray, rests: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """See ``excitation.pulse_train``: [B, S, hop + ahead] float64, and the phase after the last hop [B]."""
-        c, n = self.config, self._within
-        start = np.concatenate((before_hz[:, None], f0_hz[:, :-1]), axis=1)
-        cycles = (start + f0_hz) * (c.hop_samples / (2 * c.sample_rate_hz))
-        begin = np.empty_like(cycles)
-        for hop in range(cycles.shape[1]):  # one after another: sums that do not depend on how many come at once
-            begin[:, hop] = phase
-            phase = np.where(rests[:, hop], 0.0, (phase + cycles[:, hop]) % 1.0)
-        bend = ((f0_hz - start) / (2 * c.hop_samples))[:, :, None]
-        phi = begin[:, :, None] + (bend * n + start[:, :, None]) * (n / c.sample_rate_hz)
-        if self._ahead_samples:
-            ahead = np.arange(1, self._ahead_samples + 1) / c.sample_rate_hz
-            phi = np.concatenate((phi, phi[:, :, -1:] + f0_hz[:, :, None] * ahead), axis=2)
-        phi -= np.rint(phi)
-        fitting = (0.48 * c.sample_rate_hz / np.maximum(start, f0_hz))[:, :, None]
-        harmonics = np.floor(fitting)
-        highest = fitting - harmonics
-        angle = np.maximum(np.abs(phi) * np.pi, 1e-9)
-        kernel = np.sin(angle * (2 * harmonics + 1)) / np.sin(angle)
-        kernel += 2 * highest * np.cos(angle * (2 * harmonics + 2)) - 1
-        return kernel / np.sqrt(2 * (harmonics + highest * highest)), phase
-
-    def _noise(self, seed: np.ndarray, position: np.ndarray, hops: int) -> np.ndarray:
-        """See ``excitation.uniform_noise``: float32 [B, S, hop + ahead]."""
-        hop, ahead = self.config.hop_samples, self._ahead_samples
-        index = position[:, None] + np.arange(hops * hop + ahead)
-        key = hash32((seed.astype(np.uint32) + np.uint32(0x9E3779B9))[:, None])
-        bits = hash32(index.astype(np.uint32) ^ key).astype(np.float32)
-        bits -= np.float32(2.0**31)
-        bits *= np.float32(_SQRT3 / 2.0**31)
-        row, sample = bits.strides
-        shape, strides = (len(seed), hops, hop + ahead), (row, hop * sample, sample)
-        return np.ndarray(shape, np.float32, bits, 0, strides)
-
     def _spectra(self, log_envelope: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Minimum-phase filters of envelopes [B, S, 2, bands]: log magnitudes and phases, [B, S, 2, bins] each."""
-        rows, hops, kinds, bands = log_envelope.shape
-        spectrum = np.matmul(log_envelope.reshape(-1, self.config.upsampling * kinds, bands), self._to_spectrum)
-        spectrum, bins = spectrum.reshape(rows, hops, kinds, -1), self.config.fft // 2 + 1
+        spectrum, bins = self._to_spectrum(log_envelope), self.config.fft // 2 + 1
         return spectrum[..., :bins], spectrum[..., bins:]
 
     def _responses(
-        self, sources: np.ndarray, spectra: tuple[np.ndarray, np.ndarray], hidden: np.ndarray, tails: list[np.ndarray]
+        self, made: np.ndarray, spectra: tuple[np.ndarray, np.ndarray], hidden: np.ndarray, tails: list[np.ndarray]
     ) -> np.ndarray:
-        """What each hop's sources [B, S, 2, hop + ahead] sound like, [B, S, fft], as far as they ring."""
-        return turned(sources, *spectra, self.config.fft)
+        """What each hop's windowed sources [B, S, 2, samples] sound like, [B, S, fft], as far as they ring."""
+        return turned(made, *spectra, self.config.fft)
+
+
+def linear(layer: nn.Linear) -> Panels:
+    """A linear layer made ready."""
+    return Panels(layer.weight, layer.bias)
 
 
 def parts(*sizes: int) -> list[slice]:
@@ -232,13 +179,6 @@ class Arrays:
         self.position, self.seed = state.position.numpy(), state.seed.numpy()
         self.phase, self.f0_hz = state.phase.numpy(), state.f0_hz.numpy()
         self.ringing, self.tails = state.ringing.numpy(), [tail.numpy() for tail in state.tails]
-
-
-def hash32(x: np.ndarray) -> np.ndarray:
-    """``studio.engine.hashing.hash32`` of uint32."""
-    x = (x ^ (x >> np.uint32(16))) * np.uint32(0x7FEB352D)
-    x = (x ^ (x >> np.uint32(15))) * np.uint32(0x846CA68B)
-    return x ^ (x >> np.uint32(16))
 
 
 def blocks(modules: Iterable[nn.Module]) -> list[Block]:

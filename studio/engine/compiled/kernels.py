@@ -1,0 +1,327 @@
+"""What a frame costs on a CPU, compiled: products of rows with weights, a decoder's token, a vocoder's block.
+
+A row's result does not depend on its neighbours (law 3): each number of a product is one sum in one order however many
+rows there are, and all else runs row by row through the same instructions. A weight is read once for all rows.
+"""
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from studio.engine.compiled.compiling import compiled
+
+PANEL = 32  # columns of a weight that lie together: four registers of eight
+_LANES = 8
+_FEW = 3  # rows that share a read of a panel: twelve sums, three inputs and a weight fill the sixteen registers of AVX2
+
+_I32, _I64, _F32 = ir.IntType(32), ir.IntType(64), ir.FloatType()
+_REGISTER = ir.VectorType(_F32, _LANES)
+
+_LOWEST, _HALF, _ONE, _TWO = np.float32(-87.0), np.float32(0.5), np.float32(1.0), np.float32(2.0)
+_LOG2_E = np.float32(1.44269504)
+_LN2_HIGH, _LN2_LOW = np.float32(0.693359375), np.float32(-2.12194440e-4)  # their sum; the first times 2^n is exact
+_ROOT_HALF = np.float32(0.70710678)
+
+
+def _tile(rows: int) -> Any:
+    """A function that multiplies so many rows by a panel, all sums in registers.
+
+    It takes (x [N, >= K], the first of its rows, weight [P, K, PANEL] float32 or bfloat16 as uint16, a panel, out
+    [N, P * PANEL]), arrays that are contiguous, and writes the rows' columns of that panel.
+    """
+
+    @intrinsic
+    def tile(
+        typing: Any, x: types.Array, first: types.Integer, weight: types.Array, panel: types.Integer, out: types.Array
+    ) -> Any:
+        is_half = weight.dtype == types.uint16
+        number_bytes = 2 if is_half else 4
+
+        def generate(context: Any, b: ir.IRBuilder, signature: Any, args: Any) -> Any:
+            given = [
+                context.make_array(kind)(context, b, value)
+                for kind, value in ((x, args[0]), (weight, args[2]), (out, args[4]))
+            ]
+            (x_at, w_at, out_at) = (b.ptrtoint(one.data, _I64) for one in given)
+            sizes = [cgutils.unpack_tuple(b, one.shape) for one in given]
+            x_row, out_row = (b.mul(sizes[one][1], _I64(4)) for one in (0, 2))
+            depth = sizes[1][1]
+            w_at = b.add(w_at, b.mul(args[3], b.mul(depth, _I64(PANEL * number_bytes))))
+            x_at = b.add(x_at, b.mul(args[1], x_row))
+            out_at = b.add(b.add(out_at, b.mul(args[1], out_row)), b.mul(args[3], _I64(PANEL * 4)))
+            lanes = range(PANEL // _LANES)
+            sums = [[cgutils.alloca_once(b, _REGISTER) for _ in lanes] for _ in range(rows)]
+            for one in (sum_ for row in sums for sum_ in row):
+                b.store(ir.Constant(_REGISTER, [0.0] * _LANES), one)
+            with cgutils.for_range(b, depth) as loop:
+                here = b.add(x_at, b.mul(loop.index, _I64(4)))
+                inputs = [_spread(b, b.add(here, b.mul(x_row, _I64(row)))) for row in range(rows)]
+                at = b.add(w_at, b.mul(loop.index, _I64(PANEL * number_bytes)))
+                for lane in lanes:
+                    numbers = _weights(b, b.add(at, _I64(lane * _LANES * number_bytes)), is_half)
+                    for row in range(rows):
+                        b.store(_added(b, inputs[row], numbers, b.load(sums[row][lane])), sums[row][lane])
+            for row in range(rows):
+                here = b.add(out_at, b.mul(out_row, _I64(row)))
+                for lane in lanes:
+                    to = b.inttoptr(b.add(here, _I64(lane * _LANES * 4)), _REGISTER.as_pointer())
+                    b.store(b.load(sums[row][lane]), to, align=4)
+            return context.get_dummy_value()
+
+        return types.void(x, types.int64, weight, types.int64, out), generate
+
+    return tile
+
+
+def _spread(b: ir.IRBuilder, address: Any) -> Any:
+    """One number in all lanes."""
+    none, index = ir.Constant(_REGISTER, ir.Undefined), ir.VectorType(_I32, _LANES)
+    one = b.insert_element(none, b.load(b.inttoptr(address, _F32.as_pointer()), align=4), _I32(0))
+    return b.shuffle_vector(one, none, ir.Constant(index, [0] * _LANES))
+
+
+def _weights(b: ir.IRBuilder, address: Any, is_half: bool) -> Any:
+    """Eight weights; bfloat16 is the upper half of a float32."""
+    if not is_half:
+        return b.load(b.inttoptr(address, _REGISTER.as_pointer()), align=4)
+    halves, wholes = ir.VectorType(ir.IntType(16), _LANES), ir.VectorType(_I32, _LANES)
+    loaded = b.zext(b.load(b.inttoptr(address, halves.as_pointer()), align=2), wholes)
+    return b.bitcast(b.shl(loaded, ir.Constant(wholes, [16] * _LANES)), _REGISTER)
+
+
+def _added(b: ir.IRBuilder, input_: Any, weights: Any, sum_: Any) -> Any:
+    """A product added to a sum: fused where the CPU can, and then for every row."""
+    kind = ir.FunctionType(_REGISTER, [_REGISTER] * 3)
+    return b.call(cgutils.get_or_insert_function(b.module, kind, f"llvm.fmuladd.v{_LANES}f32"), [input_, weights, sum_])
+
+
+_tile_of_1, _tile_of_2, _tile_of_3 = (_tile(rows) for rows in range(1, _FEW + 1))
+
+
+@compiled
+def times(x, weight, out):
+    """Rows [N, >= K] times a weight in panels [P, K, PANEL] into [N, P * PANEL]."""
+    rows = len(x)
+    for panel in range(len(weight)):
+        row = 0
+        while rows - row > 4 or rows - row == 3:
+            _tile_of_3(x, row, weight, panel, out)
+            row += 3
+        while rows - row >= 2:
+            _tile_of_2(x, row, weight, panel, out)
+            row += 2
+        if row < rows:
+            _tile_of_1(x, row, weight, panel, out)
+
+
+@compiled
+def exponential(x):
+    """e to the power of a float32 up to 88, within some 2 units of the last place; below -87 nearly 0."""
+    x = _LOWEST if x < _LOWEST else x  # what is no number stays so
+    whole = np.floor(x * _LOG2_E + _HALF)
+    x = x - whole * _LN2_HIGH - whole * _LN2_LOW
+    y = np.float32(1.9875691500e-4)
+    y = y * x + np.float32(1.3981999507e-3)
+    y = y * x + np.float32(8.3334519073e-3)
+    y = y * x + np.float32(4.1665795894e-2)
+    y = y * x + np.float32(1.6666665459e-1)
+    y = y * x + np.float32(5.0000001201e-1)
+    y = y * x * x + x + _ONE
+    return y * np.int32((np.int32(whole) + np.int32(127)) << np.int32(23)).view(np.float32)
+
+
+@compiled
+def gelu(x):
+    """x times the share of a normal distribution below it, within 1e-6 (Abramowitz and Stegun 7.1.26)."""
+    z = abs(x) * _ROOT_HALF
+    t = _ONE / (_ONE + np.float32(0.3275911) * z)
+    y = np.float32(1.061405429)
+    y = y * t - np.float32(1.453152027)
+    y = y * t + np.float32(1.421413741)
+    y = y * t - np.float32(0.284496736)
+    y = y * t + np.float32(0.254829592)
+    above = _HALF * y * t * exponential(-z * z)
+    return x * (above if x < 0 else _ONE - above)
+
+
+@compiled
+def unit(x, gain, out):
+    """Rows [N, D], each divided by its length and scaled by [D]."""
+    for row in range(len(x)):
+        square = np.float32(0)
+        for i in range(x.shape[1]):
+            square += x[row, i] * x[row, i]
+        scale = _ONE / np.sqrt(square)
+        for i in range(x.shape[1]):
+            out[row, i] = x[row, i] * scale * gain[i]
+
+
+@compiled
+def attended(h, qkv, gain, head_gains, out, keys, values, rows, starts, lengths, turns):
+    """Add to tokens [N, D], the last of those their rows hold, what they attend to, and keep their keys and values.
+
+    Args:
+        qkv, out: in panels.
+        gain: [D], of what is projected; ``head_gains`` [2, d] of queries and keys.
+        keys, values: a ring of each slot, [slots, H, S, d].
+        rows: int64 [N], whose slot; ``starts``, ``lengths`` int64 [slots], the new token not counted.
+        turns: of each token, float32 [N, d], cosine and sine in turn.
+    """
+    count, width = h.shape
+    heads, ring, d = keys.shape[1:]
+    x = np.empty((count, width), np.float32)
+    unit(h, gain, x)
+    wide = np.empty((count, len(qkv) * PANEL), np.float32)
+    times(x, qkv, wide)
+    longest = 0
+    for b in range(count):
+        longest = max(longest, lengths[rows[b]] + 1 - starts[rows[b]])
+    scores = np.empty(longest, np.float32)
+    for b in range(count):
+        slot = rows[b]
+        at, begin, held = lengths[slot] % ring, starts[slot] % ring, lengths[slot] + 1 - starts[slot]
+        for head in range(heads):
+            q, k = wide[b, head * d : (head + 1) * d], wide[b, width + head * d : width + (head + 1) * d]
+            _placed(q, head_gains[0], turns[b])
+            _placed(k, head_gains[1], turns[b])
+            keys[slot, head, at] = k
+            values[slot, head, at] = wide[b, 2 * width + head * d : 2 * width + (head + 1) * d]
+            _mixed(q, keys[slot, head], values[slot, head], begin, held, scores, x[b, head * d : (head + 1) * d])
+    told = np.empty((count, len(out) * PANEL), np.float32)
+    times(x, out, told)
+    for b in range(count):
+        for i in range(width):
+            h[b, i] += told[b, i]
+
+
+@compiled
+def _placed(x, gain, turn):
+    """A head's query or key [d], divided by its length, scaled, and turned where it stands."""
+    square = np.float32(0)
+    for i in range(len(x)):
+        square += x[i] * x[i]
+    scale = _ONE / np.sqrt(square)
+    for i in range(0, len(x), 2):
+        real, imaginary = x[i] * scale * gain[i], x[i + 1] * scale * gain[i + 1]
+        x[i] = real * turn[i] - imaginary * turn[i + 1]
+        x[i + 1] = real * turn[i + 1] + imaginary * turn[i]
+
+
+@compiled
+def _mixed(q, keys, values, begin, held, scores, out):
+    """Attention of a query [d] over ``held`` tokens of a ring [S, d] from place ``begin`` on, into [d]."""
+    ring = len(keys)
+    first = min(held, ring - begin)
+    best = _scored(q, keys[begin : begin + first], scores[:first])
+    if first < held:
+        best = max(best, _scored(q, keys[: held - first], scores[first:held]))
+    total = np.float32(0)
+    for t in range(held):
+        scores[t] = exponential(scores[t] - best)
+        total += scores[t]
+    out[:] = 0
+    _gathered(scores[:first], values[begin : begin + first], out)
+    if first < held:
+        _gathered(scores[first:held], values[: held - first], out)
+    scale = _ONE / total
+    for i in range(len(out)):
+        out[i] *= scale
+
+
+@compiled
+def _scored(q, keys, scores):
+    best = np.float32(-np.inf)
+    for t in range(len(keys)):
+        score = np.float32(0)
+        for i in range(len(q)):
+            score += q[i] * keys[t, i]
+        scores[t] = score
+        best = max(best, score)
+    return best
+
+
+@compiled
+def _gathered(shares, values, out):
+    for t in range(len(values)):
+        share = shares[t]
+        for i in range(len(out)):
+            out[i] += share * values[t, i]
+
+
+@compiled
+def fed(h, up, gain, down):
+    """Add to tokens [N, D] their feed-forward, whose inner numbers are squared where they are above 0."""
+    count, width = h.shape
+    x = np.empty((count, width), np.float32)
+    unit(h, gain, x)
+    wide = np.empty((count, len(up) * PANEL), np.float32)
+    times(x, up, wide)
+    for b in range(count):
+        for i in range(wide.shape[1]):
+            above = max(wide[b, i], np.float32(0))
+            wide[b, i] = above * above
+    told = np.empty((count, len(down) * PANEL), np.float32)
+    times(wide, down, told)
+    for b in range(count):
+        for i in range(width):
+            h[b, i] += told[b, i]
+
+
+@compiled
+def normed(x, eps, gain, bias, out):
+    """Rows [N, D] without their mean, at unit variance, scaled and shifted."""
+    for row in range(len(x)):
+        mean = np.float32(0)
+        for i in range(x.shape[1]):
+            mean += x[row, i]
+        mean /= np.float32(x.shape[1])
+        square = np.float32(0)
+        for i in range(x.shape[1]):
+            square += (x[row, i] - mean) * (x[row, i] - mean)
+        scale = _ONE / np.sqrt(square / np.float32(x.shape[1]) + eps)
+        for i in range(x.shape[1]):
+            out[row, i] = (x[row, i] - mean) * scale * gain[i] + bias[i]
+
+
+@compiled
+def causal_block(x, tail, taps, eps, gain, shift, wide, wide_bias, narrow, narrow_bias):
+    """A ``CausalBlock`` over [B, T, C] after ``tail [B, kernel - 1, C]``, which moves on.
+
+    Args:
+        taps: [kernel, C]; ``eps``, ``gain`` and ``shift`` of the norm.
+        wide, narrow: in panels; their biases.
+
+    Returns:
+        [B, T, C].
+    """
+    rows, steps, width = x.shape
+    kernel = len(taps)
+    mixed = np.zeros((rows * steps, width), np.float32)
+    for b in range(rows):
+        for t in range(steps):
+            for k in range(kernel):
+                place = t + k - (kernel - 1)
+                before = x[b, place] if place >= 0 else tail[b, kernel - 1 + place]
+                for i in range(width):
+                    mixed[b * steps + t, i] += before[i] * taps[k, i]
+        for k in range(kernel - 1):  # the oldest first, each from where none was overwritten
+            place = steps + k - (kernel - 1)
+            tail[b, k] = x[b, place] if place >= 0 else tail[b, kernel - 1 + place]
+    normed(mixed, eps, gain, shift, mixed)
+    inner = np.empty((rows * steps, len(wide) * PANEL), np.float32)
+    times(mixed, wide, inner)
+    for row in range(len(inner)):
+        for i in range(len(wide_bias)):
+            inner[row, i] = gelu(inner[row, i] + wide_bias[i])
+    told = np.empty((rows * steps, len(narrow) * PANEL), np.float32)
+    times(inner, narrow, told)
+    out = np.empty_like(x)
+    for b in range(rows):
+        for t in range(steps):
+            for i in range(width):
+                out[b, t, i] = x[b, t, i] + told[b * steps + t, i] + narrow_bias[i]
+    return out

@@ -1,0 +1,46 @@
+"""A trained weight as the compiled kernels take it."""
+
+import numpy as np
+from torch import Tensor
+
+from studio.engine.compiled import kernels
+
+
+class Panels:
+    """Rows times a weight, each row alone: a row's result does not depend on how many there are (law 3).
+
+    A weight that loses nothing in bfloat16, as those of most voices' files, is kept so: half the bytes to read, which
+    is what a single row costs. The arithmetic is float32 either way.
+
+    Args:
+        weight: float32 [O, D].
+        bias: [O]; none unless given.
+        gain: [D], of the norm before it, which scales what comes; none unless given. It is not folded into the weight,
+            which would not be in bfloat16 any more.
+
+    Attributes:
+        depth: D.
+        numbers: [panels, D, 32], float32, or bfloat16 as uint16; columns beyond O are 0.
+    """
+
+    def __init__(self, weight: Tensor, bias: Tensor | None = None, gain: Tensor | None = None) -> None:
+        self._outputs, self.depth = weight.shape
+        columns = -(-self._outputs // kernels.PANEL) * kernels.PANEL
+        whole = np.zeros((columns, self.depth), np.float32)
+        whole[: self._outputs] = weight.detach().numpy()
+        bits = whole.view(np.uint32)
+        numbers = whole if (bits & 0xFFFF).any() else (bits >> 16).astype(np.uint16)
+        self.numbers = np.ascontiguousarray(numbers.reshape(-1, kernels.PANEL, self.depth).swapaxes(1, 2))
+        self.bias, self.gain = (None if one is None else one.detach().numpy().copy() for one in (bias, gain))
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        """float32 [..., D] -> [..., O]."""
+        rows = np.ascontiguousarray(x.reshape(-1, x.shape[-1]))
+        if self.gain is not None:
+            rows = rows * self.gain
+        out = np.empty((len(rows), len(self.numbers) * kernels.PANEL), np.float32)
+        kernels.times(rows, self.numbers, out)
+        found = out[:, : self._outputs]
+        if self.bias is not None:
+            found += self.bias
+        return found.reshape(*x.shape[:-1], self._outputs)
