@@ -36,7 +36,7 @@ def _cosine(turns):
 
 @compiled
 def _hash32(x):
-    """``studio.engine.hashing.hash32`` of a uint32."""
+    """``studio.engine.hashing.hash32``: a uint32 of one, or of a uint64."""
     x = np.uint32((x ^ (x >> np.uint32(16))) * np.uint32(0x7FEB352D))
     x = np.uint32((x ^ (x >> np.uint32(15))) * np.uint32(0x846CA68B))
     return np.uint32(x ^ (x >> np.uint32(16)))
@@ -61,7 +61,7 @@ def sources(f0_hz, before_hz, phase, rests, seed, position, rate_hz, hop_samples
     out = np.empty((rows, hops, 2, samples), np.float32)
     turns = np.empty(samples, np.float64)
     for b in range(rows):
-        key = _hash32(np.uint32(np.uint32(seed[b]) + np.uint32(0x9E3779B9)))
+        key = _hash32(np.uint64(np.uint32(seed[b])) + np.uint64(0x9E3779B9))  # may have 33 bits, as in torch
         start, begin = before_hz[b], phase[b]
         for hop in range(hops):
             end = f0_hz[b, hop]
