@@ -25,7 +25,11 @@ from studio.text.tables import (
 GROUP = "pip install 'streaming-tts-studio[text]'"
 _WORD = re.compile(r"[A-Za-z]+(?:'[A-Za-z]+)*'?")
 _RUN = re.compile(r"[A-Za-z]+(?:'[A-Za-z]+)*|\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)?|.")
-_ADDRESS = re.compile(r"[a-z]+://\S+|www\.\S+|\S+@\S+\.\S+|[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*\.[a-z]{2,6}(?:/\S*)?")
+_ADDRESS = re.compile(
+    r"(?i:[a-z]+://|www\.)\S+|(?i:mailto:)?\S+@\S+\.\S+|/[\w.~-]+(?:/[\w.~-]*)*"
+    r"|[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*\.(?:[a-z]{2,6}|COM|ORG|NET)(?::\d+)?(?:/\S*)?"
+)
+_LONG_NUMBER = 3  # digits of an address that are read one by one
 _INNER = re.compile(r"[-/_]+|(?<=[,:;!?])(?=[A-Za-z])|(?<=[a-z]\.)(?=[A-Z][a-z])")
 _DOTS = re.compile(r"(?:[A-Za-z]\.)+[A-Za-z]?")
 _HALF = re.compile(r"([aApP])\.?[mM]\.?")
@@ -159,9 +163,10 @@ def _runs(base: str) -> str:
         before, after = (found[at - 1] if at else ""), (found[at + 1] if at + 1 < len(found) else "")
         if run[0].isascii() and run[0].isalpha():
             unspoken = len(found) > 1 and len(run) > 1 and not set(run.lower()) & set("aeiouy")
-            said.append(" ".join(run.lower()) if unspoken else letters(run))
+            in_host = address and before == "."  # where capitals mean nothing
+            said.append(" ".join(run.lower()) if unspoken else letters(run.lower() if in_host else run))
         elif run[0].isdecimal():
-            said.append(numbers.cardinal(run))
+            said.append(numbers.digits(run) if address and len(run) >= _LONG_NUMBER else numbers.cardinal(run))
         else:
             said.append(SYMBOLS.get(run, "") if address else _sign(run, before[-1:], after[:1]))
     return " ".join(said)
@@ -170,8 +175,12 @@ def _runs(base: str) -> str:
 def _sign(sign: str, before: str, after: str) -> str:
     """A sign between two characters, or at an edge."""
     numeric = before.isdecimal() and after.isdecimal()
-    quiet = sign in "_|',:;!?" or (sign in "*~/" and not numeric) or (sign in CURRENCIES and after.isdecimal())
+    inside = before.isalnum() and after.isalnum()
+    quiet = sign in "_',:;!?" or (sign in "~/" and not numeric) or (sign in CURRENCIES and after.isdecimal())
+    quiet = quiet or (sign in "*|" and not inside)
     said = "" if quiet else SYMBOLS.get(sign, "")
+    if sign == "*" and inside and not numeric:
+        said = "star"
     if sign == ".":
         said = "point" if numeric else "dot" if before and after else ""
     elif sign == "-":

@@ -8,6 +8,7 @@ from studio.text.tables import CURRENCIES, MONTH_NAMES, SCALE_LETTERS, UNITS, VU
 
 _NUM = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+\.\d+|\.\d+|\d+"
 _CUR = "[$£€¥₹]"
+_BYTE = r"(?:25[0-5]|2[0-4]\d|1?\d?\d)"  # of an address of a computer
 _DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 _SIGNS = {"-": "minus", "+": "plus", "~": "about"}
 _MONTHS = [name for key, name in MONTH_NAMES.items() if not key.endswith(".")]
@@ -166,6 +167,7 @@ _RULES: list[tuple[re.Pattern[str], Callable[[re.Match[str]], str | None]]] = [
         (r"(\d\d?)/(\d\d?)/(\d{4}|\d\d)", lambda m: _date(*m.groups())),
         (r"(\d{4})-(\d\d)-(\d\d)", lambda m: _date(m[2], m[3], m[1])),
         (r"(\d\d?)\.(\d\d?)\.(\d{4})", lambda m: _date(m[2], m[1], m[3])),
+        (rf"(?:{_BYTE}\.){{3}}{_BYTE}", lambda m: " dot ".join(map(digits, m[0].split(".")))),
         (r"\d{1,9}(?:\.\d{1,9}){2,}", lambda m: " point ".join(map(cardinal, m[0].split(".")))),
         (r"(\d+)/(\d{1,9})", lambda m: fraction(m[1], m[2])),
         (r"(\d*)([¼½¾⅓⅔⅛⅜⅝⅞])", _mixed),

@@ -162,6 +162,20 @@ R&D | r and d
 this & that | this and that
 me@example.com | me at example dot com
 www.example.com | w w w dot example dot com
+WWW.Example.COM | w w w dot example dot com
+<me@example.com>, then | me at example dot com, then
+mailto:me@example.com | mailto colon me at example dot com
+example.org:8080 | example dot org colon eight zero eight zero
+http://a.org/a_1 | h t t p colon slash slash a dot org slash a underscore one
+/home/me/notes.txt | slash home slash me slash notes dot t x t
+192.168.0.255 | one nine two dot one six eight dot zero dot two five five
+1.2.3 | one point two point three
+<tags> and List<String> | tags and list string
+3 < 5 and a<b | three less than five and a less than b
+either|or | either bar or
+5*6 is 2 * 15 | five times six is two times fifteen
+a*b | a star b
+**bold** _and_ ~new~ | bold and new
 #5 | number five
 # 5 | number five
 #tag | hashtag tag

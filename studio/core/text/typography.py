@@ -13,7 +13,8 @@ MARKS = "?!.;:,"  # what a spoken word may end with, the strongest first
 CURRENCY = "$£€¥₹"
 FRACTIONS = "¼½¾⅓⅔⅛⅜⅝⅞"
 SYMBOLS = frozenset("£€¥₹¢§°±×÷µ²³π√∞≈≠≤≥©®™" + FRACTIONS)  # beyond ASCII, a normaliser has to know these
-MUTE = frozenset("-*")  # alone, these are pauses and bullets: saying nothing for them loses nothing
+MUTE = frozenset("-*")  # alone, they are read by what follows: a range, a product, a pause, a bullet
+PAUSE = "-"  # saying nothing for it loses nothing
 MAX_TOKEN_CHARS = 200
 MAX_WORD_LETTERS = 40
 
@@ -66,7 +67,16 @@ _PLAIN = re.compile(r"[A-Za-z]{1,40}(?:'[A-Za-z]{1,10})?[,.?!;:]?")
 _SPLIT = re.compile(r"\0+|-{2,}|\.{2,}(?=[A-Za-z0-9])")
 _LONG = re.compile(rf"[A-Za-z']{{{MAX_WORD_LETTERS + 1},}}")
 _DOTTED = re.compile(r"[A-HJ-Z]|[A-Za-z](?:\.[A-Za-z])+")
-_TAIL = "'*_~|" + MARKS
+_LAYOUT = "*_~|"  # around a word: emphasis and tables
+_TAIL = "'" + _LAYOUT + MARKS
+_ANGLED = re.compile(r"<(/?)([^<>]*[A-Za-z][^<>]*?)(/?)>")
+# Elements of HTML whose tags stand in a text that somebody has copied; "<tags>" and "<me@example.com>" are read.
+_ELEMENTS = frozenset(
+    "a abbr b big blockquote body br center cite code dd del div dl dt em font h1 h2 h3 h4 h5 h6 head hr html i img "
+    "ins kbd li link meta ol p pre q s samp script small span strike strong style sub sup table tbody td th thead "
+    "title tr tt u ul var".split()
+)
+_A_TAG = "a tag of markup is not spoken"
 
 
 @dataclass(frozen=True)
@@ -139,6 +149,7 @@ def pieces(token: str, start: int) -> tuple[list[Piece], list[UnsupportedSpan]]:
     """The sayable pieces and the unsayable spans of one written token that begins at ``start``, each in order.
 
     Quotes, brackets, dashes and ellipses inside a token part it; what surrounds a word (quotes, emphasis) is dropped.
+    Tags of markup are not spoken, nor are signs of emphasis and tables that surround nothing: both are told.
     """
     if len(token) <= MAX_WORD_LETTERS and _PLAIN.fullmatch(token):
         return [Piece(token, start, start + len(token))], []
@@ -149,7 +160,11 @@ def pieces(token: str, start: int) -> tuple[list[Piece], list[UnsupportedSpan]]:
         stop = gap.start() if gap else len(text)
         pause = bool(gap) and text[stop] != _BREAK
         piece = _trim(text, begin, stop, pause)
-        if piece is not None:
+        if piece is None and set(text[begin:stop]) & set(_LAYOUT):
+            spans.append(UnsupportedSpan(starts[begin], ends[stop - 1], "signs around no word are not spoken"))
+        elif piece is None and found and stop > begin:
+            found[-1] = _marked(found[-1], text[begin:stop], ends[stop - 1])
+        elif piece is not None:
             said, first = piece
             place = (starts[first], ends[stop - 1])
             if _LONG.search(said):
@@ -160,6 +175,14 @@ def pieces(token: str, start: int) -> tuple[list[Piece], list[UnsupportedSpan]]:
     return found, sorted(spans, key=lambda span: span.char_start)
 
 
+def _marked(piece: Piece, after: str, char_end: int) -> Piece:
+    """A piece with the mark that follows its closing quote or bracket; it had none, or that one counts."""
+    mark = next((mark for mark in MARKS if mark in after), "")
+    if not mark or piece.text in MUTE or piece.text[-1] in MARKS:
+        return piece
+    return Piece(piece.text + mark, piece.char_start, char_end)
+
+
 def _fold_token(token: str, start: int) -> tuple[str, list[int], list[int], list[UnsupportedSpan]]:
     """The folded token, where each of its characters began and ended, and the spans that were refused."""
     text: list[str] = []
@@ -167,10 +190,12 @@ def _fold_token(token: str, start: int) -> tuple[str, list[int], list[int], list
     ends: list[int] = []
     spans: list[UnsupportedSpan] = []
     refused = False
+    breaks, tags = _angled(token)
     for at, char in enumerate(token, start):
-        plain = fold(char)
+        is_tag = at - start in tags
+        plain = None if is_tag else _BREAK if at - start in breaks else fold(char)
         if plain is None and not refused:
-            spans.append(UnsupportedSpan(at, at + 1, why_unsayable(char)))
+            spans.append(UnsupportedSpan(at, at + 1, _A_TAG if is_tag else why_unsayable(char)))
             text.append(_BREAK)
             starts.append(at)
             ends.append(at + 1)
@@ -184,6 +209,17 @@ def _fold_token(token: str, start: int) -> tuple[str, list[int], list[int], list
             ends.extend([at + 1] * len(plain))
         refused = plain is None or (not plain and refused)
     return "".join(text), starts, ends, spans
+
+
+def _angled(token: str) -> tuple[set[int], set[int]]:
+    """Places in a token of brackets like these <> around something, and of whole tags of markup."""
+    breaks, tags = set[int](), set[int]()
+    for found in _ANGLED.finditer(token):
+        if found[1] or found[3] or found[2].lower() in _ELEMENTS:
+            tags |= {*range(*found.span())}
+        else:
+            breaks |= {found.start(), found.end() - 1}
+    return breaks, tags
 
 
 def _trim(text: str, begin: int, stop: int, pause: bool) -> tuple[str, int] | None:

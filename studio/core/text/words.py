@@ -20,6 +20,7 @@ from studio.core.text.typography import (
     MAX_WORD_LETTERS,
     MONTHS,
     MUTE,
+    PAUSE,
     WHITE,
     Piece,
     UnsupportedSpan,
@@ -204,7 +205,7 @@ class WordStream:
         changes = WordChanges(unsupported=spans)
         if not held:
             return changes
-        silent = {k for k, (piece, _) in enumerate(held) if piece.text not in MUTE}
+        silent = {k for k, (piece, _) in enumerate(held) if piece.text != PAUSE}
         for word, k in self._normalise([piece.text for piece, _ in held]):
             assert is_spoken(word), f"a normaliser said {word!r}"
             piece, written = held[k]
