@@ -163,7 +163,7 @@ def pieces(token: str, start: int) -> tuple[list[Piece], list[UnsupportedSpan]]:
         if piece is None and set(text[begin:stop]) & set(_LAYOUT):
             spans.append(UnsupportedSpan(starts[begin], ends[stop - 1], "signs around no word are not spoken"))
         elif piece is None and found and stop > begin:
-            found[-1] = _marked(found[-1], text[begin:stop], ends[stop - 1])
+            found[-1] = _marked(found[-1], text[begin:stop])
         elif piece is not None:
             said, first = piece
             place = (starts[first], ends[stop - 1])
@@ -175,12 +175,12 @@ def pieces(token: str, start: int) -> tuple[list[Piece], list[UnsupportedSpan]]:
     return found, sorted(spans, key=lambda span: span.char_start)
 
 
-def _marked(piece: Piece, after: str, char_end: int) -> Piece:
-    """A piece with the mark that follows its closing quote or bracket; it had none, or that one counts."""
+def _marked(piece: Piece, after: str) -> Piece:
+    """A piece with the mark that follows its closing quote or bracket, where it has none of its own."""
     mark = next((mark for mark in MARKS if mark in after), "")
     if not mark or piece.text in MUTE or piece.text[-1] in MARKS:
         return piece
-    return Piece(piece.text + mark, piece.char_start, char_end)
+    return Piece(piece.text + mark, piece.char_start, piece.char_end)
 
 
 def _fold_token(token: str, start: int) -> tuple[str, list[int], list[int], list[UnsupportedSpan]]:
