@@ -2,8 +2,11 @@
 
 A row's result does not depend on its neighbours (law 3): each number of a product is one sum in one order however many
 rows there are, and all else runs row by row through the same instructions. A weight is read once for all rows.
+
+One file, long as it is: what numba keeps on disk of a function is not told when something changes in another one.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -16,6 +19,7 @@ from studio.engine.compiled.compiling import compiled
 
 PANEL = 32  # columns of a weight that lie together: four registers of eight
 _LANES = 8
+_LINE_BYTES, _AHEAD_BYTES = 64, 8192  # of a cache, and how far weights are asked for before they are needed
 _FEW = 3  # rows that share a read of a panel: twelve sums, three inputs and a weight fill the sixteen registers of AVX2
 
 _I32, _I64, _F32 = ir.IntType(32), ir.IntType(64), ir.FloatType()
@@ -27,19 +31,25 @@ _LN2_HIGH, _LN2_LOW = np.float32(0.693359375), np.float32(-2.12194440e-4)  # the
 _ROOT_HALF = np.float32(0.70710678)
 
 
-def _tile(rows: int) -> Any:
-    """A function that multiplies so many rows by a panel, all sums in registers.
+def _tile(rows: int, panels: int) -> Any:
+    """A function that multiplies so many rows by so many panels, all sums in registers.
 
-    It takes (x [N, >= K], the first of its rows, weight [P, K, PANEL] float32 or bfloat16 as uint16, a panel, out
-    [N, P * PANEL]), arrays that are contiguous, and writes the rows' columns of that panel.
+    It takes (x [N, >= K], the first of its rows, weight [P, K, PANEL] float32 or bfloat16 as uint16, the first of its
+    panels, out [N, P' * PANEL], the panel of its columns), arrays that are contiguous, and writes the products there.
     """
 
     @intrinsic
     def tile(
-        typing: Any, x: types.Array, first: types.Integer, weight: types.Array, panel: types.Integer, out: types.Array
+        typing: Any,
+        x: types.Array,
+        first: types.Integer,
+        weight: types.Array,
+        panel: types.Integer,
+        out: types.Array,
+        place: types.Integer,
     ) -> Any:
         is_half = weight.dtype == types.uint16
-        number_bytes = 2 if is_half else 4
+        step_bytes = PANEL * (2 if is_half else 4)
 
         def generate(context: Any, b: ir.IRBuilder, signature: Any, args: Any) -> Any:
             given = [
@@ -50,29 +60,32 @@ def _tile(rows: int) -> Any:
             sizes = [cgutils.unpack_tuple(b, one.shape) for one in given]
             x_row, out_row = (b.mul(sizes[one][1], _I64(4)) for one in (0, 2))
             depth = sizes[1][1]
-            w_at = b.add(w_at, b.mul(args[3], b.mul(depth, _I64(PANEL * number_bytes))))
+            panel_bytes = b.mul(depth, _I64(step_bytes))
+            w_at = b.add(w_at, b.mul(args[3], panel_bytes))
             x_at = b.add(x_at, b.mul(args[1], x_row))
-            out_at = b.add(b.add(out_at, b.mul(args[1], out_row)), b.mul(args[3], _I64(PANEL * 4)))
-            lanes = range(PANEL // _LANES)
-            sums = [[cgutils.alloca_once(b, _REGISTER) for _ in lanes] for _ in range(rows)]
+            out_at = b.add(b.add(out_at, b.mul(args[1], out_row)), b.mul(args[5], _I64(PANEL * 4)))
+            lanes = PANEL // _LANES
+            sums = [[cgutils.alloca_once(b, _REGISTER) for _ in range(panels * lanes)] for _ in range(rows)]
             for one in (sum_ for row in sums for sum_ in row):
                 b.store(ir.Constant(_REGISTER, [0.0] * _LANES), one)
             with cgutils.for_range(b, depth) as loop:
                 here = b.add(x_at, b.mul(loop.index, _I64(4)))
                 inputs = [_spread(b, b.add(here, b.mul(x_row, _I64(row)))) for row in range(rows)]
-                at = b.add(w_at, b.mul(loop.index, _I64(PANEL * number_bytes)))
-                for lane in lanes:
-                    numbers = _weights(b, b.add(at, _I64(lane * _LANES * number_bytes)), is_half)
-                    for row in range(rows):
-                        b.store(_added(b, inputs[row], numbers, b.load(sums[row][lane])), sums[row][lane])
+                for place in range(panels):
+                    at = b.add(b.add(w_at, b.mul(panel_bytes, _I64(place))), b.mul(loop.index, _I64(step_bytes)))
+                    for line in range(step_bytes // _LINE_BYTES):
+                        _called_for(b, b.add(at, _I64(_AHEAD_BYTES + line * _LINE_BYTES)))
+                    for lane, numbers in enumerate(_weights(b, at, is_half), place * lanes):
+                        for row in range(rows):
+                            b.store(_added(b, inputs[row], numbers, b.load(sums[row][lane])), sums[row][lane])
             for row in range(rows):
                 here = b.add(out_at, b.mul(out_row, _I64(row)))
-                for lane in lanes:
+                for lane in range(panels * lanes):
                     to = b.inttoptr(b.add(here, _I64(lane * _LANES * 4)), _REGISTER.as_pointer())
                     b.store(b.load(sums[row][lane]), to, align=4)
             return context.get_dummy_value()
 
-        return types.void(x, types.int64, weight, types.int64, out), generate
+        return types.void(x, types.int64, weight, types.int64, out, types.int64), generate
 
     return tile
 
@@ -84,13 +97,27 @@ def _spread(b: ir.IRBuilder, address: Any) -> Any:
     return b.shuffle_vector(one, none, ir.Constant(index, [0] * _LANES))
 
 
-def _weights(b: ir.IRBuilder, address: Any, is_half: bool) -> Any:
-    """Eight weights; bfloat16 is the upper half of a float32."""
-    if not is_half:
-        return b.load(b.inttoptr(address, _REGISTER.as_pointer()), align=4)
-    halves, wholes = ir.VectorType(ir.IntType(16), _LANES), ir.VectorType(_I32, _LANES)
-    loaded = b.zext(b.load(b.inttoptr(address, halves.as_pointer()), align=2), wholes)
-    return b.bitcast(b.shl(loaded, ir.Constant(wholes, [16] * _LANES)), _REGISTER)
+def _weights(b: ir.IRBuilder, address: Any, is_half: bool) -> Iterator[Any]:
+    """A panel's weights of one input, eight after eight.
+
+    bfloat16 is the upper half of a float32: sixteen are read as eight words, whose lower halves are the first eight.
+    """
+    words = ir.VectorType(_I32, _LANES)
+    for place in range(0, PANEL, 2 * _LANES if is_half else _LANES):
+        if not is_half:
+            yield b.load(b.inttoptr(b.add(address, _I64(4 * place)), _REGISTER.as_pointer()), align=4)
+            continue
+        loaded = b.load(b.inttoptr(b.add(address, _I64(2 * place)), words.as_pointer()), align=4)
+        yield b.bitcast(b.shl(loaded, ir.Constant(words, [16] * _LANES)), _REGISTER)
+        yield b.bitcast(b.and_(loaded, ir.Constant(words, [0xFFFF0000] * _LANES)), _REGISTER)
+
+
+def _called_for(b: ir.IRBuilder, address: Any) -> None:
+    """Ask for memory that will be read soon; of no consequence where it is nobody's."""
+    byte = ir.IntType(8).as_pointer()
+    kind = ir.FunctionType(ir.VoidType(), [byte, _I32, _I32, _I32])
+    fetch = cgutils.get_or_insert_function(b.module, kind, "llvm.prefetch.p0i8")
+    b.call(fetch, [b.inttoptr(address, byte), _I32(0), _I32(3), _I32(1)])
 
 
 def _added(b: ir.IRBuilder, input_: Any, weights: Any, sum_: Any) -> Any:
@@ -99,23 +126,82 @@ def _added(b: ir.IRBuilder, input_: Any, weights: Any, sum_: Any) -> Any:
     return b.call(cgutils.get_or_insert_function(b.module, kind, f"llvm.fmuladd.v{_LANES}f32"), [input_, weights, sum_])
 
 
-_tile_of_1, _tile_of_2, _tile_of_3 = (_tile(rows) for rows in range(1, _FEW + 1))
+_tile_of_1, _tile_of_2, _tile_of_3 = (_tile(rows, 1) for rows in range(1, _FEW + 1))
+_tile_of_1_by_2 = _tile(1, 2)  # one row alone would wait for each of its four sums
+
+
+def _widen(typing: Any, weight: types.Array, panel: types.Integer, out: types.Array) -> Any:
+    """A panel of bfloat16 [P, K, PANEL] as float32 [1, K, PANEL]: sums of three rows leave no register to do it in."""
+    is_half = weight.dtype == types.uint16
+    step_bytes = PANEL * (2 if is_half else 4)
+
+    def generate(context: Any, b: ir.IRBuilder, signature: Any, args: Any) -> Any:
+        given = [context.make_array(kind)(context, b, value) for kind, value in ((weight, args[0]), (out, args[2]))]
+        w_at, out_at = (b.ptrtoint(one.data, _I64) for one in given)
+        depth = cgutils.unpack_tuple(b, given[0].shape)[1]
+        w_at = b.add(w_at, b.mul(args[1], b.mul(depth, _I64(step_bytes))))
+        with cgutils.for_range(b, depth) as loop:
+            at = b.add(w_at, b.mul(loop.index, _I64(step_bytes)))
+            _called_for(b, b.add(at, _I64(_AHEAD_BYTES)))
+            to = b.add(out_at, b.mul(loop.index, _I64(PANEL * 4)))
+            for lane, numbers in enumerate(_weights(b, at, is_half)):
+                b.store(numbers, b.inttoptr(b.add(to, _I64(lane * _LANES * 4)), _REGISTER.as_pointer()), align=4)
+        return context.get_dummy_value()
+
+    return types.void(weight, types.int64, out), generate
+
+
+_widened: Any = intrinsic(_widen)
+
+
+@compiled
+def _panel_times(x, weight, panel, out, place):
+    """Rows [N, >= K] times a panel of a weight, into the columns of ``place`` of [N, P * PANEL]."""
+    rows = len(x)
+    row = 0
+    while rows - row > 4 or rows - row == 3:
+        _tile_of_3(x, row, weight, panel, out, place)
+        row += 3
+    while rows - row >= 2:
+        _tile_of_2(x, row, weight, panel, out, place)
+        row += 2
+    if row < rows:
+        _tile_of_1(x, row, weight, panel, out, place)
 
 
 @compiled
 def times(x, weight, out):
     """Rows [N, >= K] times a weight in panels [P, K, PANEL] into [N, P * PANEL]."""
-    rows = len(x)
-    for panel in range(len(weight)):
-        row = 0
-        while rows - row > 4 or rows - row == 3:
-            _tile_of_3(x, row, weight, panel, out)
-            row += 3
-        while rows - row >= 2:
-            _tile_of_2(x, row, weight, panel, out)
-            row += 2
-        if row < rows:
-            _tile_of_1(x, row, weight, panel, out)
+    panels = len(weight)
+    if len(x) == 1:
+        for panel in range(0, panels - 1, 2):
+            _tile_of_1_by_2(x, 0, weight, panel, out, panel)
+        if panels % 2:
+            _tile_of_1(x, 0, weight, panels - 1, out, panels - 1)
+    elif weight.itemsize == 4 or len(x) == 2 or len(x) == 4:
+        for panel in range(panels):
+            _panel_times(x, weight, panel, out, panel)
+    else:
+        wide = np.empty((1, weight.shape[1], PANEL), np.float32)
+        for panel in range(panels):
+            _widened(weight, panel, wide)
+            _panel_times(x, wide, 0, out, panel)
+
+
+@compiled
+def linear(x, gain, weight, bias):
+    """Rows [N, K], scaled by ``gain [K]``, times a weight in panels, and ``bias [O]``: [N, O]."""
+    scaled = np.empty_like(x)
+    for row in range(len(x)):
+        for i in range(x.shape[1]):
+            scaled[row, i] = x[row, i] * gain[i]
+    whole = np.empty((len(x), len(weight) * PANEL), np.float32)
+    times(scaled, weight, whole)
+    out = np.empty((len(x), len(bias)), np.float32)
+    for row in range(len(x)):
+        for i in range(len(bias)):
+            out[row, i] = whole[row, i] + bias[i]
+    return out
 
 
 @compiled

@@ -29,18 +29,16 @@ class Panels:
         whole = np.zeros((columns, self.depth), np.float32)
         whole[: self._outputs] = weight.detach().numpy()
         bits = whole.view(np.uint32)
-        numbers = whole if (bits & 0xFFFF).any() else (bits >> 16).astype(np.uint16)
-        self.numbers = np.ascontiguousarray(numbers.reshape(-1, kernels.PANEL, self.depth).swapaxes(1, 2))
-        self.bias, self.gain = (None if one is None else one.detach().numpy().copy() for one in (bias, gain))
+        is_half = not (bits & 0xFFFF).any()
+        numbers = (bits >> 16).astype(np.uint16) if is_half else whole
+        numbers = numbers.reshape(-1, kernels.PANEL, self.depth).swapaxes(1, 2)
+        if is_half:  # of sixteen columns each of the first eight beside one of the others: a word holds both
+            numbers = numbers.reshape(*numbers.shape[:2], -1, 2, 8).swapaxes(3, 4).reshape(numbers.shape)
+        self.numbers = np.ascontiguousarray(numbers)
+        self.bias = np.zeros(self._outputs, np.float32) if bias is None else bias.detach().numpy().copy()
+        self.gain = np.ones(self.depth, np.float32) if gain is None else gain.detach().numpy().copy()
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         """float32 [..., D] -> [..., O]."""
         rows = np.ascontiguousarray(x.reshape(-1, x.shape[-1]))
-        if self.gain is not None:
-            rows = rows * self.gain
-        out = np.empty((len(rows), len(self.numbers) * kernels.PANEL), np.float32)
-        kernels.times(rows, self.numbers, out)
-        found = out[:, : self._outputs]
-        if self.bias is not None:
-            found += self.bias
-        return found.reshape(*x.shape[:-1], self._outputs)
+        return kernels.linear(rows, self.gain, self.numbers, self.bias).reshape(*x.shape[:-1], self._outputs)
