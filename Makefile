@@ -5,6 +5,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
+# Speaking compiles what speaks, once (docs/adr/0021): here, so that nobody waits for it later.
+COMPILED := for voice in wren linnet; do $(BIN)/studio say "Ready." --voice $$voice -o .venv/ready.wav > .venv/ready.log || exit 1; done
+
 .DEFAULT_GOAL := help
 
 help: ## print the targets
@@ -63,11 +66,13 @@ clean: ## remove the environment
 
 .venv/app.stamp: .venv/bin/python pyproject.toml constraints.txt
 	$(PIP) install --quiet --constraint constraints.txt --editable '.[app]'
+	$(COMPILED)
 	touch $@
 
 .venv/dev.stamp: .venv/bin/python pyproject.toml constraints.txt
 	$(PIP) install --quiet --constraint constraints.txt 'setuptools>=77,<80' numpy
 	$(PIP) install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(COMPILED)
 	touch $@ .venv/app.stamp
 
 .PHONY: help app test lint bench table clean
