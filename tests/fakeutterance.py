@@ -187,8 +187,9 @@ class FakeUtterance:
         self._news = news
         news()
 
-    def taken(self) -> list[ev.Event]:
-        return [self._events.get() for _ in range(self._events.qsize())]
+    def taken(self, most: int | None = None) -> list[ev.Event]:
+        there = self._events.qsize()
+        return [self._events.get() for _ in range(there if most is None else min(there, most))]
 
     def events(self) -> Iterator[ev.Event]:
         while True:

@@ -100,8 +100,12 @@ class Utterance(Protocol):
         """Have ``news`` called, by any thread and soon done, whenever something was said that ``taken`` will answer."""
         ...
 
-    def taken(self) -> list[Event]:
-        """Every event since the last call, in order, without waiting; for who does not wait in ``events``."""
+    def taken(self, most: int | None = None) -> list[Event]:
+        """Every event since the last call, or the first ``most`` of them, in order, without waiting; for who does not
+        wait in ``events``.
+
+        Who calls ``listen`` takes them so: while about a thousand wait, no more sound is made and no more text read.
+        """
         ...
 
     def events(self) -> Iterator[Event]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from studio.engine.voices import Voice
 
 MAX_PENDING_CHARS = 1_000_000
-_REPORT_MS = 50.0  # a player says so often what it has played (docs/protocol.md)
+REPORT_MS = 50.0  # a player says so often what it has played (docs/protocol.md)
 
 _ids = itertools.count(1)
 
@@ -77,7 +77,7 @@ class CallersSide:
         self._asked_ms = self._granted_ms = self._used_ms = clock.now_ms()
         self._turn: Turn | None = None
         self._samples = 0
-        self._margin_samples = round(2 * _REPORT_MS * voice.card.sample_rate_hz / 1000)
+        self._margin_samples = round(2 * REPORT_MS * voice.card.sample_rate_hz / 1000)
         self._compute_ms = 0.0
         self._waits = Waits(voice.card.sample_rate_hz, voice.card.time_base.frame_ms)
         self._outbox = Outbox(clock)
@@ -205,9 +205,15 @@ class CallersSide:
         """Have ``news`` called whenever there is something to take."""
         self._outbox.listen(news)
 
-    def taken(self) -> list[ev.Event]:
-        """Every event since the last call, without waiting."""
-        return self._outbox.taken()
+    def taken(self, most: int | None = None) -> list[ev.Event]:
+        """Every event since the last call, or the first ``most`` of them, without waiting."""
+        was_full = self._outbox.is_full
+        found = self._outbox.taken(most)
+        if was_full and not self._outbox.is_full:
+            with self._lock:
+                self._granted_ms = self._clock.now_ms()
+            self._wake()
+        return found
 
     def events(self) -> Iterator[ev.Event]:
         """Every event in order, waiting for the next."""

@@ -68,14 +68,15 @@ class LocalUtterance(CallersSide):
     def read(self) -> bool:
         """Take what callers sent, a bounded piece of it; answers whether there was anything.
 
-        Words are committed while few are waiting: a long text is read only as fast as it is spoken.
+        Words are committed while few are waiting, and while what came of it is taken: a long text is read only as fast
+        as it is spoken, and one of which nothing can be spoken as fast as its listener hears so.
         """
         if self._closing is not None:
             self._cancel(self._closing)
             return True
         did = self._read_options() | self._read_revision()
         for _ in range(_READ_STEPS):
-            step = None if self._row.unspoken >= _AHEAD_WORDS else self._reading.step()
+            step = None if self._row.unspoken >= _AHEAD_WORDS or self._outbox.is_full else self._reading.step()
             if step is None:
                 break
             self._take(step)
@@ -87,7 +88,8 @@ class LocalUtterance(CallersSide):
 
     def want(self) -> Want | None:
         """What the row wants run now; None while it waits for text or credit, or when it has just ended."""
-        if self._granted is not None and self._samples + self.card.frame_samples > self._granted:
+        has_credit = self._granted is None or self._samples + self.card.frame_samples <= self._granted
+        if not has_credit or self._outbox.is_full:
             self._waits.hold("credit")
             return None
         want = self._row.want()

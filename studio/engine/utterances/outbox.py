@@ -8,6 +8,7 @@ from studio.core import events as ev
 from studio.core.time import Clock
 
 _BEFORE_READY = ev.Queued | ev.Cancelled | ev.Ended | ev.Failed
+FULL = 1024  # events that a listener did not take yet: 12 s of sound with its frames, or so many words
 
 
 class Outbox:
@@ -23,6 +24,7 @@ class Outbox:
         self._held: list[ev.Event] | None = []
         self._out: SimpleQueue[ev.Event] = SimpleQueue()
         self._news: Callable[[], None] = lambda: None
+        self._is_heard = False
 
     def begin(self, ready: ev.Ready) -> None:
         """The first event, and those that waited for it."""
@@ -41,6 +43,11 @@ class Outbox:
             self._since_ms = self._clock.now_ms()
         self._out.put(replace(event, t_ms=self._clock.now_ms() - self._start_ms))
 
+    @property
+    def is_full(self) -> bool:
+        """Whether somebody listens who has so much yet to take that nothing more should be made for them."""
+        return self._is_heard and self._out.qsize() >= FULL
+
     def untaken_ms(self) -> float:
         """For how long nobody asked for what is there; 0 where nothing is."""
         return 0.0 if self._out.empty() else self._clock.now_ms() - self._since_ms
@@ -51,13 +58,14 @@ class Outbox:
 
     def listen(self, news: Callable[[], None]) -> None:
         """Have ``news`` called whenever there is something to take."""
-        self._news = news
+        self._news, self._is_heard = news, True
         news()
 
-    def taken(self) -> list[ev.Event]:
-        """Every event since the last call, without waiting."""
+    def taken(self, most: int | None = None) -> list[ev.Event]:
+        """Every event that is there, or the first ``most`` of them, without waiting."""
         self._since_ms = self._clock.now_ms()
-        return [self._out.get() for _ in range(self._out.qsize())]
+        there = self._out.qsize()
+        return [self._out.get() for _ in range(there if most is None else min(there, most))]
 
     def events(self) -> Iterator[ev.Event]:
         """Every event in order, waiting for the next."""
