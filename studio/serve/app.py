@@ -20,7 +20,8 @@ from studio.serve.door.request_headers import OwnHeaders
 from studio.serve.drain import Drain
 from studio.serve.library.routes import LIBRARY_FILES, add_library
 from studio.serve.live import protocol as wire
-from studio.serve.live.socket import Session, admit
+from studio.serve.live.admission import admit
+from studio.serve.live.socket import Session
 from studio.serve.metrics import add_metrics
 from studio.serve.mos.arena import add_arena
 from studio.serve.mos.door import is_owner

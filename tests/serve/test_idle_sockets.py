@@ -14,7 +14,8 @@ from websockets.sync.client import connect
 from studio.core.ports import SpeakRequest
 from studio.serve.door.addresses import network_of
 from studio.serve.live import socket as sockets
-from studio.serve.live.socket import IDLE, _least_used
+from studio.serve.live.admission import _least_used
+from studio.serve.live.socket import IDLE
 
 
 def ends(ws: Any) -> int:

@@ -2,6 +2,7 @@
 
 import asyncio
 import ipaddress
+import socket
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ from uvicorn._types import ASGISendEvent
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import Frame
+from websockets.http11 import Request
 
 from studio.mos.store.access import Limit, TooMany
 from studio.serve.door.addresses import network_of
@@ -17,6 +19,8 @@ from studio.serve.door.key import is_loopback
 from studio.serve.door.rates import Bucket
 
 HEAD_S = 10.0  # until a request's head must be there, whole
+KERNEL_BYTES = 131_072  # sent on a socket and not yet taken, seconds of sound; Linux makes it twice as many
+LOST = "studio.lost"  # in a socket's scope: an event that is set when its connection is gone
 STALL_S = 30.0  # an answer that nobody takes further for so long is given up
 LINGER_S = 5.0
 UPGRADES_BURST, UPGRADES_PER_S = 100, 20  # sockets that one network address opens
@@ -149,8 +153,11 @@ class Http(H11Protocol):
 class Socket(WebSocketsSansIOProtocol):
     """uvicorn's socket, which would keep a connection for ever whose client takes nothing: ours is aborted.
 
-    It also takes a refusal (403, 503) for a handshake that was forgotten, and logs an error; and it answers as many
-    control frames as come, parsing all that has arrived before anybody else has a turn.
+    One that takes slowly is not: it sees our ping only behind all that was sent before, of which the kernel would keep
+    megabytes.
+
+    uvicorn's also takes a refusal (403, 503) for a handshake that was forgotten, and logs an error; and it answers as
+    many control frames as come, parsing all that has arrived before anybody else has a turn.
     """
 
     frames_per_s = 1000
@@ -159,7 +166,36 @@ class Socket(WebSocketsSansIOProtocol):
         super().connection_made(transport)
         self.network = network_of(self.client[0]) if self.client else ""
         self._frames, self._controls = Bucket(self.frames_per_s), Bucket(CONTROLS_PER_S)
-        self._is_flood = False
+        self._is_flood, self._lost = False, asyncio.Event()
+        self._has_taken = False  # something of what waited, since the last ping
+        if kernel := transport.get_extra_info("socket"):
+            kernel.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, KERNEL_BYTES)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._lost.set()  # who does not read just now hears of it, too
+        super().connection_lost(exc)
+
+    def resume_writing(self) -> None:
+        self._has_taken = True
+        super().resume_writing()
+
+    def send_keepalive_ping(self) -> None:
+        self._has_taken = False
+        super().send_keepalive_ping()
+
+    def keepalive_timeout(self) -> None:
+        if self._has_taken and self.ping_timeout is not None:
+            self._has_taken = False
+            self.pong_timer = self.loop.call_later(self.ping_timeout, self.keepalive_timeout)
+            return
+        super().keepalive_timeout()
+        if self.transport.get_write_buffer_size():  # which nobody takes: a close would wait for that
+            self.transport.abort()
+
+    def handle_connect(self, event: Request) -> None:
+        super().handle_connect(event)
+        if not self.close_sent:
+            self.scope[LOST] = self._lost  # type: ignore[typeddict-unknown-key]
 
     def data_received(self, data: bytes) -> None:
         if not self.handshake_initiated:  # a request's head, of which only the whole makes sense

@@ -21,9 +21,10 @@ class Recording:
     Args:
         meta: the utterance's provenance.
         max_bytes: a longer trace is given up.
+        owner: whose share of the shelf it is.
     """
 
-    def __init__(self, shelf: TraceShelf, meta: Mapping[str, Any], max_bytes: int) -> None:
+    def __init__(self, shelf: TraceShelf, meta: Mapping[str, Any], max_bytes: int, owner: str = "") -> None:
         self._shelf, self._max_bytes = shelf, max_bytes
         self._unwritten: list[ev.Event] = []
         self._unsaved, self._ended = asyncio.Event(), asyncio.Event()
@@ -31,7 +32,7 @@ class Recording:
         self._token = ""
         self._writer: TraceWriter | None = None
         try:
-            self._token, self._writer = shelf.begin(meta)
+            self._token, self._writer = shelf.begin(meta, owner)
         except OSError as error:
             log.warning("no trace is written: %s", error.strerror)
 

@@ -4,11 +4,11 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections import Counter, deque
-from collections.abc import Sequence
-from typing import Any, TypeVar
+from collections import deque
+from collections.abc import Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
-from starlette.responses import Response
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from studio.core import events as ev
@@ -16,8 +16,10 @@ from studio.core.cards import Card, parse_voice
 from studio.core.errors import BadFile, BadMessage, Busy, Closed, Closing, StudioError
 from studio.core.ports import Engine, SpeakRequest, Utterance
 from studio.serve.door.addresses import address_of
+from studio.serve.door.connections import LOST
 from studio.serve.door.rates import Bucket
 from studio.serve.live import protocol as wire
+from studio.serve.live.inbox import Inbox
 from studio.serve.live.patience import Patience
 from studio.serve.live.stream import Broken, Outgoing, Over, Stream
 from studio.serve.traces.shelf import TraceShelf
@@ -29,10 +31,11 @@ IDLE = 4000  # a close code of ours: nobody spoke here for long; a page comes ba
 FRESH_S = 10.0  # a socket that has just spoken is not closed to make room for another
 NEW_S = 1.0  # nor is one that has just come: by then it has asked for something, if it wants anything
 REMEMBERED = 64  # utterances that have ended, whose player may still report
+UNFINISHED = 4  # times as many as may be carried at a time may be there whose traces are still being written
+# An engine loads a voice when it is first opened, which takes seconds: no other work waits behind that.
+_OPENERS = ThreadPoolExecutor(4, thread_name_prefix="opening")
 
 log = logging.getLogger("studio.serve")
-
-AnySession = TypeVar("AnySession", bound="Session")
 
 
 class TooFast(StudioError):
@@ -41,7 +44,7 @@ class TooFast(StudioError):
     code = "too_fast"
 
 
-def _abandon(opening: asyncio.Task[Utterance]) -> None:
+def _abandon(opening: asyncio.Future[Utterance]) -> None:
     """Give back a place that nobody waits for any more."""
     if not opening.cancelled() and opening.exception() is None:
         opening.result().cancel()
@@ -64,11 +67,13 @@ class Session:
         self._pumps: set[asyncio.Task[None]] = set()
         self._sending = asyncio.Lock()
         self._patience = Patience(settings.send_timeout_ms / 1000.0)
-        self._gone = asyncio.Event()
+        # Set when either side has left; the connection tells, too, for nobody reads while a message is being obeyed.
+        self._gone: asyncio.Event = websocket.scope.get(LOST) or asyncio.Event()
         self._bucket = Bucket(settings.messages_per_s)
         self._used_s = time.monotonic()  # when the socket came, or last spoke; messages alone are no use of it
         self._is_used = False  # something was spoken here
-        self._opening = 0  # utterances that the engine has not answered yet
+        self._openings: dict[int, Inbox] = {}  # utterances that the engine has not answered yet, what was sent for each
+        self._opening: set[asyncio.Task[None]] = set()
         self.address = address_of(websocket)
 
     async def run(self) -> None:
@@ -85,6 +90,9 @@ class Session:
             for task in (reading, leaving, idling):
                 task.cancel()
             await asyncio.gather(reading, idling, return_exceptions=True)
+            for task in [*self._opening]:
+                task.cancel()
+            await asyncio.gather(*self._opening, return_exceptions=True)
             await self._leave()
         if not reading.cancelled() and (error := reading.exception()):
             raise error
@@ -94,7 +102,7 @@ class Session:
 
     def idle_s(self) -> float:
         """For how long nothing was spoken here; 0 while something is."""
-        return 0.0 if self._streams or self._opening else time.monotonic() - self._used_s
+        return 0.0 if self._streams or self._openings else time.monotonic() - self._used_s
 
     def is_fresh(self) -> bool:
         """Whether it stays where another one wants its place."""
@@ -146,13 +154,19 @@ class Session:
 
     async def _receive(self, message: Any) -> None:
         """Answer one message; a mistake of the client's is told to it and harms nobody else."""
-        utterance = None
         try:
             if message.get("text") is None:
                 raise BadMessage("a client sends no binary messages", "send JSON text")
             data = wire.decode(message["text"])
-            utterance = wire.utterance_in(data)
-            await self._obey(data)
+        except StudioError as error:
+            await self._send(wire.error_message(error))
+        else:
+            await self._attempt(self._obey(data), wire.utterance_in(data))
+
+    async def _attempt(self, work: Coroutine[Any, Any, None], utterance: int | None) -> None:
+        """Do what a message about an utterance asks, and tell what went wrong."""
+        try:
+            await work
         except StudioError as error:
             is_for_now = isinstance(error, Busy) and not isinstance(error, Closing)
             await self._send(wire.error_message(error, utterance, RETRY_MS if is_for_now else None))
@@ -168,8 +182,17 @@ class Session:
 
     async def _dispatch(self, message: wire.Message) -> None:
         if isinstance(message, wire.Open):
-            await self._open(message)
-            return
+            self._check_room(message.utterance)
+            self._openings[message.utterance] = kept = Inbox()
+            opening = asyncio.create_task(self._open_apart(message, kept))
+            self._opening.add(opening)
+            opening.add_done_callback(self._opening.discard)
+        elif message.utterance in self._openings:
+            await self._keep(message)
+        else:
+            await self._give(message)
+
+    async def _give(self, message: wire.Message) -> None:
         stream = self._streams.get(message.utterance)
         if stream is None:
             self._late(message)
@@ -185,12 +208,36 @@ class Session:
         if not isinstance(message, wire.PlayedReport | wire.Cancel):
             raise Closed(f"utterance {message.utterance} has ended", "open a new one")
 
-    async def _open(self, message: wire.Open) -> None:
-        number, most = message.utterance, self._settings.max_utterances_per_socket
-        if number in self._streams:
+    def _check_room(self, number: int) -> None:
+        """Raises BadMessage, Busy where an utterance of this number cannot be opened now."""
+        most, there = self._settings.max_utterances_per_socket, len(self._openings.keys() | self._streams.keys())
+        if number in self._streams or number in self._openings:
             raise BadMessage(f"utterance {number} is open already", "choose another number")
-        if sum(not stream.is_over for stream in self._streams.values()) >= most:
-            raise Busy(f"a socket carries at most {most} utterances", "end one first")
+        if there - sum(stream.is_over for stream in self._streams.values()) >= most or there >= UNFINISHED * most:
+            raise Busy(
+                f"a socket carries at most {most} utterances, each until its last event was taken",
+                "end one, or read what waits on this socket",
+            )
+
+    async def _open_apart(self, message: wire.Open, kept: Inbox) -> None:
+        """Open an utterance while the socket goes on with others, then obey what was sent for it meanwhile."""
+        try:
+            await self._attempt(self._open(message), message.utterance)
+            while kept:
+                await self._attempt(self._give(kept.take()), message.utterance)
+        finally:
+            del self._openings[message.utterance]
+
+    async def _keep(self, message: wire.Message) -> None:
+        """Keep what is about an utterance that is being opened; with so much that it is full, the client waits."""
+        while (kept := self._openings.get(message.utterance)) is not None:
+            if not kept.is_full:
+                kept.put(message)
+                return
+            await asyncio.sleep(0.005)
+        await self._give(message)
+
+    async def _open(self, message: wire.Open) -> None:
         card, _ = parse_voice(message.voice, {card.name: card for card in self._engine.cards()})
         credit_samples = self._credit_samples(message, card)
         request = SpeakRequest(
@@ -201,20 +248,16 @@ class Session:
             credit_samples=credit_samples,
             is_guest=self.is_guest,
         )
-        self._opening += 1
+        utterance = await self._opened(request)
         try:
-            utterance = await self._opened(request)
-            try:
-                kept = {"shelf": self._shelf, "settings": self._settings, "revises": self.revises}
-                self._begin(Stream(message, utterance, credit_samples, **kept))
-            except BaseException:
-                utterance.cancel()
-                raise
-        finally:
-            self._opening -= 1
+            kept = {"shelf": self._shelf, "settings": self._settings, "owner": self.address}
+            self._begin(Stream(message, utterance, credit_samples, revises=self.revises, **kept))
+        except BaseException:
+            utterance.cancel()
+            raise
 
     async def _opened(self, request: SpeakRequest) -> Utterance:
-        opening = asyncio.create_task(asyncio.to_thread(self._engine.open, request))
+        opening = asyncio.get_running_loop().run_in_executor(_OPENERS, self._engine.open, request)
         try:
             return await asyncio.shield(opening)
         except asyncio.CancelledError:
@@ -243,6 +286,7 @@ class Session:
         """Send what an utterance says, in order; when nobody listens any more, take it all the same."""
         while not isinstance(item := await stream.outbox.get(), Over):
             stream.sent(item, await self._tell(stream, item))
+            await asyncio.sleep(0)  # a socket that takes all at once makes nobody wait, and others want a turn
         # Before the client hears that it is over: it may use the number again at once.
         del self._streams[stream.number]
         self._used_s = time.monotonic()
@@ -251,8 +295,7 @@ class Session:
 
     async def _tell(self, stream: Stream, item: Outgoing) -> float:
         """Send one thing; answers for how many ms the socket blocked. What cannot be sent ends this utterance alone."""
-        if self._gone.is_set():  # nobody hears it, and others wait
-            await asyncio.sleep(0)
+        if self._gone.is_set():
             return 0.0
         try:
             return sum([await self._send(data) for data in self._encoded(stream, item)])
@@ -294,33 +337,3 @@ class Session:
             # RuntimeError is how starlette and uvicorn say that the socket was closed in the meantime.
             self._gone.set()
         return (time.monotonic() - began_s) * 1000.0
-
-
-async def admit(websocket: WebSocket, sockets: set[AnySession], settings: ServeSettings, session: AnySession) -> None:
-    """Serve a socket to its end, unless there are as many as there may be and none of them can go."""
-    if len(sockets) >= settings.max_sockets:
-        can_go = _least_used(sockets, session.address)
-        if can_go is None:
-            refusal = Response(f"full: try again in {RETRY_MS} ms", 503, {"Retry-After": str(-(-RETRY_MS // 1000))})
-            await websocket.send_denial_response(refusal)
-            return
-        sockets.discard(can_go)
-        await can_go.retire()
-    sockets.add(session)
-    try:
-        await session.run()
-    finally:
-        sockets.discard(session)
-
-
-def _least_used(sockets: set[AnySession], address: str) -> AnySession | None:
-    """The socket that goes when another one comes: it speaks nothing, and its network address has the most of them.
-
-    It goes at once where that address has more than the new one's would have, else only when it is not fresh.
-    """
-    of = Counter(one.address for one in sockets)
-    silent = [one for one in sockets if one.idle_s() > 0.0]
-    found = max(silent, key=lambda one: (of[one.address], one.idle_s()), default=None)
-    if found is None or of[found.address] > of[address] + 1 or not found.is_fresh():
-        return found
-    return next((one for one in silent if not one.is_fresh()), None)

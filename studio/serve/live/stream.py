@@ -9,7 +9,6 @@ import contextlib
 import logging
 import math
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -21,11 +20,12 @@ from studio.core.ports import Utterance
 from studio.core.text.livetext import MAX_FIELD_CHARS, LiveText
 from studio.core.time import MonotonicClock
 from studio.serve.live import protocol as wire
+from studio.serve.live.inbox import Inbox
 from studio.serve.live.recording import Recording
 from studio.serve.traces.shelf import TraceShelf
 from studio.settings import ServeSettings
 
-INBOX = 64  # messages taken but not yet given to the engine
+OUTBOX = 256  # events and errors taken from the engine and not yet sent: the rest waits there, and holds it up
 MAX_UNTOLD_CHARS = 3 * MAX_FIELD_CHARS  # given to the engine and not yet told to the client: it holds that much memory
 REST = 9.0  # a message that took so long to obey is followed by a rest of so many times that, for the others' sake
 PIECE_CHARS = 4096  # a huge paste reaches the engine in pieces of this size
@@ -66,6 +66,7 @@ class Stream:
         utterance: the engine's.
         credit_samples: how far ahead of the listener the voice may run.
         revises: whether what a keyboard sent and nobody has heard follows its edits.
+        owner: whose share of the shelf its trace is.
     """
 
     def __init__(
@@ -77,13 +78,14 @@ class Stream:
         shelf: TraceShelf,
         settings: ServeSettings,
         revises: bool = True,
+        owner: str = "",
     ) -> None:
         self.number = message.utterance
         self.utterance = utterance
         self.outbox: asyncio.Queue[Outgoing] = asyncio.Queue()
         self.take = self.seq = 0
         self.sent_sample = 0
-        self.is_over = False  # its last event is on its way, its trace perhaps not yet closed
+        self.is_over = False  # its last event has gone out, its trace is perhaps not yet closed
         self.is_queued = True  # it has no place yet
         self._settings = settings
         self._clock = MonotonicClock()
@@ -94,14 +96,14 @@ class Stream:
         self._loop = asyncio.get_running_loop()
         self._stirred = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []  # kept, or they might be collected while they wait
-        self._is_woken = self._is_deaf = False
-        self._inbox: deque[wire.Message] = deque()
+        self._is_woken = self._is_deaf = self._has_more = False
+        self._inbox = Inbox()
         self._played_sample = self._reported = 0
         self._closed = self._cancelled = False
         self._chars = self._told_chars = 0
         self._active_ms = self._rest_until_ms = self._clock.now_ms()
         meta = {**utterance.provenance, "source": message.source}
-        self._recording = Recording(shelf, meta, settings.max_trace_bytes)
+        self._recording = Recording(shelf, meta, settings.max_trace_bytes, owner)
 
     def start(self) -> None:
         """Begin to listen and to speak."""
@@ -113,14 +115,16 @@ class Stream:
 
     async def offer(self, message: wire.Message) -> None:
         """Take a message; waits while the engine is behind, so that the client's socket fills up instead of us."""
-        while len(self._inbox) >= INBOX and not self._closed:
+        while self._inbox.is_full and not self._closed:
             await asyncio.sleep(0.005)
         self._active_ms = self._clock.now_ms()
         if isinstance(message, wire.PlayedReport):
-            self._played_sample = max(self._played_sample, min(message.sample, self.sent_sample))
-            self._report()
+            sample = max(self._played_sample, min(message.sample, self.sent_sample))
+            if sample > self._played_sample or not self._has_more:  # who takes nothing cannot have heard anything new
+                self._played_sample = sample
+                self._report()
         else:
-            self._inbox.append(message)
+            self._inbox.put(message)
             self._stirred.set()
 
     def cancel(self, played_sample: int | None = None) -> None:
@@ -147,6 +151,8 @@ class Stream:
             self._told_chars += len(item.text)
         elif isinstance(item, ev.Revised):
             self.take, self.sent_sample = item.take, min(self.sent_sample, item.from_sample)
+        self.is_over = self.is_over or (isinstance(item, ev.Event) and ev.is_last(item))
+        self._take_more()
         if self._inbox:
             self._stirred.set()
 
@@ -185,7 +191,7 @@ class Stream:
             now_ms = self._clock.now_ms()
             rests_ms = max(0.0, self._rest_until_ms - now_ms) if self._inbox else 0.0
             if self._inbox and not rests_ms and not self._is_untold():
-                message = self._inbox.popleft()
+                message = self._inbox.take()
                 return partial(_DO[type(message)], self, message)
             deadline_ms = self._live.next_deadline_ms() if self._live and not self._inbox else None
             if self._live and deadline_ms is not None and now_ms >= deadline_ms:
@@ -203,7 +209,10 @@ class Stream:
         return None
 
     def _is_untold(self) -> bool:
-        """Whether the client must wait until it was told more: an edit is told with all the text that follows it."""
+        """Whether the client must wait until it was told more: an edit is told with all the text that follows it, and
+        a mistake with what is allowed."""
+        if self.outbox.qsize() >= OUTBOX:
+            return True
         if self._live is None or not (self.is_queued or self.outbox.qsize()):
             return False
         return self._live.sent_chars - self._told_chars > MAX_UNTOLD_CHARS
@@ -282,7 +291,10 @@ class Stream:
 
     def _ear(self) -> None:
         self._is_woken = False
-        for event in self.utterance.taken():
+        room = OUTBOX - self.outbox.qsize()
+        events = self.utterance.taken(room) if room > 0 else []
+        self._has_more = len(events) >= room  # perhaps
+        for event in events:
             try:
                 if not self._is_deaf:
                     self._hear(event)
@@ -291,9 +303,15 @@ class Stream:
                 self._is_deaf = True
                 self.utterance.cancel(self._reported)
             if ev.is_last(event):
-                self._closed = self.is_over = True
+                self._closed = True
                 self._stirred.set()
                 self._tasks.append(self._loop.create_task(self._close()))
+        self._take_more()
+
+    def _take_more(self) -> None:
+        """Take what waits at the engine, where there is room again."""
+        if self._has_more and self.outbox.qsize() <= OUTBOX // 2:
+            self._news()
 
     def _hear(self, event: ev.Event) -> None:
         if self._live is not None:
@@ -303,7 +321,6 @@ class Stream:
             self._stirred.set()
         if isinstance(event, _OF_USE):
             self._active_ms = self._clock.now_ms()
-        self.is_over = ev.is_last(event)
         if not isinstance(event, _UNTOLD):
             self.outbox.put_nowait(event)
         self._recording.add(event)

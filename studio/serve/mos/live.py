@@ -26,7 +26,8 @@ from studio.mos.rating.takes import AGAIN, MAX_LATE_MS, TYPED, Made, Miss, Typin
 from studio.mos.service import Listening
 from studio.serve.drain import Drain
 from studio.serve.live import protocol as wire
-from studio.serve.live.socket import RETRY_MS, Session, admit
+from studio.serve.live.admission import admit
+from studio.serve.live.socket import RETRY_MS, Session
 from studio.serve.live.stream import Outgoing, Stream
 from studio.serve.mos.door import Door
 from studio.serve.mos.live_take import LiveTake, late_ms, level
@@ -75,6 +76,10 @@ class LiveSession(Session):
 
     async def _greet(self) -> None:
         """Nothing: who it is comes first, and the voices are nobody's business here."""
+
+    def idle_s(self) -> float:
+        """For how long no take was asked for or made."""
+        return 0.0 if self._takes else super().idle_s()
 
     def _may_idle_s(self) -> float:
         return super()._may_idle_s() if self.rater is not None else ENTER_S

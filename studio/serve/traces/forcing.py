@@ -19,6 +19,7 @@ from studio.core.ports import Engine
 from studio.core.traces.forced import MAX_FORCED_S, Forces, Recording, Unable
 from studio.core.traces.textgrid import MAX_BYTES
 from studio.inspection.recordings import ALIGNER, by_aligner, by_textgrid
+from studio.serve.door.addresses import address_of
 from studio.serve.door.bodies import FileRoute
 from studio.serve.live import protocol as wire
 from studio.serve.refusals import private_json
@@ -51,8 +52,8 @@ class Sending:
         families = sorted({card.family for card in cards})
         return {"voices": [wire.card_summary(card) for card in cards], "families": families, "aligner": aligner}
 
-    def sent(self, read: Callable[[], Recording], voice: str, wanted: Callable[[], bool]) -> Response:
-        """The token of the trace that a recording became.
+    def sent(self, read: Callable[[], Recording], voice: str, owner: str, wanted: Callable[[], bool]) -> Response:
+        """The token of the trace that a recording became; ``owner`` is whose share of the shelf it is.
 
         Raises:
             BadMessage: the recording, its text or its TextGrid is not what it should be.
@@ -65,7 +66,7 @@ class Sending:
             with self._views.place():
                 recording = read()
             trace = self._engine.force(replace(recording, voice=voice), wanted)
-        return private_json({"trace": self._shelf.put(trace)})
+        return private_json({"trace": self._shelf.put(trace, owner)})
 
 
 def add_forcing(app: FastAPI, sending: Sending) -> None:
@@ -90,7 +91,8 @@ def add_forcing(app: FastAPI, sending: Sending) -> None:
             found = read_recording(body, unquote(x_studio_text), x_studio_textgrid_bytes, x_studio_placed_by)
             return replace(found, options=options)
 
-        return await while_asked(request, lambda wanted: sending.sent(read, unquote(x_studio_voice), wanted))
+        voice, owner = unquote(x_studio_voice), address_of(request)
+        return await while_asked(request, lambda wanted: sending.sent(read, voice, owner, wanted))
 
 
 def read_options(text: str) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from studio.core.ports import Engine
 from studio.core.traces.forced import Unable
 from studio.core.traces.overlapped import Overlaps
 from studio.core.traces.trace import open_trace
+from studio.serve.door.addresses import address_of
 from studio.serve.refusals import private_json
 from studio.serve.traces.inspection import Views, while_asked
 from studio.serve.traces.shelf import TraceShelf
@@ -24,6 +25,6 @@ def add_overlapped(app: FastAPI, shelf: TraceShelf, views: Views, engine: Engine
                 trace = open_trace(shelf.path(token))
             if not isinstance(engine, Overlaps):
                 raise Unable("this server's engine has no frames to vocode", "`studio compare --overlapped` may")
-            return private_json({"trace": shelf.put(engine.overlap(trace, wanted))})
+            return private_json({"trace": shelf.put(engine.overlap(trace, wanted), address_of(request))})
 
         return await while_asked(request, work)

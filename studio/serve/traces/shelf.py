@@ -7,11 +7,13 @@ import secrets
 import shutil
 import threading
 import time
+import zipfile
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from studio.core.clips import wav_bytes
+from studio.core.clips import WAV_HEADER_BYTES, wav_bytes
 from studio.core.errors import BadFile
 from studio.core.traces.trace import Trace, TraceWriter, open_trace
 from studio.core.traces.tracefile import read_audio
@@ -24,9 +26,11 @@ log = logging.getLogger("studio.serve")
 
 
 class TraceShelf:
-    """Keeps the newest ``max_traces`` traces, and no more than ``max_bytes``, in one folder.
+    """Keeps at most ``max_traces`` traces, and no more than ``max_bytes``, in one folder.
 
-    Which are the newest, is known by the order in which they came, not by the time of day: somebody may set the clock.
+    Where one must go, it is the oldest without sound; where all have sound, the oldest of the owner who has the most:
+    nobody pushes out what others made. The newest one stays, and one without sound pushes out none that has it. Which
+    are the oldest, is known by the order in which they came, not by the time of day: somebody may set the clock.
 
     Args:
         folder: made for its owner alone, since traces hold what users typed.
@@ -37,7 +41,9 @@ class TraceShelf:
         self.max_traces, self.max_bytes = max_traces, max_bytes
         self._lock = threading.Lock()
         self._writing: set[str] = set()
+        self._owners: dict[str, str] = {}  # by token; of what was there before this server began nobody is known
         self._came: dict[str, int] = {}  # tokens of what is there, the higher the later
+        self._silent: dict[str, bool] = {}  # by token: whether it has no sound
         self._numbers = itertools.count()
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -47,10 +53,11 @@ class TraceShelf:
             ) from error
         self._prune()
 
-    def begin(self, meta: Mapping[str, Any]) -> tuple[str, TraceWriter]:
-        """A new trace's token and its writer."""
+    def begin(self, meta: Mapping[str, Any], owner: str = "") -> tuple[str, TraceWriter]:
+        """A new trace's token and its writer; ``owner`` is whose share of the shelf it is, a network address."""
         token = secrets.token_urlsafe(16)
         self._writing.add(token)
+        self._owners[token] = owner
         return token, TraceWriter(self.folder / token, meta)
 
     def finish(self, writer: TraceWriter) -> None:
@@ -64,9 +71,9 @@ class TraceShelf:
             self._writing.discard(writer.folder.name)
         self._prune()
 
-    def put(self, trace: Trace) -> str:
+    def put(self, trace: Trace, owner: str = "") -> str:
         """Keep a trace that is whole, and make room for it; answers its token. Raises NotKept where that cannot be."""
-        token, writer = self.begin(trace.meta)
+        token, writer = self.begin(trace.meta, owner)
         try:
             writer.write(*trace.events)
             writer.close(trace.layers)
@@ -111,15 +118,17 @@ class TraceShelf:
         return wav_bytes(trace.as_heard(), trace.rate_hz)
 
     def _none(self) -> BadFile:
-        return BadFile("there is no such trace", f"the newest {self.max_traces} are kept")
+        return BadFile("there is no such trace", f"at most {self.max_traces} are kept, the newest")
 
     def _prune(self) -> None:
         with self._lock:
-            kept_bytes = 0
-            for place, (path, size) in enumerate(self._newest_first()):
-                kept_bytes += size
-                if place and (place >= self.max_traces or kept_bytes > self.max_bytes):
-                    path.unlink(missing_ok=True)
+            there = self._oldest_first()
+            while (gone := self._to_go(there)) is not None:
+                (self.folder / f"{gone}.trace").unlink(missing_ok=True)
+                del there[gone]
+            for known in (self._owners, self._silent, self._came):
+                for token in known.keys() - there.keys() - self._writing:
+                    known.pop(token, None)
             for orphan in self.folder.iterdir():
                 if not _TOKEN.fullmatch(orphan.name) or orphan.name in self._writing or not orphan.is_dir():
                     continue
@@ -128,15 +137,38 @@ class TraceShelf:
                     shutil.rmtree(orphan, ignore_errors=True)
                     log.warning("removed a trace that a crash had left unfinished")
 
-    def _newest_first(self) -> list[tuple[Path, int]]:
-        """Every trace and its bytes. What was there before this server began, or comes from another one, is put in
+    def _to_go(self, there: Mapping[str, int]) -> str | None:
+        """Which one goes next, of tokens and bytes, the oldest first; None where all may stay."""
+        is_too_large = sum(there.values()) > self.max_bytes
+        if len(there) < 2 or (len(there) <= self.max_traces and not is_too_large):
+            return None
+        *older, newest = there
+        if silent := next((token for token in older if self._silent[token]), None):
+            return silent
+        if self._silent[newest]:
+            return None
+        share: Counter[str] = Counter()
+        for token, size in there.items():
+            share[self._owners.get(token, "")] += size if is_too_large else 1
+        return max(older, key=lambda token: share[self._owners.get(token, "")])
+
+    def _oldest_first(self) -> dict[str, int]:
+        """Every trace's token and bytes. What was there before this server began, or comes from another one, is put in
         order by its time among its like, as soon as it is seen."""
-        found = {path.stem: (path, *_changed_and_size(path)) for path in self.folder.glob("*.trace")}
-        self._came = {token: number for token, number in self._came.items() if token in found}
-        for token in sorted(found.keys() - self._came.keys(), key=lambda token: found[token][1]):
+        found = {path.stem: _changed_and_size(path) for path in self.folder.glob("*.trace")}
+        for token in sorted(found.keys() - self._came.keys(), key=lambda token: found[token][0]):
             self._came[token] = next(self._numbers)
-        newest_first = sorted(found, key=self._came.__getitem__, reverse=True)
-        return [(found[token][0], found[token][2]) for token in newest_first]
+            self._silent[token] = _is_silent(self.folder / f"{token}.trace")
+        return {token: found[token][1] for token in sorted(found, key=self._came.__getitem__)}
+
+
+def _is_silent(path: Path) -> bool:
+    """Whether a trace holds no sample; what is no trace is not looked into."""
+    try:
+        with zipfile.ZipFile(path) as trace:
+            return trace.getinfo("audio.wav").file_size <= WAV_HEADER_BYTES
+    except (OSError, KeyError, zipfile.BadZipFile):
+        return False
 
 
 def _changed_and_size(path: Path) -> tuple[float, int]:
