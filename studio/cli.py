@@ -134,15 +134,18 @@ def app(
     engine = open_engine(voices, best(), device, places=places, threads=threads, vocoder=vocoder, limits=limits)
     listening = open_listening(database, data)
     tell_token(listening)
-    typer.echo(f"Streaming-TTS Studio: {'  '.join(door.links)}", err=True)
-    typer.echo(f"Listening tests, library and clips are kept in {data.resolve()} (--data)", err=True)
-    if door.words:
-        typer.secho(door.words, err=True, fg="yellow")
+
+    def listening_now() -> None:
+        typer.echo(f"Streaming-TTS Studio: {'  '.join(door.links)}", err=True)
+        typer.echo(f"Listening tests, library and clips are kept in {data.resolve()} (--data)", err=True)
+        if door.words:
+            typer.secho(door.words, err=True, fg="yellow")
+
     try:
         mounted = mount(create_app(engine, chosen, listening), engine, chosen, listening)
         if demo and DEMO.is_dir():  # in the background: the page does not wait for it
             threading.Thread(target=add_demo_quietly, args=(listening, DEMO), name="demo", daemon=True).start()
-        run(mounted, chosen, taken)
+        run(mounted, chosen, taken, listening_now)
     finally:
         engine.close()
         listening.close()

@@ -49,7 +49,8 @@ class EngineLoad:
         speaking: utterances that have a place.
         queue: utterances that may wait for one.
         waiting: utterances that do.
-        opened, refused, failed: utterances that got a place, heard ``busy`` (at once or after a wait), ended badly.
+        opened, failed: utterances that got a place, ended badly.
+        refused: how often somebody heard ``busy``, at once or after a wait; who tries again counts again.
         queued_ms: how long those that got a place had waited for it together.
         audio_s: sound made.
         stalls, stalled_ms: pauses that were the computer's, and how long they were together.

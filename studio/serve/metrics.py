@@ -43,7 +43,11 @@ def _gauges(load: EngineLoad) -> Iterator[Any]:
 def _counters(load: EngineLoad) -> Iterator[Any]:
     for name, what, value in (
         ("utterances_opened", "Utterances that got a place.", load.opened),
-        ("utterances_refused", "Utterances that were told that the engine is busy.", load.refused),
+        (
+            "utterances_refused",
+            "Times that somebody was told that the engine is busy; who tries again counts again.",
+            load.refused,
+        ),
         ("utterances_failed", "Utterances that ended badly.", load.failed),
         ("queued_seconds", "How long those that got a place had waited for it.", load.queued_ms / 1000.0),
         ("audio_seconds", "Sound made.", load.audio_s),

@@ -8,6 +8,7 @@ import os
 import socket
 import threading
 import time
+from collections.abc import Callable
 from types import FrameType
 
 import uvicorn
@@ -30,7 +31,13 @@ DRAIN = "drain"  # of an app's state: finishes what is spoken
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server, which would wait at its end for answers that never end, and log how it broke them off."""
+    """uvicorn's server, which would wait at its end for answers that never end, and log how it broke them off.
+
+    Attributes:
+        listening: called when the port answers.
+    """
+
+    listening: Callable[[], None] = staticmethod(lambda: None)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         super().handle_exit(sig, frame)
@@ -42,6 +49,8 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         for one in sockets or ():
             one.listen(WAITING)  # asyncio takes as many at once as it was told to let wait: so it was told few
+        if self.started:
+            self.listening()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         began_s = time.monotonic()
@@ -71,7 +80,7 @@ def _end_now() -> None:
     os._exit(1)
 
 
-def server(app: ASGIApp, settings: ServeSettings) -> uvicorn.Server:
+def server(app: ASGIApp, settings: ServeSettings) -> Server:
     """A server that has not been started.
 
     Messages are bounded before they are parsed; nothing is compressed, since deflating PCM costs latency and
@@ -141,13 +150,23 @@ def take_port(settings: ServeSettings) -> socket.socket:
     return taken
 
 
-def run(app: ASGIApp, settings: ServeSettings, taken: socket.socket | None = None) -> None:
+def run(
+    app: ASGIApp,
+    settings: ServeSettings,
+    taken: socket.socket | None = None,
+    listening: Callable[[], None] = lambda: None,
+) -> None:
     """Serve until interrupted, on a port that was taken before or on that of the settings.
 
     The process itself ends at the latest ``END_S`` after the signal.
+
+    Args:
+        listening: called when the port answers.
     """
     # What is here now stays: else Python looks through all of it (nets, page, modules) now and then for what may go,
     # and nobody speaks in that third of a second.
     gc.collect()
     gc.freeze()
-    server(app, settings).run(sockets=[taken or take_port(settings)])
+    made = server(app, settings)
+    made.listening = listening
+    made.run(sockets=[taken or take_port(settings)])

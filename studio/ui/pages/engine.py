@@ -69,7 +69,7 @@ def _shown(load: EngineLoad) -> str:
     since = _facts(
         [
             (f"{load.opened:,}", "utterances"),
-            (f"{load.refused:,}", "found no place"),
+            (f"{load.refused:,}", "times that no place was found; each try counts"),
             (f"{load.failed:,}", "failed"),
             (f"{load.audio_s:,.1f} s", "spoken"),
             (stalled, "stalls that were the computer's"),
