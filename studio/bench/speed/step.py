@@ -20,6 +20,7 @@ from studio.bench.speed.pooled import show as show_pool
 from studio.bench.speed.subject import Subject
 from studio.core.errors import BadOption
 from studio.core.options import default_options
+from studio.engine.compiled.panels import Panels
 from studio.engine.families.base import Row
 from studio.engine.families.speakstream.fed import Prefill
 from studio.engine.nets.products import Product
@@ -130,7 +131,7 @@ def _timed(voice: Voice, rows: int, context: int, setting: StepSetting) -> dict[
         "decode_ms": percentiles(decode_ms[setting.warm :]),
         "vocode_ms": percentiles(vocode_ms[setting.warm :]),
         "decode_bytes": weight_bytes(module) + rows * context * per_token,
-        "vocode_bytes": weight_bytes(vocode.vocoder),
+        "vocode_bytes": weight_bytes(vocode),
     }
 
 
@@ -194,7 +195,9 @@ def _next(rows: Sequence[Row]) -> tuple[str, list[Any]]:
 
 
 def weight_bytes(net: Any) -> int:
-    """Bytes of the weights that a run reads: of every product, and of a plain net all its parameters."""
+    """Bytes of the weights that a run reads: those that are compiled for, else of every product and of a plain net."""
+    if panels := [*_found(net, Panels, set())]:
+        return sum(one.numbers.nbytes + one.bias.nbytes for one in panels)
     products = [*_found(net, Product, set())]
     held = {id(product) for product in products}
     total = sum(t.numel() * t.element_size() for product in products for t in product.buffers())

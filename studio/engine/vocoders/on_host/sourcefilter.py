@@ -43,13 +43,15 @@ class Block:
     """A ``CausalBlock``, compiled."""
 
     def __init__(self, block: CausalBlock) -> None:
-        norm, wide, narrow = Norm(block.norm), linear(block.wide), linear(block.narrow)
+        self._norm, self._wide, self._narrow = Norm(block.norm), linear(block.wide), linear(block.narrow)
         self._taps = block.depthwise.detach().numpy().copy()
-        self._rest = (norm.eps, norm.gain, norm.shift, wide.numbers, wide.bias, narrow.numbers, narrow.bias)
 
     def __call__(self, x: np.ndarray, tail: np.ndarray) -> np.ndarray:
         """``x [B, T, C]`` with what came before, ``tail [B, kernel - 1, C]``, which moves on: [B, T, C]."""
-        return kernels.causal_block(x, tail, self._taps, *self._rest)
+        norm, wide, narrow = self._norm, self._wide, self._narrow
+        return kernels.causal_block(
+            x, tail, self._taps, norm.eps, norm.gain, norm.shift, wide.numbers, wide.bias, narrow.numbers, narrow.bias
+        )
 
 
 class SourceFilterOnHost:
