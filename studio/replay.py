@@ -1,34 +1,25 @@
 """Making an utterance again from its trace, and telling what differs."""
 
-import re
 import threading
-from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from itertools import zip_longest
+from typing import Any
 
 import numpy as np
 
 from studio.core import events as ev
-from studio.core.errors import BadFile
+from studio.core.errors import BadFile, StudioError
 from studio.core.ports import Engine, Utterance
-from studio.core.text.typography import WHITE, printable
+from studio.core.text.typography import printable
 from studio.core.traces.trace import Trace, collect
+from studio.engine.utterances.callers import REPORT_MS
+from studio.replay_script import Step, revisions, script
 
 _PATIENCE_S = 60.0  # until a segment must have come; a replay that went another way never makes it
 _NO_LIMIT = 2**53  # samples
 _STILL_S = 5.0  # after which what has no end will not go on
-_SPACE = re.compile(f"[{WHITE}]")
 _COMPUTED_BY = ("git_sha", "versions", "device", "threads", "dtype", "vocoder", "checkpoint_sha256")
-
-
-@dataclass(frozen=True)
-class Step:
-    """What is sent next: text (``text``), a ``flush``, the ``end``, or nothing until segment ``until`` has begun."""
-
-    kind: Literal["text", "flush", "end", "until"]
-    text: str = ""
-    until: int = 0
 
 
 @dataclass(frozen=True)
@@ -58,9 +49,9 @@ class Replay:
 def replay(engine: Engine, before: Trace) -> Replay:
     """Speak a trace's text again, as it was sent: same voice, seed, temperature and options.
 
-    When text came does not change a sample, but a flush does: what it made the voice say early is said of as much text
-    as was there then. Options that were changed in mid-speech, and what was revised, are not followed: the options
-    of the start and the text of the end are spoken, and ``differences`` says so.
+    When text came does not change a sample, but a flush and a revision do: what a flush made the voice say early is
+    said of as much text as was there then, and a revision comes when what it left of the sound has been made. Options
+    that were changed in mid-speech are not followed: those of the start are used, and ``differences`` says so.
 
     Raises:
         BadFile: the trace does not say how it was spoken, or holds nothing.
@@ -70,162 +61,150 @@ def replay(engine: Engine, before: Trace) -> Replay:
         raise BadFile("the trace holds no events", "nothing was spoken")
     was_cut = not isinstance(before.events[-1], ev.Ended) or any(isinstance(one, ev.Cancelled) for one in before.events)
     steps = script(before.events, ends=not was_cut)
-    utterance = engine.open(replace(before.request, credit_samples=0))  # until the first texts are there
-    about = dict(utterance.provenance)
-    came = threading.Condition()
-    last_begun = -1
-    made: list[ev.Event] = []
-
-    def is_begun(segment: int) -> bool:
-        return last_begun >= segment
-
-    def is_over() -> bool:
-        return bool(made) and ev.is_last(made[-1])
-
-    def is_still() -> bool:
-        """Whether nothing has come for a while; what was broken off may have been about to wait for text."""
-        count = len(made)
-        with came:
-            return not came.wait_for(lambda: len(made) > count, timeout=_STILL_S)
-
-    def await_stillness() -> None:
-        while not is_over() and not is_still():
-            pass
-
-    def made_samples() -> int:
-        return max((one.sample + len(one.pcm) for one in made if isinstance(one, ev.Audio)), default=0)
-
-    def send() -> None:
-        with came:  # a flush that is sent to a voice that has no place yet is forgotten when text follows
-            came.wait_for(lambda: bool(made), timeout=_PATIENCE_S)
-        held = next((at for at, step in enumerate(steps) if step.kind == "until"), len(steps))
-        for at, step in enumerate(steps):
-            if at == held:
-                utterance.grant(_NO_LIMIT)
-            if step.kind == "until":
-                with came:
-                    came.wait_for(lambda step=step: is_begun(step.until), timeout=_PATIENCE_S)
-            else:
-                _send(utterance, step)
-        utterance.grant(_NO_LIMIT)
-        if was_cut:
-            await_stillness()
-            if not is_over() and made_samples() < len(before.pcm):
-                utterance.end()  # more was made of this text: its end had come, which a trace does not tell
-                await_stillness()
-            utterance.cancel()
-
-    sender = threading.Thread(target=send, daemon=True)
-    sender.start()
-    for event in utterance.events():
-        with came:
-            made.append(event)
-            if isinstance(event, ev.Segment) or ev.is_last(event):
-                last_begun = event.index if isinstance(event, ev.Segment) else len(before.events)
-            came.notify_all()
-        if was_cut and isinstance(event, ev.Audio) and event.sample + len(event.pcm) >= len(before.pcm):
-            utterance.cancel()
-    sender.join()
-    after = collect(about, made)
+    again = _Again(engine.open(replace(before.request, credit_samples=0)), steps, len(before.pcm), was_cut=was_cut)
+    after = collect(dict(again.utterance.provenance), again.events())
     samples = min(len(before.pcm), len(after.pcm))
     wrong = np.flatnonzero(before.pcm[:samples] != after.pcm[:samples])
-    return Replay(
+    found = Replay(
         trace=after,
         samples=samples,
         first_difference=int(wrong[0]) if len(wrong) else None,
         is_whole=samples == len(before.pcm) and (was_cut or samples == len(after.pcm)),
-        differences=(*_not_followed(before.events), *_computed_otherwise(before.meta, after.meta)),
+        differences=(*again.refused, *_not_followed(before.events), *_computed_otherwise(before.meta, after.meta)),
     )
+    if found.is_same:
+        return found
+    revised = _revised_otherwise(revisions(before.events), revisions(after.events))
+    return replace(found, differences=(*revised, *found.differences))
 
 
-def script(events: Sequence[ev.Event], *, ends: bool = True) -> list[Step]:
-    """What to send so that the same is said: the text in force at the end, in its pieces, flushes in their places.
+class _Again:
+    """Sends the steps of a script to an utterance, each in its time, from a thread of its own.
 
-    A flush stands behind the words that were committed when it was read. What it let begin before its time was planned
-    of the words that were committed then: they are sent, it is waited for, and the text after it comes later.
+    Args:
+        utterance: without credit, until the first texts are there.
+        samples: of what is to be made again; the rest is broken off where that was.
     """
-    pieces = _pieces(events)
-    if any(isinstance(event, ev.Revised) for event in events):
-        return [*(Step("text", piece) for piece in pieces), *_end(ends)]
-    text, steps = "".join(pieces), list[Step]()
-    waiting = deque(pieces)
-    sent_chars = flushed = begun = awaited = 0
-    word_ends: list[int] = []
-    planned_of = 0  # words, what begun last
 
-    def send_words(count: int) -> None:
-        """The pieces that close so many words."""
-        space = _SPACE.search(text, word_ends[count - 1]) if count else None
-        send_chars(0 if not count else space.end() if space else len(text))
+    def __init__(self, utterance: Utterance, steps: Sequence[Step], samples: int, *, was_cut: bool) -> None:
+        self.utterance = utterance
+        self.refused: list[str] = []  # what the utterance would not take, a sentence each
+        self._steps, self._samples, self._was_cut = steps, samples, was_cut
+        self._came = threading.Condition()
+        self._count = self._made = 0  # events, and samples in force
+        self._begun: list[int] = []  # samples with which segments began
+        self._is_over = self._is_ended = False
 
-    def send_chars(until: int) -> None:
-        nonlocal sent_chars
-        while waiting and sent_chars < until:
-            steps.append(Step("text", waiting[0]))
-            sent_chars += len(waiting.popleft())
+    def events(self) -> Iterator[ev.Event]:
+        """Every event of the utterance, while the steps are sent."""
+        sender = threading.Thread(target=self._send, daemon=True)
+        sender.start()
+        for event in self.utterance.events():
+            with self._came:
+                self._note(event)
+                self._came.notify_all()
+            yield event
+            if self._was_cut and isinstance(event, ev.Audio) and self._made >= self._samples:
+                self.utterance.cancel()
+        sender.join()
 
-    def await_segment() -> None:
-        nonlocal awaited
-        if begun > awaited:
-            send_words(planned_of)
-            if steps and steps[-1].kind == "until":
-                steps.pop()
-            steps.append(Step("until", until=begun - 1))
-            awaited = begun
-
-    for event in events:
-        if isinstance(event, ev.Committed):
-            word_ends.append(event.char_end)
-        elif isinstance(event, ev.Flushed):
-            await_segment()  # or that would be planned after the flush
-            flushed = min(max(event.words, 0), len(word_ends))
-            send_words(flushed)
-            steps.append(Step("flush"))
+    def _note(self, event: ev.Event) -> None:
+        self._count += 1
+        self._is_over = ev.is_last(event)
+        if isinstance(event, ev.Audio):
+            self._made = event.sample + len(event.pcm)
         elif isinstance(event, ev.Segment):
-            begun, planned_of = begun + 1, len(word_ends)
-            if not event.words or event.words[0] < flushed:
-                await_segment()
-    send_chars(len(text))
-    return [*steps, *_end(ends)]
+            self._begun.append(event.sample)
+        elif isinstance(event, ev.Revised):
+            self._made = event.from_sample
+            self._begun = [sample for sample in self._begun if sample < event.from_sample]
+
+    def _send(self) -> None:
+        try:
+            with self._came:  # a flush that is sent to a voice that has no place yet is forgotten when text follows
+                self._came.wait_for(lambda: self._count > 0, timeout=_PATIENCE_S)
+            for at, step in enumerate(self._steps):
+                if step.kind in ("until", "revise"):
+                    self._let_speak(at)
+                self._do(step)
+            self.utterance.grant(_NO_LIMIT)
+            if self._was_cut:
+                self._break_off()
+        except StudioError as error:
+            if not self._is_over:
+                self.refused.append(f"what was sent then is not taken now: {error}")
+                self.utterance.cancel()
+
+    def _let_speak(self, at: int) -> None:
+        """Up to the next revision, which must find no more than it left."""
+        sample = next((step.sample for step in self._steps[at:] if step.kind == "revise"), _NO_LIMIT)
+        self.utterance.grant(sample)
+
+    def _do(self, step: Step) -> None:
+        if step.kind == "text":
+            self.utterance.push_text(step.text)
+        elif step.kind == "flush":
+            self.utterance.flush()
+        elif step.kind == "end":
+            self._end()
+        elif step.kind == "until":
+            self._await(lambda: len(self._begun) > step.until, _PATIENCE_S)
+        else:
+            self._revise(step)
+
+    def _revise(self, step: Step) -> None:
+        self._await_stillness(step.sample)
+        if self._made < step.sample:
+            self._end()  # more was made before: the end had come, which a trace does not tell
+            self._await_stillness(step.sample)
+        margin = round(2 * REPORT_MS * self.utterance.card.sample_rate_hz / 1000)
+        self.utterance.played(max(0, step.sample - margin))  # so nothing before it is taken back
+        self.utterance.revise(step.char, step.text)
+
+    def _end(self) -> None:
+        if not self._is_ended:
+            self._is_ended = True
+            self.utterance.end()
+
+    def _break_off(self) -> None:
+        self._await_stillness(self._samples)
+        if not self._is_over and self._made < self._samples:
+            self._end()  # more was made of this text: its end had come, which a trace does not tell
+            self._await_stillness(self._samples)
+        self.utterance.cancel()
+
+    def _await_stillness(self, samples: int) -> None:
+        """Until so much has been made, or nothing came for a while: what was broken off may have waited for text."""
+        count = -1
+        while count != self._count:
+            count = self._count
+            self._await(lambda count=count: self._made >= samples or self._count > count, _STILL_S)
+            if self._made >= samples:
+                return
+
+    def _await(self, there: Callable[[], bool], patience_s: float) -> None:
+        with self._came:
+            self._came.wait_for(lambda: self._is_over or there(), timeout=patience_s)
 
 
-def _pieces(events: Sequence[ev.Event]) -> list[str]:
-    """The text in force at the end, as it was sent."""
-    text, pieces, sent = _text(events), list[str](), 0
-    for event in events:
-        if isinstance(event, ev.Text) and (until := min(event.char_start + len(event.text), len(text))) > sent:
-            pieces.append(text[sent:until])
-            sent = until
-    return pieces
+def _revised_otherwise(before: Sequence[tuple[int, int]], after: Sequence[tuple[int, int]]) -> list[str]:
+    """Where a revision left another part of the sound, or of the words, than it did."""
+    pairs = enumerate(zip_longest(before, after), 1)
+    return [
+        f"revision {number} left {_left(then)} then, and leaves {_left(now)} now"
+        for number, (then, now) in pairs
+        if then != now
+    ]
 
 
-def _end(ends: bool) -> list[Step]:
-    return [Step("end")] if ends else []
-
-
-def _send(utterance: Utterance, step: Step) -> None:
-    if step.kind == "text":
-        utterance.push_text(step.text)
-    elif step.kind == "flush":
-        utterance.flush()
-    else:
-        utterance.end()
-
-
-def _text(events: Sequence[ev.Event]) -> str:
-    text = ""
-    for event in events:
-        if isinstance(event, ev.Text):
-            text = text[: event.char_start] + event.text
-    return text
+def _left(revision: tuple[int, int] | None) -> str:
+    return "nothing, for there was none," if revision is None else f"{revision[0]:,} samples and {revision[1]} words"
 
 
 def _not_followed(events: Sequence[ev.Event]) -> list[str]:
-    kinds = {
-        ev.Revised: "it was revised while it was spoken: its last text is spoken at once here, so samples differ",
-        ev.Options: "its options were changed while it was spoken: those of its start are used here, so samples differ",
-    }
-    return [told for kind, told in kinds.items() if any(isinstance(event, kind) for event in events)]
+    if not any(isinstance(event, ev.Options) for event in events):
+        return []
+    return ["its options were changed while it was spoken: those of its start are used here, so samples may differ"]
 
 
 def _computed_otherwise(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:

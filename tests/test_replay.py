@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from listening import FRAME, Listener
 from tinyvoice import write_tiny_voice
 from typer.testing import CliRunner
 
@@ -15,7 +16,8 @@ from studio.core.errors import BadFile
 from studio.core.ports import Engine, SpeakRequest
 from studio.core.traces.trace import Trace, TraceWriter, collect
 from studio.engine.loop import open_engine
-from studio.replay import replay, script
+from studio.replay import replay
+from studio.replay_script import MAX_REVISIONS, script
 from studio.text.normalise import best
 
 REQUEST = SpeakRequest("tiny", seed=7, options={"m": 3, "n": 1})
@@ -166,6 +168,129 @@ def test_text_that_was_revised_is_spoken_as_it_stood_in_the_end() -> None:
         ev.Text(char_start=8, text="three"),
     ]
     assert "".join(step.text for step in script(events)) == "one two three"
+
+
+WORDS = "one two three four five six seven eight nine ten ".split(" ")[:-1]
+
+
+class Writer(Listener):
+    """One who hears so much, and then changes his mind."""
+
+    def hears(self, frames: int, played: int = 0) -> None:
+        self.utterance.grant(self._heard_samples() + frames * FRAME)
+        self.held()
+        self.utterance.played(played)
+
+
+def revised_unheard(writer: Writer) -> None:
+    """What no segment has seen."""
+    writer.utterance.push_text("one two three four five six seven ")
+    writer.hears(20)
+    writer.utterance.revise(len("one two three four five "), "other words ")
+    writer.utterance.end()
+
+
+def revised_twice(writer: Writer) -> None:
+    """The second one takes back more of the sound than the first."""
+    writer.utterance.push_text("one two three four five six seven eight ")
+    writer.hears(30)
+    writer.utterance.revise(len("one two three four five "), "other and more ")
+    writer.until(ev.Revised)
+    writer.hears(8)
+    writer.utterance.revise(len("one two three "), "words now and here ")
+    writer.until(ev.Revised)
+    writer.hears(3)
+    writer.utterance.revise(len("one two three words now "), "or then")
+    writer.utterance.end()
+
+
+def revised_after_the_end(writer: Writer) -> None:
+    """The last word goes on: it had been committed by the end alone."""
+    writer.utterance.push_text("one two three four")
+    writer.utterance.end()
+    writer.hears(4)
+    writer.utterance.revise(len("one two three four"), "teen and more")
+
+
+def revised_what_was_seen(writer: Writer) -> None:
+    """What has been heard saw the words that are others now."""
+    writer.utterance.push_text(" ".join(WORDS) + " ")
+    writer.utterance.end()
+    writer.hears(40, played=20 * FRAME)
+    at = writer.utterance.settled()
+    writer.utterance.revise(at, "other words ")
+
+
+def revised_between_flushes(writer: Writer) -> None:
+    writer.utterance.push_text("one two ")
+    writer.utterance.flush()
+    writer.hears(8)
+    writer.utterance.revise(len("one two "), "three four five ")
+    writer.utterance.flush()
+    writer.hears(12)
+    writer.utterance.push_text("six seven")
+    writer.utterance.end()
+
+
+@pytest.mark.parametrize("window", [("S1", 3, 1), ("S2", 3, 1), ("S1", 4, 2), ("S1", 1, 1)])
+@pytest.mark.parametrize(
+    "write", [revised_unheard, revised_twice, revised_after_the_end, revised_what_was_seen, revised_between_flushes]
+)
+@pytest.mark.parametrize("cut", [False, True])
+def test_revisions_are_followed_where_they_were(engine: Engine, write, window, cut: bool) -> None:
+    options = dict(zip(("scheme", "m", "n"), window, strict=True))
+    writer = Writer(engine, options, credit_samples=0)
+    writer.until(ev.Ready)
+    write(writer)
+    if cut:
+        writer.utterance.grant(writer._heard_samples() + 8 * FRAME)
+        writer.until(ev.Audio)
+        writer.utterance.cancel()
+    before = collect(dict(writer.utterance.provenance), writer.rest().events)
+    assert any(isinstance(one, ev.Revised) for one in before.events) or write is revised_between_flushes
+    found = replay(engine, before)
+    assert found.is_same and found.samples == len(before.pcm) > 0
+    assert found.differences == ()
+
+
+def test_the_end_alone_lets_a_last_word_be_planned(engine: Engine) -> None:
+    """A flush let the fourth word begin; by then the end had come, and the fifth was said with it."""
+    writer = Writer(engine, {"scheme": "S2", "m": 3, "n": 3}, credit_samples=0)
+    writer.until(ev.Ready)
+    writer.utterance.push_text("one two three four five")
+    writer.utterance.flush()
+    writer.hears(2)
+    writer.utterance.end()
+    before = collect(dict(writer.utterance.provenance), writer.rest().events)
+    assert [list(one.words) for one in before.segments()] == [[0, 1, 2], [3, 4]]
+    assert replay(engine, before).is_same
+
+
+def test_what_cannot_be_sent_again_ends_the_replay_in_words(engine: Engine) -> None:
+    """A revision of what was said by then, as no engine lets it come to pass."""
+    before = spoken(engine)
+    last = before.segments()[-1].start
+    before.events[-1:-1] = [
+        ev.Text(char_start=0, text="seven "),
+        ev.Revised(from_sample=last, take=1, words=0),
+    ]
+    found = replay(engine, before)
+    assert not found.is_same
+    assert any("is not taken now: the first" in told for told in found.differences)
+
+
+def test_a_trace_of_revisions_alone_is_refused(engine: Engine) -> None:
+    before = spoken(engine)
+    before.events[-1:-1] = [ev.Revised(from_sample=k, take=k, words=0) for k in range(1, MAX_REVISIONS + 1)]
+    with pytest.raises(BadFile, match="revised more than"):
+        replay(engine, before)
+
+
+def test_changed_options_are_told_and_nothing_is_said_against_the_result(engine: Engine) -> None:
+    before = spoken(engine)
+    before.events.insert(-1, ev.Options(options={"m": 2}))
+    found = replay(engine, before)
+    assert found.is_same and found.differences[0].endswith("samples may differ")
 
 
 def test_the_command_tells_and_its_exit_status_says(engine: Engine, voices: Path, tmp_path: Path) -> None:
