@@ -110,11 +110,11 @@ def _stamped() -> bool:
 
 
 def _page(url: str, process: subprocess.Popen) -> str:
-    for _ in range(300):
+    for _ in range(600):
         assert process.poll() is None, "the app stopped"
         try:
             with urllib.request.urlopen(url, timeout=5) as answer:
                 return answer.read().decode("utf-8")
         except OSError:
             time.sleep(0.2)
-    raise AssertionError("the page did not answer within a minute")
+    raise AssertionError("the page did not answer within two minutes")

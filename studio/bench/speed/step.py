@@ -197,7 +197,7 @@ def _next(rows: Sequence[Row]) -> tuple[str, list[Any]]:
 def weight_bytes(net: Any) -> int:
     """Bytes of the weights that a run reads: those that are compiled for, else of every product and of a plain net."""
     if panels := [*_found(net, Panels, set())]:
-        return sum(one.numbers.nbytes + one.bias.nbytes for one in panels)
+        return sum(one.weight_bytes for one in panels)
     products = [*_found(net, Product, set())]
     held = {id(product) for product in products}
     total = sum(t.numel() * t.element_size() for product in products for t in product.buffers())

@@ -20,6 +20,7 @@ class Panels:
 
     Attributes:
         depth: D.
+        weight_bytes: what there is to read for a row, without columns that only fill a panel.
         numbers: [panels, D, 32], float32, or bfloat16 as uint16; columns beyond O are 0.
     """
 
@@ -35,6 +36,8 @@ class Panels:
         if is_half:  # of sixteen columns each of the first eight beside one of the others: a word holds both
             numbers = numbers.reshape(*numbers.shape[:2], -1, 2, 8).swapaxes(3, 4).reshape(numbers.shape)
         self.numbers = np.ascontiguousarray(numbers)
+        biases = 0 if bias is None else self._outputs
+        self.weight_bytes = self._outputs * self.depth * numbers.itemsize + 4 * biases
         self.bias = np.zeros(self._outputs, np.float32) if bias is None else bias.detach().numpy().copy()
         self.gain = np.ones(self.depth, np.float32) if gain is None else gain.detach().numpy().copy()
 
