@@ -36,11 +36,11 @@ FROM_CLIENT, FROM_SERVER = validator("client_message"), validator("server_messag
 SERVER_KINDS = {name: validator(name) for name in SCHEMA["$defs"] if name.startswith("server_")}
 
 
-def eventually(true: Callable[[], object], what: str) -> float:
+def eventually(true: Callable[[], object], what: str, patience_s: float = PATIENCE_S) -> float:
     """Wait until something holds, and tell for how many seconds it did not."""
     began = time.monotonic()
     while not true():
-        assert time.monotonic() - began < PATIENCE_S, f"never came: {what}"
+        assert time.monotonic() - began < patience_s, f"never came: {what}"
         time.sleep(0.002)
     return time.monotonic() - began
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fakeutterance import FakeUtterance
 from mos.world import items_of
 from serve.mos_serving import ServedTests
 from serve.typist import LIVE, VOICES, vote
@@ -45,6 +46,46 @@ def test_the_other_voice_hears_the_same_keys_at_the_same_times(live: Any) -> Non
     texts = [[e for e in trace_of(served, take).events if isinstance(e, ev.Text)] for take in (one, two)]
     assert [t.text for t in texts[0]] == [t.text for t in texts[1]] != []
     assert len(served.world.all(Choice)) == 1
+
+
+@pytest.mark.parametrize(("pause_s", "factor", "later_ms"), [(3.0, 0.1, 0.0), (0.0, 1.0, 1500.0)])
+def test_a_pause_is_the_same_for_both_voices(
+    live: Any, monkeypatch: pytest.MonkeyPatch, pause_s: float, factor: float, later_ms: float
+) -> None:
+    """By its own clock the second voice would take one near the limit for none, or none for one; nobody could go on."""
+    served, _, typist, trial = live
+    flushed: list[FakeUtterance] = []
+    really_flush, part = FakeUtterance.flush, served.world.listening.part
+
+    def flush(utterance: FakeUtterance) -> None:
+        flushed.append(utterance)
+        really_flush(utterance)
+
+    def at_other_times(rater: int, trial: str, slot: int) -> Any:
+        found = part(rater, trial, slot)
+        if found.typing is None:
+            return found
+        strokes = [replace(one, at_ms=one.at_ms * factor) for one in found.typing.strokes]
+        return replace(found, typing=Typing(strokes, found.typing.end_ms * factor + later_ms))
+
+    monkeypatch.setattr(FakeUtterance, "flush", flush)
+    monkeypatch.setattr(served.world.listening, "part", at_other_times)
+    typist.type(trial, "hello good friend ", pause_s=pause_s)
+    _, shown = typist.once_more(trial)
+    first, second = served.engine.opened[-2:]
+    assert flushed.count(second) == flushed.count(first) >= (pause_s > 0.0)
+    assert [one["insert"] for one in shown] == ["hello good friend "], "a pause is no key"
+
+
+def test_an_edit_that_changes_nothing_is_no_pause(live: Any) -> None:
+    served, _, typist, trial = live
+    typist.take(trial, 0)
+    typist.say("edit", utterance=1, at=0, insert="hello there ")
+    typist.say("edit", utterance=1, at=12)
+    typist.say("end", utterance=1)
+    assert typist.until("kept", "error")[-1]["type"] == "kept"
+    pauses = [one for one in Typing.of_json(served.world.all(Take)[0].typed).strokes if one.is_pause]
+    assert len(pauses) <= 1 and all(one.at_ms > 600.0 for one in pauses), "of the clock alone, on a slow machine"
 
 
 def test_the_two_systems_speak_and_nothing_tells_which(live: Any) -> None:

@@ -27,8 +27,9 @@ def last_sample(messages: list[Any]) -> int:
 
 def narrow(server: Served) -> socket.socket:
     """A connection that holds little, so that a client that does not read is soon felt."""
-    raw = socket.create_connection(("127.0.0.1", server.port))
-    raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
+    raw = socket.socket()
+    raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)  # before it connects: a window that shrinks stops acks
+    raw.connect(("127.0.0.1", server.port))
     return raw
 
 

@@ -124,17 +124,14 @@ class LiveText:
             deadline = self._deadline_ms()
             if deadline is None or self._clock.now_ms() < deadline:
                 return False
-            if self._is_changing:
-                self._is_changing = False
-                self._send(len(self._field) - len(_tail(self._field)))
-                return True
-            if self._is_sentence_over():
-                self._send(len(self._field))
-                self._utterance.push_text(" ")  # or the voice would wait for the rest of its last word
-                self._sent.append(" ")
-            self._unspoken = False
-            self._utterance.flush()
+            self._pause()
             return True
+
+    def pause(self) -> None:
+        """What ``poll`` does when nothing was typed for long enough, now: for typing that is repeated."""
+        with self._lock:
+            if self._deadline_ms() is not None:
+                self._pause()
 
     def next_deadline_ms(self) -> float | None:
         """When, on the clock, ``poll`` will have something to do; None while it has not."""
@@ -149,6 +146,18 @@ class LiveText:
             self._ended, self._is_changing = True, False
             self._send(len(self._field))
             self._utterance.end()
+
+    def _pause(self) -> None:
+        if self._is_changing:
+            self._is_changing = False
+            self._send(len(self._field) - len(_tail(self._field)))
+            return
+        if self._is_sentence_over():
+            self._send(len(self._field))
+            self._utterance.push_text(" ")  # or the voice would wait for the rest of its last word
+            self._sent.append(" ")
+        self._unspoken = False
+        self._utterance.flush()
 
     def _deadline_ms(self) -> float | None:
         if self._is_changing and not self._ended:

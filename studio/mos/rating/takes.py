@@ -39,12 +39,20 @@ Miss = Literal["late", "failed", "mute"]  # its keys told on it; it broke off; i
 
 @dataclass(frozen=True)
 class Stroke:
-    """A change of the text field: [at, at + remove) became ``insert``, so many ms after the first one."""
+    """A change of the text field: [at, at + remove) became ``insert``, so many ms after the first one.
+
+    One that changes nothing is a pause: no key came for so long that the voice spoke what it had.
+    """
 
     at_ms: float
     at: int
     remove: int
     insert: str
+
+    @property
+    def is_pause(self) -> bool:
+        """Whether it changes nothing."""
+        return not self.remove and not self.insert
 
 
 @dataclass(frozen=True)

@@ -286,7 +286,8 @@ class Session:
         """Send what an utterance says, in order; when nobody listens any more, take it all the same."""
         while not isinstance(item := await stream.outbox.get(), Over):
             stream.sent(item, await self._tell(stream, item))
-            await asyncio.sleep(0)  # a socket that takes all at once makes nobody wait, and others want a turn
+            if stream.outbox.qsize():
+                await asyncio.sleep(0)  # a socket that takes all at once makes nobody wait, and others want a turn
         # Before the client hears that it is over: it may use the number again at once.
         del self._streams[stream.number]
         self._used_s = time.monotonic()

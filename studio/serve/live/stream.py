@@ -87,6 +87,9 @@ class Stream:
         self.sent_sample = 0
         self.is_over = False  # its last event has gone out, its trace is perhaps not yet closed
         self.is_queued = True  # it has no place yet
+        # Called when nothing was typed for so long that what was sent is spoken. None: typing is repeated, and an edit
+        # that changes nothing is such a pause.
+        self.on_pause: Callable[[], None] | None = lambda: None
         self._settings = settings
         self._clock = MonotonicClock()
         self._credit_samples = credit_samples
@@ -193,8 +196,10 @@ class Stream:
             if self._inbox and not rests_ms and not self._is_untold():
                 message = self._inbox.take()
                 return partial(_DO[type(message)], self, message)
-            deadline_ms = self._live.next_deadline_ms() if self._live and not self._inbox else None
-            if self._live and deadline_ms is not None and now_ms >= deadline_ms:
+            tells_time = self._live and self.on_pause and not self._inbox
+            deadline_ms = self._live.next_deadline_ms() if self._live and tells_time else None
+            if self._live and self.on_pause and deadline_ms is not None and now_ms >= deadline_ms:
+                self.on_pause()
                 return self._live.poll
             quiet_ms = self._active_ms + self._settings.quiet_close_ms
             if self.is_queued:  # the engine says when that has been too long
@@ -237,6 +242,9 @@ class Stream:
     def _edit(self, message: wire.Edit) -> None:
         if self._live is None:
             raise BadMessage("'edit' is for a keyboard", "this utterance is a stream: send 'text'")
+        if self.on_pause is None and not message.remove and not message.insert:
+            self._live.pause()
+            return
         self._count(message.insert)
         is_appended = message.at == len(self._live.text) and not message.remove
         pieces = _pieces(message.insert) if is_appended else [message.insert]

@@ -162,6 +162,8 @@ class LiveSession(Session):
                 raise BadMessage("this voice has no place yet", "wait for 'opened'")
             if take.part.typing is not None:
                 raise BadMessage("this voice hears what was typed before", "listen")
+            if isinstance(message, wire.Edit) and not message.remove and not message.insert:
+                return  # it changes nothing, and would stand for a pause
             try:
                 take.note(message, asyncio.get_running_loop().time())
             except BadText:
@@ -180,12 +182,19 @@ class LiveSession(Session):
                 await _until(began_s + stroke.at_ms / 1000.0)
                 shown = {"at": stroke.at, "remove": stroke.remove, "insert": stroke.insert}
                 await self._dispatch(wire.Edit(utterance=number, **shown))
-                await self._send(json.dumps({"type": "typed", "utterance": number} | shown, ensure_ascii=False))
+                if not stroke.is_pause:
+                    await self._send(json.dumps({"type": "typed", "utterance": number} | shown, ensure_ascii=False))
             await _until(began_s + typing.end_ms / 1000.0)
             await self._dispatch(wire.End(utterance=number))
         except StudioError as error:  # the voice ended by itself: its last word says so
             log.warning("the second voice could not be given every key: %s", error)
             await self.hush()
+
+    def _begin(self, stream: Stream) -> None:
+        """Pauses of the typing are the first voice's, for both: one near the limit would come or not by chance."""
+        take, loop = self._takes[stream.number], asyncio.get_running_loop()
+        stream.on_pause = (lambda: take.note_pause(loop.time())) if take.part.typing is None else None
+        super()._begin(stream)
 
     # --- to the rater --------------------------------------------------------------------------------
 

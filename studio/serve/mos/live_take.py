@@ -50,8 +50,7 @@ class LiveTake:
         """
         if self.end_ms is not None:
             raise Closed("the text has ended", "type anew")
-        self.began_s = now_s if self.began_s is None else self.began_s
-        at_ms = 1000.0 * (now_s - self.began_s)
+        at_ms = self._at_ms(now_s)
         if isinstance(message, wire.End):
             self.end_ms = at_ms
             return
@@ -62,6 +61,15 @@ class LiveTake:
             raise BadText(f"a screen takes at most {self.part.max_chars} characters", "type a shorter text")
         self.chars = chars
         self.strokes.append(Stroke(at_ms, message.at, message.remove, message.insert))
+
+    def note_pause(self, now_s: float) -> None:
+        """Nothing was typed for so long that the voice speaks what it has; the other one will not ask a clock."""
+        if self.end_ms is None and len(self.strokes) < MAX_STROKES:
+            self.strokes.append(Stroke(self._at_ms(now_s), self.chars, 0, ""))
+
+    def _at_ms(self, now_s: float) -> float:
+        self.began_s = now_s if self.began_s is None else self.began_s
+        return 1000.0 * (now_s - self.began_s)
 
 
 def level(audio: ev.Audio, gain: float) -> list[ev.Audio]:
