@@ -24,6 +24,8 @@ _SAID = """count => {
 }"""
 FADE_SAMPLES = 120  # 5 ms
 
+OFFERED = "Your text is kept: press Speak the rest, or type on."  # what the page says of it
+
 
 class LivePage:
     """One tab with the page in it."""

@@ -1,12 +1,11 @@
 """Busy, a second tab, a lost connection, a failing engine, a reload: each with a clear message."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from ui.crowd import others_take_all, wait_free
-from ui.live_page import LivePage
+from ui.live_page import OFFERED, LivePage
 
 TEXT = "Speech flows from words as they arrive. "
 # The page keeps every state that its chip shows.
@@ -52,9 +51,6 @@ def test_stop_leaves_the_queue(visit: Callable[..., LivePage]) -> None:
         assert "next" not in live.page.locator(".status").text_content()
         end(0)
         wait_free(live.url, 1)
-
-
-OFFERED = "Your text is kept: press Speak the rest, or type on."
 
 
 @pytest.mark.parametrize("press", [True, False])
@@ -196,138 +192,6 @@ def test_a_reload_in_mid_word_frees_the_place(visit: Callable[..., LivePage]) ->
     live.finish()
     live.wait_said()
     assert len(live.lit) == 4
-
-
-def test_a_failing_engine_and_a_lost_server(visit: Callable[..., LivePage], start_server: Callable[..., Any]) -> None:
-    server = start_server("--fail-at-word", "2")
-    live = visit(url=server.url)
-    live.paste("these words fail soon ")
-    live.finish()
-    live.wait_said(1)
-    live.wait_status("the script fails at word 2")
-    server.stop()
-    live.wait_status("connection to the server is lost")
-    assert live.page.locator(".chip").text_content() == "Not connected"
-    live.press("clear")
-    live.type("typed while it was away ")
-    server = start_server("--speed", "8", port=server.port)
-    live.wait_status("Connected again")
-    live.finish()
-    live.wait_said(2)
-    assert [event["word"] for event in live.events("committed")][-5:] == ["typed", "while", "it", "was", "away"]
-
-    # What had come before the second loss is heard to its end.
-    live.press("clear")
-    lit = len(live.lit)
-    live.paste(TEXT * 3)
-    live.wait_lit(lit + 2)
-    made_ms = live.figures["audio_ms"]
-    server.stop()
-    live.wait_status("connection to the server is lost")
-    live.wait_said(3)
-    assert len(live.rendered(play=live.turns[-1]["play"])) / 24.0 >= made_ms
-
-
-@contextmanager
-def _loses_its_server(live: LivePage, server: Any, start_server: Callable[..., Any]) -> Iterator[None]:
-    """A long text is cut off; the body runs while the server is away."""
-    live.wait_lit(2)
-    server.stop()
-    live.wait_status("connection to the server is lost")
-    live.wait_said()
-    yield
-    start_server("--speed", "8", port=server.port)
-
-
-def _words(live: LivePage) -> tuple[list[str], list[str]]:
-    """The words of the first utterance whose sound came to its end, and those of the one after it."""
-    committed, ends = live.events("committed"), live.events("word_end")
-    first, second = ([event["word"] for event in committed if event["utterance"] == number] for number in (1, 2))
-    heard = {event["i"] for event in ends if event["utterance"] == 1 and event["sample"] <= len(live.rendered(1))}
-    return [word for i, word in enumerate(first) if i in heard], second
-
-
-@pytest.mark.parametrize("press", [True, False])
-def test_the_rest_of_what_a_lost_server_cut_off_is_offered(
-    visit: Callable[..., LivePage], start_server: Callable[..., Any], press: bool
-) -> None:
-    server = start_server()
-    live = visit(url=server.url)
-    text = "\U0001f600 " + TEXT * 4
-    live.paste(text)
-    rest = live.page.get_by_role("button", name="Speak the rest")
-    with _loses_its_server(live, server, start_server):
-        assert rest.count() == 0, "not while there is nobody to speak it"
-    live.wait_status("Connected again. Press Speak the rest")
-    assert live.page.locator("#live-text").input_value() == text
-    if press:
-        rest.click()
-    else:  # what is typed on follows the rest
-        live.page.keyboard.press("End")
-        live.type("And on. ")
-    live.wait_phase("open")
-    assert rest.count() == 0
-    live.finish()
-    live.wait_said(2)
-    heard, after = _words(live)
-    assert 2 <= len(heard) < 28
-    assert heard + after == (TEXT * 4).lower().split() + ([] if press else ["and", "on."])
-
-
-def test_a_race_keeps_the_rest_of_what_was_cut_off(
-    visit: Callable[..., LivePage], start_server: Callable[..., Any]
-) -> None:
-    server = start_server()
-    live = visit(url=server.url)
-    live.paste(TEXT * 4)
-    with _loses_its_server(live, server, start_server):
-        live.press("race")
-        live.page.wait_for_function("document.querySelector('.race-said').textContent.includes('is lost')")
-        assert "what you type is kept" in live.page.locator(".status").text_content()
-    live.wait_status("Connected again. Press Speak the rest")
-    live.press("race")
-    live.page.wait_for_selector('.race[data-state="running"]')
-    live.wait_status(OFFERED)
-    live.page.get_by_role("button", name="Speak the rest").click()
-    live.page.wait_for_selector('.race[data-state="idle"]')
-    live.wait_phase("open")
-    live.finish()
-    live.wait_said(2)
-    heard, after = _words(live)
-    assert heard + after == (TEXT * 4).lower().split()
-
-
-def test_clear_withdraws_the_offer_of_the_rest(
-    visit: Callable[..., LivePage], start_server: Callable[..., Any]
-) -> None:
-    server = start_server()
-    live = visit(url=server.url)
-    live.paste(TEXT * 4)
-    with _loses_its_server(live, server, start_server):
-        live.press("clear")
-    live.wait_status("Connected again.")
-    assert live.page.get_by_role("button", name="Speak the rest").count() == 0
-    live.type("new text ")
-    live.finish()
-    live.wait_said(2)
-    assert _words(live)[1] == ["new", "text"]
-
-
-def test_a_typing_model_goes_on_where_it_was_cut_off(
-    visit: Callable[..., LivePage], start_server: Callable[..., Any]
-) -> None:
-    server = start_server()
-    live = visit(url=server.url)
-    live.page.locator("#live-llm").fill(TEXT * 3)
-    live.page.locator("#live-rate").fill("20")
-    live.press("llm")
-    with _loses_its_server(live, server, start_server):
-        pass
-    live.wait_status("Connected again.")
-    live.page.get_by_role("button", name="Speak the rest").click()
-    live.wait_said(2)
-    heard, after = _words(live)
-    assert heard + after == (TEXT * 3).lower().split()
 
 
 def test_where_a_word_stands_in_a_corrected_field(live: LivePage) -> None:

@@ -25,7 +25,7 @@ _FEW = 3  # rows that share a read of a panel: twelve sums, three inputs and a w
 _I32, _I64, _F32 = ir.IntType(32), ir.IntType(64), ir.FloatType()
 _REGISTER = ir.VectorType(_F32, _LANES)
 
-_LOWEST, _HALF, _ONE, _TWO = np.float32(-87.0), np.float32(0.5), np.float32(1.0), np.float32(2.0)
+_LOWEST, _HALF, _ONE = np.float32(-87.0), np.float32(0.5), np.float32(1.0)
 _LOG2_E = np.float32(1.44269504)
 _LN2_HIGH, _LN2_LOW = np.float32(0.693359375), np.float32(-2.12194440e-4)  # their sum; the first times 2^n is exact
 _ROOT_HALF = np.float32(0.70710678)

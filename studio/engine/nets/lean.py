@@ -59,28 +59,24 @@ class LeanLayer:
     """One block's folded weights."""
 
     def __init__(self, block: Block, config: DecoderConfig, number_format: NumberFormat) -> None:
-        d, heads, width = config.width, config.heads, config.head_width
+        self._config, d, width = config, config.width, config.head_width
         # x / |x| * sqrt(D) is the RMS norm; the gain and the root go into the product.
-        qkv = block.qkv.weight
-        paired = qkv.view(3, heads, 2, width // 2, d).transpose(2, 3).reshape(3, heads, width, d)
-        joined = torch.cat((paired[:2], qkv.view(3, heads, width, d)[2:])).reshape(3 * d, d)
-        attention_gain, feed_gain = block.norm_attention.weight * d**0.5, block.norm_feed.weight * d**0.5
-        self.qkv = Product(joined * attention_gain, None, number_format)
+        self._block, self._root = block, d**0.5
+        self.qkv = Product(_paired(block, config) * (block.norm_attention.weight * self._root), None, number_format)
         gains = torch.stack((block.norm_query.weight, block.norm_key.weight * width**0.5))  # q: 1/sqrt(d) * sqrt(d)
         self.gains = gains.view(2, 2, width // 2).transpose(1, 2).reshape(2, 1, width).contiguous()
         self.out = Product(block.out.weight, None, number_format)
-        self.up = Product(block.up.weight * feed_gain, None, number_format)
+        self.up = Product(block.up.weight * (block.norm_feed.weight * self._root), None, number_format)
         self.down = Product(block.down.weight, None, number_format)
-        self._block, self._unfolded = block, (joined, attention_gain, feed_gain)
 
     def for_tokens(self) -> TokenLayer:
         """The same for one token at a time, on a CPU in float32."""
-        block, (qkv, attention_gain, feed_gain) = self._block, self._unfolded
+        block = self._block
         return TokenLayer(
-            Panels(qkv, gain=attention_gain),
+            Panels(_paired(block, self._config), gain=block.norm_attention.weight * self._root),
             self.gains[:, 0].contiguous().numpy(),
             Panels(block.out.weight),
-            Panels(block.up.weight, gain=feed_gain),
+            Panels(block.up.weight, gain=block.norm_feed.weight * self._root),
             Panels(block.down.weight),
         )
 
@@ -88,6 +84,14 @@ class LeanLayer:
         """The same for many tokens of one row, on a CPU in float32."""
         qkv, out, up, down = (Packed(one.weight) for one in (self.qkv, self.out, self.up, self.down))
         return StretchLayer(qkv, self.gains.numpy(), out, up, down)
+
+
+def _paired(block: Block, config: DecoderConfig) -> Tensor:
+    """A block's [3 D, D], the pairs of queries and keys that turn together side by side."""
+    d, heads, width = config.width, config.heads, config.head_width
+    qkv = block.qkv.weight
+    paired = qkv.view(3, heads, 2, width // 2, d).transpose(2, 3).reshape(3, heads, width, d)
+    return torch.cat((paired[:2], qkv.view(3, heads, width, d)[2:])).reshape(3 * d, d)
 
 
 class LeanDecoder:

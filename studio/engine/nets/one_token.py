@@ -104,6 +104,7 @@ class TokenStep:
         for layer in layers:  # compiled now, so that nobody who is spoken to waits for it
             layer.run_once()
 
+    @np.errstate(all="ignore")  # whoever reads what is no number says so
     def extend(self, h: np.ndarray, slots: KeyValueSlots, rows: Sequence[int], between: Between = None) -> np.ndarray:
         """Run a token of each row, [N, D], over what its slot holds, and keep its keys and values.
 
@@ -123,7 +124,7 @@ class TokenStep:
         length[numbers] += 1
         return unit(h)
 
-    @np.errstate(all="ignore")  # whoever reads what is no number says so
+    @np.errstate(all="ignore")
     def read(self, h: np.ndarray, slots: KeyValueSlots, row: int) -> np.ndarray:
         """Run T tokens of one row, [T, D], over what its slot holds, and keep their keys and values.
 

@@ -61,11 +61,6 @@ class Product(nn.Module):
         assert self._format == "float32"
         return self._weight
 
-    @property
-    def bias(self) -> Tensor | None:
-        """What is added, [O]."""
-        return self._bias
-
     def forward(self, x: Tensor) -> Tensor:
         """The products of rows, each of an utterance of its own."""
         if self._format == "int8":

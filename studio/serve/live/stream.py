@@ -196,11 +196,11 @@ class Stream:
             if self._inbox and not rests_ms and not self._is_untold():
                 message = self._inbox.take()
                 return partial(_DO[type(message)], self, message)
-            tells_time = self._live and self.on_pause and not self._inbox
-            deadline_ms = self._live.next_deadline_ms() if self._live and tells_time else None
-            if self._live and self.on_pause and deadline_ms is not None and now_ms >= deadline_ms:
-                self.on_pause()
-                return self._live.poll
+            live, on_pause = self._live, self.on_pause
+            deadline_ms = live.next_deadline_ms() if live and on_pause and not self._inbox else None
+            if live and on_pause and deadline_ms is not None and now_ms >= deadline_ms:
+                on_pause()
+                return live.poll
             quiet_ms = self._active_ms + self._settings.quiet_close_ms
             if self.is_queued:  # the engine says when that has been too long
                 quiet_ms = math.inf
