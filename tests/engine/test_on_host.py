@@ -5,7 +5,9 @@ import pytest
 import torch
 from engine.smalldecoder import ROWS, SIZES, a_decoder, memory
 
+from studio.engine.compiled.panels import Panels
 from studio.engine.nets.lean import LeanDecoder
+from studio.engine.nets.products import Packed
 from studio.engine.nets.transformer import Decoder
 from studio.engine.sampling import sample_levels, sample_on_host, uniform
 from studio.engine.slots import ContextFull
@@ -31,6 +33,22 @@ def test_tokens_one_by_one_are_the_net_as_trained(decoder: Decoder) -> None:
     for t in range(30):
         found = lean.extend(x[:, t : t + 1], slots, [3])[0] * (decoder.norm.weight * SIZES.width**0.5)
         torch.testing.assert_close(found, whole[t], rtol=1e-4, atol=1e-4)
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("capability", ["AVX2", "AVX512"])
+def test_a_stretch_is_the_net_as_trained_whichever_kernels_it_takes(
+    decoder: Decoder, capability: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
+    lean, slots, x = LeanDecoder(decoder), memory(), torch.randn(1, 37, SIZES.width)
+    assert lean.on_host is not None
+    kinds = {type(one) for layer in lean.on_host.stretches for one in (layer.qkv, layer.out, layer.up, layer.down)}
+    assert kinds == {Panels if capability == "AVX2" else Packed}
+    whole = decoder(x)[0] / (decoder.norm.weight * SIZES.width**0.5)
+    for begin, end in ((0, 20), (20, 21), (21, 37)):
+        found = lean.extend(x[:, begin:end], slots, [3])[0]
+        torch.testing.assert_close(found, whole[end - 1], rtol=1e-4, atol=1e-4)
 
 
 @torch.inference_mode()

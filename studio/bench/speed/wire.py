@@ -32,6 +32,7 @@ from studio.settings import ServeSettings
 TARGET_MS = 0.03  # of the mean
 _WORD_FRAMES = 12  # a word of read speech
 _CHANNELS = 80
+_LIMIT_S = 0.02  # for a frame, a hundred times what it takes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +65,7 @@ def bench_wire(setting: WireSetting) -> dict[str, Any]:
     client = _Client(utterance.go_on, setting)
     with tempfile.TemporaryDirectory() as folder, _nothing_collected():
         began_s = time.process_time()
-        asyncio.run(_serve(_Prepares(utterance), client, Path(folder)))
+        asyncio.run(_serve(_Prepares(utterance), client, Path(folder), 30.0 + _LIMIT_S * frames))
         process_s = time.process_time() - began_s
     clock_ms, cpu_ms = 1000.0 * np.diff(client.moments_s, axis=0).T / setting.block
     figures = {
@@ -91,11 +92,16 @@ def _nothing_collected() -> Iterator[None]:
         gc.unfreeze()
 
 
-async def _serve(engine: "_Prepares", client: "_Client", folder: Path) -> None:
+async def _serve(engine: "_Prepares", client: "_Client", folder: Path, limit_s: float) -> None:
     settings = ServeSettings(traces_folder=folder / "traces")
     shelf = TraceShelf(settings.traces_folder, settings.max_traces, settings.max_traces_bytes)
     scope = {"type": "websocket", "path": "/ws/speak", "headers": [], "client": ("127.0.0.1", 1)}
-    await Session(WebSocket(scope, client.receive, client.send), cast(Engine, engine), shelf, settings).run()
+    session = Session(WebSocket(scope, client.receive, client.send), cast(Engine, engine), shelf, settings)
+    serving = asyncio.create_task(session.run())
+    await asyncio.wait((serving,), timeout=limit_s)
+    if not serving.done():  # what is left ends with the loop
+        raise TimeoutError(f"the server has not told everything within {limit_s:g} s; its log says why")
+    serving.result()
 
 
 class _Client:
@@ -151,8 +157,8 @@ class _Prepared:
         self._news = news
         news()
 
-    def taken(self) -> Sequence[ev.Event]:
-        """See ``studio.core.ports.Utterance``."""
+    def taken(self, most: int | None = None) -> Sequence[ev.Event]:
+        """See ``studio.core.ports.Utterance``; a turn is few events, and taken whole."""
         return self._turns.pop() if self._turns else []
 
     def note(self, event: ev.Event) -> None:

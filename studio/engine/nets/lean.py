@@ -80,8 +80,10 @@ class LeanLayer:
             Panels(block.down.weight),
         )
 
-    def for_stretches(self) -> StretchLayer:
-        """The same for many tokens of one row, on a CPU in float32."""
+    def for_stretches(self, tokens: TokenLayer) -> StretchLayer:
+        """The same for many tokens of one row, on a CPU in float32; with AVX2 alone by the weights of ``tokens``."""
+        if torch.backends.cpu.get_cpu_capability() == "AVX2":  # oneDNN takes a third longer there: docs/adr/0021
+            return StretchLayer(tokens.qkv, self.gains.numpy(), tokens.out, tokens.up, tokens.down)
         qkv, out, up, down = (Packed(one.weight) for one in (self.qkv, self.out, self.up, self.down))
         return StretchLayer(qkv, self.gains.numpy(), out, up, down)
 
@@ -111,9 +113,10 @@ class LeanDecoder:
         self.batched = BatchedStep(self._layers, c, self._angles.rates)
         self.on_host: TokenStep | None = None
         if number_format == "float32" and self._device.type == "cpu":
+            tokens = [layer.for_tokens() for layer in self._layers]
             self.on_host = TokenStep(
-                [layer.for_tokens() for layer in self._layers],
-                [layer.for_stretches() for layer in self._layers],
+                tokens,
+                [layer.for_stretches(one) for layer, one in zip(self._layers, tokens, strict=True)],
                 lambda position, count: self._angles.at(position, count).numpy(),
             )
 

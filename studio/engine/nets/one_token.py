@@ -11,7 +11,7 @@ import numpy as np
 
 from studio.engine.compiled import kernels
 from studio.engine.compiled.panels import Panels
-from studio.engine.nets.products import Packed, one_blas_thread
+from studio.engine.nets.products import one_blas_thread
 from studio.engine.slots import KeyValueSlots
 
 # A decoder's cross-attention: (layer, [N, D]) -> [N, D].
@@ -68,17 +68,17 @@ class TokenLayer:
 
 @dataclass(frozen=True)
 class StretchLayer:
-    """One block's folded weights for many tokens of one row.
+    """One block's weights for many tokens of one row, each a product [N, D] -> [N, O] with what is before it.
 
     Attributes:
         gains: of queries and keys, [2, 1, d].
     """
 
-    qkv: Packed
+    qkv: Callable[[np.ndarray], np.ndarray]
     gains: np.ndarray
-    out: Packed
-    up: Packed
-    down: Packed
+    out: Callable[[np.ndarray], np.ndarray]
+    up: Callable[[np.ndarray], np.ndarray]
+    down: Callable[[np.ndarray], np.ndarray]
 
 
 def unit(x: np.ndarray) -> np.ndarray:
@@ -88,6 +88,9 @@ def unit(x: np.ndarray) -> np.ndarray:
 
 class TokenStep:
     """Runs layers over slots.
+
+    Attributes:
+        stretches: the layers, for many tokens of one row.
 
     Args:
         turns: of so many positions from one on, complex64 [positions, d / 2].
@@ -100,7 +103,7 @@ class TokenStep:
         turns: Callable[[int, int], np.ndarray],
     ) -> None:
         one_blas_thread()
-        self._layers, self._stretches, self._turns = layers, stretches, turns
+        self._layers, self.stretches, self._turns = layers, stretches, turns
         for layer in layers:  # compiled now, so that nobody who is spoken to waits for it
             layer.run_once()
 
@@ -136,13 +139,13 @@ class TokenStep:
         slots.check_room(tokens.start, tokens.stop)
         turns = self._turns(at, len(h))[:, None, None]
         later = np.triu(np.full((len(h), len(tokens)), -np.inf, np.float32), len(tokens) - len(h) + 1)
-        for number, layer in enumerate(self._stretches):
+        for number, layer in enumerate(self.stretches):
             qk, v = _projected(layer, h, turns)
             keys, values = (one[row] for one in slots.on_host[number])
             places = np.arange(at, tokens.stop) % keys.shape[1]
             keys[:, places], values[:, places] = qk[:, 1].swapaxes(0, 1), v.swapaxes(0, 1)
             asking = qk[:, 0]
-            if number == len(self._stretches) - 1:  # nobody asks for the others' results
+            if number == len(self.stretches) - 1:  # nobody asks for the others' results
                 h, asking, later = h[-1:], asking[-1:], None
             mixed, _ = _attend(asking.transpose(1, 2, 0), keys, values, tokens, later)
             h = _fed(layer, h + layer.out(mixed))
