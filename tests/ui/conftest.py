@@ -17,6 +17,8 @@ from ui.live_page import LivePage
 from ui.rate_page import RatePage, Ratings
 from ui.serving import Serving
 
+# The first is the same browser without its windows, each of which costs a page's CPU time again.
+BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 TESTS = Path(__file__).resolve().parents[1]
 FLAGS = (
     "--headless",
@@ -88,9 +90,7 @@ def server(start_server: Callable[..., Server]) -> Server:
 def launch() -> Iterator[Callable[..., Any]]:
     """Starts Chromium; ``any_time`` lets it sound without a gesture."""
     needs(find_spec("playwright"), "the package playwright")
-    chromium = next(
-        (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
-    )
+    chromium = next((path for name in BROWSERS if (path := shutil.which(name))), None)
     needs(chromium, "the system package chromium")
     from playwright.sync_api import sync_playwright
 
