@@ -9,6 +9,7 @@ from inspection.spoken import RATE_HZ, pcm, story
 from serve.serving import eventually
 from ui.conftest import Server
 from ui.live_page import LivePage
+from ui.waits import PATIENCE_S
 
 from studio.core.clips import write_wav
 from studio.core.traces.trace import TraceWriter, open_trace
@@ -52,7 +53,7 @@ class Inspect:
 
     def until(self, script: str) -> None:
         """Wait until something holds; asked from outside: a page's policy may forbid what Playwright waits with."""
-        eventually(lambda: self.ask(script), script)
+        eventually(lambda: self.ask(script), script, PATIENCE_S)
 
     def ask(self, script: str) -> Any:
         return self.page.evaluate(f"() => {{ const viewer = {VIEWER}; return {script}; }}")
