@@ -5,9 +5,8 @@ import pytest
 import torch
 from engine.smalldecoder import ROWS, SIZES, a_decoder, memory
 
-from studio.engine.compiled.panels import Panels
 from studio.engine.nets.lean import LeanDecoder
-from studio.engine.nets.products import Packed
+from studio.engine.nets.stretches import CompiledStretch, PackedStretch
 from studio.engine.nets.transformer import Decoder
 from studio.engine.sampling import sample_levels, sample_on_host, uniform
 from studio.engine.slots import ContextFull
@@ -42,9 +41,9 @@ def test_a_stretch_is_the_net_as_trained_whichever_kernels_it_takes(
 ) -> None:
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
     lean, slots, x = LeanDecoder(decoder), memory(), torch.randn(1, 37, SIZES.width)
-    assert lean.on_host is not None
-    kinds = {type(one) for layer in lean.on_host.stretches for one in (layer.qkv, layer.out, layer.up, layer.down)}
-    assert kinds == {Panels if capability == "AVX2" else Packed}
+    assert lean.stretches is not None
+    kind = CompiledStretch if capability == "AVX2" else PackedStretch
+    assert {type(layer) for layer in lean.stretches.layers} == {kind}
     whole = decoder(x)[0] / (decoder.norm.weight * SIZES.width**0.5)
     for begin, end in ((0, 20), (20, 21), (21, 37)):
         found = lean.extend(x[:, begin:end], slots, [3])[0]

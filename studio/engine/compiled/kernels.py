@@ -270,18 +270,40 @@ def attended(h, qkv, gain, head_gains, out, keys, values, rows, starts, lengths,
     for b in range(count):
         slot = rows[b]
         at, begin, held = lengths[slot] % ring, starts[slot] % ring, lengths[slot] + 1 - starts[slot]
+        _kept(wide[b], head_gains, keys[slot], values[slot], at, turns[b])
         for head in range(heads):
-            q, k = wide[b, head * d : (head + 1) * d], wide[b, width + head * d : width + (head + 1) * d]
-            _placed(q, head_gains[0], turns[b])
-            _placed(k, head_gains[1], turns[b])
-            keys[slot, head, at] = k
-            values[slot, head, at] = wide[b, 2 * width + head * d : 2 * width + (head + 1) * d]
+            q = wide[b, head * d : (head + 1) * d]
             _mixed(q, keys[slot, head], values[slot, head], begin, held, scores, x[b, head * d : (head + 1) * d])
     told = np.empty((count, len(out) * PANEL), np.float32)
     times(x, out, told)
     for b in range(count):
         for i in range(width):
             h[b, i] += told[b, i]
+
+
+@compiled
+def kept(wide, head_gains, keys, values, first, turns):
+    """Place queries and keys of tokens [N, >= 3 D] of one row where they stand, and keep keys and values.
+
+    Args:
+        keys, values: the row's ring, [H, S, d].
+        first: the first token's position; ``turns`` of each, float32 [N, d].
+    """
+    for token in range(len(wide)):
+        _kept(wide[token], head_gains, keys, values, (first + token) % keys.shape[1], turns[token])
+
+
+@compiled
+def _kept(wide, head_gains, keys, values, at, turn):
+    """A token's query, key and value [>= 3 D], of which the latter two go to a place of the ring."""
+    heads, _, d = keys.shape
+    width = heads * d
+    for head in range(heads):
+        q, k = wide[head * d : (head + 1) * d], wide[width + head * d : width + (head + 1) * d]
+        _placed(q, head_gains[0], turn)
+        _placed(k, head_gains[1], turn)
+        keys[head, at] = k
+        values[head, at] = wide[2 * width + head * d : 2 * width + (head + 1) * d]
 
 
 @compiled

@@ -16,8 +16,9 @@ from torch import Tensor
 
 from studio.engine.compiled.panels import Panels
 from studio.engine.nets.batched import BatchedStep, Between, turns_at, unit
-from studio.engine.nets.one_token import StretchLayer, TokenLayer, TokenStep
+from studio.engine.nets.one_token import TokenLayer, TokenStep
 from studio.engine.nets.products import NumberFormat, Packed, Product
+from studio.engine.nets.stretches import CompiledStretch, PackedStretch, StretchLayer, StretchStep
 from studio.engine.nets.transformer import Block, Decoder, DecoderConfig
 from studio.engine.slots import KeyValueSlots
 
@@ -83,9 +84,10 @@ class LeanLayer:
     def for_stretches(self, tokens: TokenLayer) -> StretchLayer:
         """The same for many tokens of one row, on a CPU in float32; with AVX2 alone by the weights of ``tokens``."""
         if torch.backends.cpu.get_cpu_capability() == "AVX2":  # oneDNN takes a third longer there: docs/adr/0021
-            return StretchLayer(tokens.qkv, self.gains.numpy(), tokens.out, tokens.up, tokens.down)
-        qkv, out, up, down = (Packed(one.weight) for one in (self.qkv, self.out, self.up, self.down))
-        return StretchLayer(qkv, self.gains.numpy(), out, up, down)
+            return CompiledStretch(tokens)
+        return PackedStretch(
+            tokens.head_gains, *(Packed(one.weight) for one in (self.qkv, self.out, self.up, self.down))
+        )
 
 
 def _paired(block: Block, config: DecoderConfig) -> Tensor:
@@ -100,7 +102,8 @@ class LeanDecoder:
     """Runs a trained decoder over slots; see ``extend``.
 
     Attributes:
-        on_host: what runs on a CPU, in float32, where one row's many tokens attend to nothing else; None elsewhere.
+        on_host: what runs a token of each row on a CPU, in float32; None elsewhere.
+        stretches: what runs many tokens of one row there, which attend to nothing else; None elsewhere.
         batched: what runs one token of all rows at once, on a GPU.
     """
 
@@ -112,13 +115,15 @@ class LeanDecoder:
         self._angles = Angles(c.head_width, c.rotary_base, self._device)
         self.batched = BatchedStep(self._layers, c, self._angles.rates)
         self.on_host: TokenStep | None = None
+        self.stretches: StretchStep | None = None
         if number_format == "float32" and self._device.type == "cpu":
             tokens = [layer.for_tokens() for layer in self._layers]
-            self.on_host = TokenStep(
-                tokens,
-                [layer.for_stretches(one) for layer, one in zip(self._layers, tokens, strict=True)],
-                lambda position, count: self._angles.at(position, count).numpy(),
-            )
+            stretches = [layer.for_stretches(one) for layer, one in zip(self._layers, tokens, strict=True)]
+            self.on_host = TokenStep(tokens, self._turns)
+            self.stretches = StretchStep(stretches, c.heads, self._turns)
+
+    def _turns(self, position: int, count: int) -> np.ndarray:
+        return self._angles.at(position, count).numpy()
 
     @torch.no_grad()
     def head_on_host(self, decoder: Decoder, weight: Tensor, bias: Tensor) -> Panels:
@@ -152,8 +157,8 @@ class LeanDecoder:
             return torch.from_numpy(self.on_host.extend(x[:, 0].numpy(), slots, rows, crossed))
         if tokens == 1 and self._device.type != "cpu":
             return self.batched.extend(x[:, 0], slots, rows, between)
-        if self.on_host is not None and between is None:
-            return torch.from_numpy(self.on_host.read(x[0].numpy(), slots, rows[0]))
+        if self.stretches is not None and between is None:
+            return torch.from_numpy(self.stretches.read(x[0].numpy(), slots, rows[0]))
         at = [int(slots.length[row]) for row in rows]
         if count == 1:
             turns = self._angles.at(at[0], tokens)

@@ -1,4 +1,4 @@
-"""A decoder on a CPU over the slots' own memory: one token of each row, compiled, or many of one, in numpy.
+"""A decoder on a CPU over the slots' own memory: one token of each row, compiled.
 
 At this size a token costs calls, not arithmetic: a layer is two of them here. A row's result does not depend on its
 neighbours (law 3).
@@ -66,21 +66,6 @@ class TokenLayer:
         self.feed(h)
 
 
-@dataclass(frozen=True)
-class StretchLayer:
-    """One block's weights for many tokens of one row, each a product [N, D] -> [N, O] with what is before it.
-
-    Attributes:
-        gains: of queries and keys, [2, 1, d].
-    """
-
-    qkv: Callable[[np.ndarray], np.ndarray]
-    gains: np.ndarray
-    out: Callable[[np.ndarray], np.ndarray]
-    up: Callable[[np.ndarray], np.ndarray]
-    down: Callable[[np.ndarray], np.ndarray]
-
-
 def unit(x: np.ndarray) -> np.ndarray:
     """Vectors [..., D] divided by their lengths."""
     return x / np.sqrt(np.vecdot(x, x))[..., None]
@@ -89,21 +74,13 @@ def unit(x: np.ndarray) -> np.ndarray:
 class TokenStep:
     """Runs layers over slots.
 
-    Attributes:
-        stretches: the layers, for many tokens of one row.
-
     Args:
         turns: of so many positions from one on, complex64 [positions, d / 2].
     """
 
-    def __init__(
-        self,
-        layers: Sequence[TokenLayer],
-        stretches: Sequence[StretchLayer],
-        turns: Callable[[int, int], np.ndarray],
-    ) -> None:
+    def __init__(self, layers: Sequence[TokenLayer], turns: Callable[[int, int], np.ndarray]) -> None:
         one_blas_thread()
-        self._layers, self.stretches, self._turns = layers, stretches, turns
+        self._layers, self._turns = layers, turns
         for layer in layers:  # compiled now, so that nobody who is spoken to waits for it
             layer.run_once()
 
@@ -127,31 +104,6 @@ class TokenStep:
         length[numbers] += 1
         return unit(h)
 
-    @np.errstate(all="ignore")
-    def read(self, h: np.ndarray, slots: KeyValueSlots, row: int) -> np.ndarray:
-        """Run T tokens of one row, [T, D], over what its slot holds, and keep their keys and values.
-
-        Returns:
-            The last token's hidden state divided by its length, [1, D].
-        """
-        at, start = int(slots.length[row]), int(slots.start[row])
-        tokens = range(start, at + len(h))
-        slots.check_room(tokens.start, tokens.stop)
-        turns = self._turns(at, len(h))[:, None, None]
-        later = np.triu(np.full((len(h), len(tokens)), -np.inf, np.float32), len(tokens) - len(h) + 1)
-        for number, layer in enumerate(self.stretches):
-            qk, v = _projected(layer, h, turns)
-            keys, values = (one[row] for one in slots.on_host[number])
-            places = np.arange(at, tokens.stop) % keys.shape[1]
-            keys[:, places], values[:, places] = qk[:, 1].swapaxes(0, 1), v.swapaxes(0, 1)
-            asking = qk[:, 0]
-            if number == len(self.stretches) - 1:  # nobody asks for the others' results
-                h, asking, later = h[-1:], asking[-1:], None
-            mixed, _ = _attend(asking.transpose(1, 2, 0), keys, values, tokens, later)
-            h = _fed(layer, h + layer.out(mixed))
-        slots.length[row] = tokens.stop
-        return unit(h)
-
 
 class TokenCross:
     """A trained cross-attention for one token of each row; see ``nets.cross.LeanCross``.
@@ -171,34 +123,12 @@ class TokenCross:
         mixed, found = np.empty_like(h), list[np.ndarray]()
         for b, row in enumerate(rows):
             held = range(int(slots.start[row]), int(slots.length[row]))
-            mixed[b : b + 1], shares = _attend(q[b, :, :, None], keys[row], values[row], held)
+            mixed[b : b + 1], shares = attend(q[b, :, :, None], keys[row], values[row], held)
             found.append(shares[:, 0])
         return h + self._out(mixed), found
 
 
-def _projected(layer: StretchLayer, h: np.ndarray, turns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Queries and keys [N, 2, H, d], normalised, scaled and turned where they stand, and values [N, H, d] of [N, D].
-
-    Args:
-        turns: complex64, for [N, 2, H, d / 2].
-    """
-    qkv = layer.qkv(unit(h)).reshape(len(h), 3, -1, layer.gains.shape[-1])
-    qk = unit(qkv[:, :2])
-    qk *= layer.gains
-    pairs = qk.view(np.complex64)
-    pairs *= turns
-    return qk, qkv[:, 2]
-
-
-def _fed(layer: StretchLayer, h: np.ndarray) -> np.ndarray:
-    """[N, D] and its feed-forward."""
-    wide = layer.up(unit(h))
-    np.maximum(wide, 0.0, out=wide)
-    wide *= wide
-    return h + layer.down(wide)
-
-
-def _attend(
+def attend(
     q: np.ndarray, keys: np.ndarray, values: np.ndarray, tokens: range, later: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Attention of queries [H, d, Q] over some tokens of a ring [H, S, d]: [Q, D], and the shares [H, Q, T].
