@@ -11,6 +11,7 @@ from serve.mos_serving import ServedTests
 from serve.serving import Served, Serving, Talk, eventually, kinds
 from websockets.sync.client import connect
 
+from studio.core import events as ev
 from studio.core.errors import BadOption
 from studio.serve.live import protocol as wire
 from studio.serve.live.stream import Stream
@@ -166,3 +167,25 @@ def test_a_raters_socket_answers_hostile_messages_too(tests_served: ServedTests,
         assert json.loads(ws.recv(20))["type"] == "error"
         ws.send(json.dumps({"type": "enter", "token": token}))
         assert json.loads(ws.recv(20))["type"] == "entered"
+
+
+def test_an_engine_that_cannot_tell_ends_the_utterance(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or its client would wait for ever."""
+    server, taken = serving(), FakeUtterance.taken
+
+    def broken(self: FakeUtterance, most: int | None = None) -> list[ev.Event]:
+        events = taken(self, most)
+        if any(isinstance(one, ev.Audio) for one in events):
+            raise OSError("the line is dead")
+        return events
+
+    monkeypatch.setattr(FakeUtterance, "taken", broken)
+    with server.talk() as talk:
+        talk.open()
+        talk.say("text", text="one two three ")
+        found = talk.until("trace", utterance=1)
+        assert kinds(found, 1)[-2:] == ["failed", "trace"]
+        monkeypatch.undo()
+        talk.open(2)
+        assert "ended" in heard_to_its_end(talk, 2)
+    eventually(lambda: server.engine.places_free() == 4, "every place")

@@ -300,9 +300,11 @@ class Stream:
     def _ear(self) -> None:
         self._is_woken = False
         room = OUTBOX - self.outbox.qsize()
-        events = self.utterance.taken(room) if room > 0 else []
+        events = self._taken(room) if room > 0 else []
         self._has_more = len(events) >= room  # perhaps
         for event in events:
+            if self._closed:  # nothing comes after what was told as the last
+                return
             try:
                 if not self._is_deaf:
                     self._hear(event)
@@ -315,6 +317,18 @@ class Stream:
                 self._stirred.set()
                 self._tasks.append(self._loop.create_task(self._close()))
         self._take_more()
+
+    def _taken(self, most: int) -> Sequence[ev.Event]:
+        """What was said; an engine that cannot tell it ends the utterance, or its client would wait for ever."""
+        try:
+            return self.utterance.taken(most)
+        except Exception:
+            log.exception("an utterance's events could not be taken")
+            with contextlib.suppress(Exception):
+                self.utterance.cancel(self._reported)
+            return (
+                [] if self._closed else [ev.Failed(code=Broken.code, message="the engine could not tell what it said")]
+            )
 
     def _take_more(self) -> None:
         """Take what waits at the engine, where there is room again."""
