@@ -6,8 +6,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from inspection.spoken import story
 
+from studio.bench.page import key_to_ear
 from studio.core.traces.trace import TraceWriter
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,10 +33,21 @@ def test_bench_takes_the_latency_apart(chromium: Any) -> None:
     assert (out["n"], out["m"]) == (1, 3)
     parts = ("t2_t0_ms", "lead_in_ms", "page_ms")
     assert abs(out["t6_key_ms"]["p50"] - sum(out[part]["p50"] for part in parts)) < 1e-6
-    # What is left for the page may lie below 0 here: on a busy machine the server gets a word before its key is timed.
-    assert out["t2_t0_ms"]["p50"] >= 0.0 and out["t6_key_ms"]["p50"] > out["lead_in_ms"]["p50"] >= 0.0
+    assert all(out[part]["p50"] >= 0.0 for part in parts)
     assert 1_000.0 < out["one_click_ms"]["p50"] < 60_000.0, "three words at 150 a minute come first"
     assert 500.0 < out["race_click_ms"]["p50"] < 60_000.0, "the race types at the same pace"
+
+
+def test_a_take_that_was_timed_from_a_later_key_is_typed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its sound would come before it was made. From a flush a remainder below 0 says nothing of the kind."""
+    takes = [({"page_ms": 9.0}, 2, "key"), ({"page_ms": -3.0}, 3, "key"), ({"page_ms": 8.0}, 3, "key")]
+    monkeypatch.setattr(key_to_ear, "_typed_once", lambda *_: takes.pop(0))
+    assert key_to_ear._first_audio(None, "", ["one", "two", "three"], 60.0, 3) == {"page_ms": 8.0}
+    takes[:] = [({"page_ms": -500.0}, 1, "pause")]
+    assert key_to_ear._first_audio(None, "", ["one"], 60.0, 1) == {"page_ms": -500.0}
+    takes[:] = [({"page_ms": -3.0}, 3, "key")] * 9
+    with pytest.raises(key_to_ear.PageFailed, match="too late"):
+        key_to_ear._first_audio(None, "", ["one", "two", "three"], 60.0, 3)
 
 
 def test_a_newcomers_clicks_are_measured_alone(chromium: Any) -> None:

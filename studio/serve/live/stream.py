@@ -326,9 +326,7 @@ class Stream:
             log.exception("an utterance's events could not be taken")
             with contextlib.suppress(Exception):
                 self.utterance.cancel(self._reported)
-            return (
-                [] if self._closed else [ev.Failed(code=Broken.code, message="the engine could not tell what it said")]
-            )
+            return [ev.Failed(code=Broken.code, message="the engine could not tell what it said")]
 
     def _take_more(self) -> None:
         """Take what waits at the engine, where there is room again."""
