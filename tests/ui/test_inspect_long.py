@@ -94,17 +94,35 @@ def test_a_finer_picture_replaces_a_coarser_one_when_it_is_made(tab: Inspect) ->
     first, then = tab.page.evaluate("""() => {
       const { scene } = document.querySelector('.inspect').viewer;
       const { paint, picture } = scene;
-      const draw = (ms) => {
+      const draw = (leftMs) => {
         const sizes = [];
         paint.drawImage = (image, ...at) => { sizes.push(at.length); };
-        const isWhole = picture.draw(paint, 0, 24_000, 0, 400, 0, 100, ms);
+        const isWhole = picture.draw(paint, 0, 24_000, 0, 400, 0, 100, { leftMs });
         delete paint.drawImage;
         return { isWhole, sizes };
       };
-      return [draw(-Infinity), draw(Infinity)];
+      return [draw(0), draw(Infinity)];
     }""")
     assert not first["isWhole"] and 8 in first["sizes"], "parts of coarse tiles where there are none of its own"
     assert then["isWhole"] and set(then["sizes"]) == {4}, "tiles of its own"
+
+
+def test_a_machine_that_paints_slowly_comes_to_the_whole_picture(tab: Inspect) -> None:
+    """Painting alone takes longer than a picture may spend on new tiles; still there is a further one each time."""
+    tab.page.evaluate("""() => {
+      const { scene } = document.querySelector('.inspect').viewer;
+      scene.paint.drawImage = function (...given) {
+        for (const end = performance.now() + 0.02; performance.now() < end; );
+        return CanvasRenderingContext2D.prototype.drawImage.apply(this, given);
+      };
+      scene.picture.tiles.clear();
+      scene.isWhole = false;
+      scene.axis.fit();
+      scene.ask();
+    }""")
+    tab.until("viewer.scene.isWhole")
+    assert tab.ask("viewer.scene.picture.tiles.size") > 2, "a picture of one tile would be whole at once"
+    tab.ask("delete viewer.scene.paint.drawImage")
 
 
 def test_the_words_are_no_table_before_somebody_asks(tab: Inspect) -> None:

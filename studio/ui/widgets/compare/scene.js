@@ -128,7 +128,7 @@ export class Scene {
       paint.fillStyle = colours["accent-soft"];
       paint.fillRect(left, RULER, right - left, this.height);
     }
-    this.until = budget();
+    this.spend = budget();
     const isWhole = this.takes.map((take, k) => this.drawTake(take, k)).every(Boolean);
     const isSeen = this.takes.length < 2 || this.drawDifference(this.lane(this.takes.length));
     this.drawn++;
@@ -227,7 +227,7 @@ export class Scene {
       if (axisMs[n] < axis.leftMs || axisMs[n - 1] > axis.rightMs || ownMs[n] <= ownMs[n - 1] || axisMs[n] <= axisMs[n - 1]) continue;
       const x = axis.x(axisMs[n - 1]);
       const width = axis.x(axisMs[n]) - x;
-      isWhole = take.picture.draw(paint, ownMs[n - 1] * perMs, ownMs[n] * perMs, x, width, y, SOUND, this.until) && isWhole;
+      isWhole = take.picture.draw(paint, ownMs[n - 1] * perMs, ownMs[n] * perMs, x, width, y, SOUND, this.spend) && isWhole;
     }
     return isWhole;
   }
@@ -243,7 +243,7 @@ export class Scene {
     if (!difference) return true;
     const [left, right] = [Math.max(0, axis.leftMs), Math.min(difference.endMs, axis.rightMs)];
     if (right <= left) return true;
-    return difference.picture.draw(paint, left, right, axis.x(left), axis.x(right) - axis.x(left), y + NAME, DIFFERENCE, this.until);
+    return difference.picture.draw(paint, left, right, axis.x(left), axis.x(right) - axis.x(left), y + NAME, DIFFERENCE, this.spend);
   }
 
   /** Which utterance's lane a height lies in; null below them. */

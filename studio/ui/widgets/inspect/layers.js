@@ -138,10 +138,10 @@ export function drawPicture(scene, { y, height }) {
   const { paint, colours, picture } = scene;
   paint.fillStyle = colours.faint;
   paint.fillRect(0, y, scene.axis.width, height);
-  const until = budget();
+  const spend = budget();
   let isWhole = true;
   for (const { start, end, x, width } of stretches(scene)) {
-    isWhole = picture.draw(paint, start, end, x, width, y, height, until) && isWhole;
+    isWhole = picture.draw(paint, start, end, x, width, y, height, spend) && isWhole;
   }
   return isWhole;
 }

@@ -5,7 +5,7 @@ import { diverging, palette } from "../sound/colours.js";
 
 const COLUMNS = 256;
 const KEPT = 160;
-const BUDGET_MS = 7; // of one picture; what is missing comes with the next
+const BUDGET_MS = 7; // for making tiles of one picture; what is missing comes with the next
 
 /** One kind of picture: `columnSamples` samples a column, `rows` high, `fill(column, bytes)` low rows first; `map` colours it. */
 class Tiled {
@@ -21,7 +21,7 @@ class Tiled {
   }
 
   /** Draw samples [start, end) into x..x+width; false where a tile is still missing. */
-  draw(paint, start, end, x, width, y, height, until) {
+  draw(paint, start, end, x, width, y, height, budget) {
     const perSample = width / (end - start);
     let level = 1; // every so many columns
     while (level * this.columnSamples * perSample < 0.75) level *= 2;
@@ -36,7 +36,7 @@ class Tiled {
     paint.imageSmoothingEnabled = perSample * step < 4;
     for (let number = Math.floor(first / COLUMNS); number * COLUMNS < last; number++) {
       const left = x + (number * COLUMNS * step + this.offset - start) * perSample;
-      const tile = this.tile(level, number, until);
+      const tile = this.tile(level, number, budget);
       if (tile) {
         paint.drawImage(tile, left, y, COLUMNS * step * perSample, height);
         continue;
@@ -49,7 +49,7 @@ class Tiled {
     return isWhole;
   }
 
-  tile(level, number, until) {
+  tile(level, number, budget) {
     const name = `${level}/${number}`;
     const found = this.tiles.get(name);
     if (found) {
@@ -57,8 +57,10 @@ class Tiled {
       this.tiles.set(name, found);
       return found;
     }
-    if (performance.now() > until) return null;
+    if (budget.leftMs <= 0) return null;
+    const began = performance.now();
     const made = this.make(level, number);
+    budget.leftMs -= performance.now() - began;
     this.tiles.set(name, made);
     if (this.tiles.size > KEPT) this.tiles.delete(this.tiles.keys().next().value);
     return made;
@@ -125,7 +127,11 @@ export function differencePicture(bytes, rows, columnMs) {
   return new Tiled({ columnSamples: columnMs, offset: 0, columns: Math.floor(bytes.length / rows), rows, fill, map: diverging });
 }
 
-export const budget = () => performance.now() + BUDGET_MS;
+/**
+ * What may be spent on new tiles in one picture. Painting is not counted: where that alone takes longer on a slow machine,
+ * each picture still has a tile more than the one before, and comes to be whole.
+ */
+export const budget = () => ({ leftMs: BUDGET_MS });
 
 /** Least and greatest sample of blocks, in levels of four: any stretch is drawn from a few thousand numbers. */
 export class Peaks {
