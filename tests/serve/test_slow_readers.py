@@ -138,8 +138,9 @@ def test_mistakes_of_who_reads_nothing_are_not_heaped_up(serving: Serving, strea
         talk.say("text", text=UNSAYABLE * 30_000)
         stall(streams)
         many = OUTBOX + inbox.MESSAGES // 2
-        for _ in range(many):
-            talk.say("options", options={"m": 1, "n": 5})  # not allowed, and answered by an error
+        with talk.in_one():
+            for _ in range(many):
+                talk.say("options", options={"m": 1, "n": 5})  # not allowed, and answered by an error
         eventually(lambda: streams[0].outbox.qsize() >= OUTBOX and streams[0]._inbox, "they wait", 4 * PATIENCE_S)
         time.sleep(0.2)
         assert streams[0].outbox.qsize() <= OUTBOX + 1
@@ -173,9 +174,10 @@ def test_a_player_that_stands_still_behind_a_full_socket_is_not_noted(serving: S
         stall(streams)
         reports: list[int] = []
         streams[0].utterance.played = reports.append  # type: ignore[method-assign]
-        for _ in range(100):
-            talk.say("played", sample=5)
-        talk.say("cancel")
+        with talk.in_one():
+            for _ in range(100):
+                talk.say("played", sample=5)
+            talk.say("cancel")
         eventually(lambda: streams[0]._cancelled, "the cancel, behind the reports")
         assert reports == []
 
