@@ -149,6 +149,19 @@ def test_nothing_typed_becomes_markup(live: LivePage) -> None:
     assert "<img" in live.page.locator(".words").text_content()
 
 
+def test_the_text_behind_the_field_is_cut_where_no_character_is(live: LivePage) -> None:
+    for text in ("\U0001f600" * 3000, "x" + "\U0001f600" * 3000, "one two " * 700, ""):
+        live.page.fill("#live-text", text)
+        live.page.evaluate("""() => {
+          const { lights, caption } = document.querySelector('.live').live;
+          lights.show(caption);
+        }""")
+        pieces = live.page.evaluate("[...document.querySelector('.behind').childNodes].map((one) => one.data)")
+        assert "".join(pieces) == text + "\n"
+        assert live.page.evaluate("(pieces) => pieces.every((one) => one.isWellFormed())", pieces)
+        assert len(pieces) > len(text) / 2100
+
+
 @pytest.mark.parametrize("characters", [100_000])
 def test_a_huge_paste_stays_smooth_and_starts_at_its_start(live: LivePage, characters: int) -> None:
     live.page.evaluate(

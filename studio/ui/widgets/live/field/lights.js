@@ -3,14 +3,29 @@
 import { places } from "./places.js";
 
 const NAMES = ["heard", "now", "estimate", "pending", "left", "changed"];
+const PIECE = 1024; // of the text behind the field: a browser draws all of a text anew where a light in it changes
 const LONGEST_COMPARED = 20_000; // code points; in a longer text an edit of what was heard is not followed
 const HANDS_OFF_MS = 2500; // after a key or a scroll the field stays where the person put it
+
+/** Where the pieces of a text begin: behind a space where there is one, so that no word is drawn in two. */
+function starts(text) {
+  const out = [];
+  for (let from = 0; from < text.length; ) {
+    out.push(from);
+    const space = text.lastIndexOf(" ", from + PIECE);
+    const isPair = /[\udc00-\udfff]/.test(text[from + PIECE] ?? "");
+    from = space > from ? space + 1 : from + PIECE + (isPair ? 1 : 0);
+  }
+  return out;
+}
 
 export class Lights {
   constructor(field, behind) {
     this.field = field;
     this.behind = behind;
-    this.node = behind.appendChild(document.createTextNode(""));
+    this.text = "";
+    this.nodes = []; // the text in pieces
+    this.starts = []; // of each in it
     behind.append("\n"); // so that a last, empty line has its height here, too
     this.isAble = typeof Highlight === "function" && "highlights" in CSS;
     this.touchedMs = -Infinity;
@@ -43,7 +58,7 @@ export class Lights {
   /** Light what the caption says of its words. */
   show(caption) {
     const text = this.field.value;
-    if (this.node.data !== text) this.node.data = text;
+    if (this.text !== text) this.write(text);
     this.align();
     if (this.base === null || !this.isAble) return;
     const at = this.places(caption, text);
@@ -92,12 +107,30 @@ export class Lights {
     }
   }
 
+  /** Put the same text behind the field, leaving the pieces that it has in common with the one before. */
+  write(text) {
+    this.text = text;
+    this.starts = starts(text);
+    this.starts.forEach((from, k) => {
+      this.nodes[k] ??= this.behind.insertBefore(document.createTextNode(""), this.behind.lastChild);
+      const piece = text.slice(from, this.starts[k + 1]);
+      if (this.nodes[k].data !== piece) this.nodes[k].data = piece;
+    });
+    for (const node of this.nodes.splice(this.starts.length)) node.remove();
+  }
+
   range(from, to) {
     const range = new Range();
-    const { length } = this.node.data;
-    range.setStart(this.node, Math.min(from, length));
-    range.setEnd(this.node, Math.min(to, length));
+    range.setStart(...this.place(from));
+    range.setEnd(...this.place(to));
     return range;
+  }
+
+  /** The piece of text in which a place lies, and where in it. */
+  place(at) {
+    const k = this.starts.findLastIndex((from) => from <= at);
+    if (k < 0) return [this.behind, 0];
+    return [this.nodes[k], Math.min(at - this.starts[k], this.nodes[k].length)];
   }
 
   /** Keep the word that is heard in view, unless hands are on the field. */
