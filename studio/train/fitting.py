@@ -52,6 +52,10 @@ class Fitter(nn.Module, ABC):
     def matrices(self) -> list[nn.Parameter]:
         """Matrices of hidden layers, which Muon takes."""
 
+    @torch.no_grad()
+    def match(self, shared: list[str]) -> None:
+        """Bring what began by chance to the scale of the weights of these names, which began as another family's."""
+
 
 class Fitting(ABC):
     """One family's training by a recipe.
@@ -171,10 +175,10 @@ def run(
     at = _resume(state, fitter, optims, device)
     if start is not None and at.step == 0:
         begin_from(fitter.net, start, fitter.beginnings)
-    if like is not None and at.step == 0:
-        begin_like(fitter.net, like)
+    shared = begin_like(fitter.net, like) if like is not None and at.step == 0 else []
     text = SpokenText(features, recipe.corpus.speakers, recipe.corpus.validation_shards)
     fitting.prepare(text, state)
+    fitter.match(shared)
     steps = settings.steps
     copied = HalfCopy(fitter)
     saved = checked = last = time.monotonic()

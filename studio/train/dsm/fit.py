@@ -72,6 +72,18 @@ class DsmFitter(Fitter):
         return [p for stack in stacks for p in stack.parameters() if p.ndim == 2]
 
     @torch.no_grad()
+    def match(self, shared: list[str]) -> None:
+        """Make the tokens of a step, in sum, as long as its frame: all streams are one sum, and what tells the words
+        would be lost in it (docs/adr/0019)."""
+        net = self.net
+        if "frame.weight" not in shared:
+            return
+        heard = net.extract[net.extract[:, :, 0] != dmel.PAD]
+        frames = net.frame(net.level(heard.long()).flatten(-2)).norm(dim=-1).mean()
+        for table in (net.text, net.ahead):
+            table.weight *= frames / 2**0.5 / table.weight.norm(dim=-1).mean()
+
+    @torch.no_grad()
     def own_frames(self, batch: Batch, share: float, temperature: float) -> Batch:
         """The batch with a share of what is fed drawn by the net itself, each draw of the true past and groups."""
         logits, _ = self._frames(batch, self._hidden(batch))
