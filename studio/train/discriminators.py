@@ -11,6 +11,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
+from studio.train.arithmetic import arithmetic
 from studio.train.losses import magnitudes
 
 LAYERS = 10
@@ -94,8 +95,9 @@ class SampleDiscriminators(nn.Module):
         self.each = nn.ModuleList([*map(PeriodDiscriminator, periods), *map(ResolutionDiscriminator, ffts)])
 
     def forward(self, x: Tensor) -> list[Tensor]:
-        """`x [B, 1, T]` to the scores of each; on a CPU in bfloat16, which takes half the time."""
-        with torch.autocast(x.device.type, torch.bfloat16, enabled=x.device.type == "cpu"):
+        """`x [B, 1, T]` to the scores of each; in bfloat16 on a CPU that takes half the time for it."""
+        is_quicker = x.device.type == "cpu" and arithmetic(x.device) == torch.bfloat16
+        with torch.autocast(x.device.type, torch.bfloat16, enabled=is_quicker):
             return [judge(x).float() for judge in self.each]
 
 

@@ -1,4 +1,4 @@
-"""What every family's training shares: a restartable loop, a half-precision copy for the arithmetic, the optimisers."""
+"""What every family's training shares: a restartable loop, a copy for the arithmetic, the optimisers."""
 
 import copy
 import json
@@ -15,6 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from torch import Tensor, nn
 
 from studio.core.errors import BadFile
+from studio.train.arithmetic import arithmetic
 from studio.train.recipe import FitRecipe, Recipe
 from studio.train.spoken import SpokenText
 from studio.train.weights import begin_from, begin_like, write_weights
@@ -109,31 +110,31 @@ def rate_at(done: float, recipe: FitRecipe) -> float:
     return min(1.0, max(0.0, (1.0 - done) / recipe.decay_share))
 
 
-class HalfCopy:
-    """A bfloat16 copy of a net that does the arithmetic while float32 masters do the learning.
+class WorkingCopy:
+    """A copy of a net that does the arithmetic, mostly in bfloat16, while float32 masters do the learning.
 
     On a CPU this is a fifth faster than autocast, which casts every weight and activation again.
     """
 
     def __init__(self, master: Fitter) -> None:
         self.master = master
-        self.half = copy.deepcopy(master).bfloat16()
-        self._pairs = list(zip(master.parameters(), self.half.parameters(), strict=True))
+        self.copy = copy.deepcopy(master).to(arithmetic(next(master.parameters()).device))
+        self._pairs = list(zip(master.parameters(), self.copy.parameters(), strict=True))
 
     def losses(self, batch: Any, own_share: float, temperature: float) -> dict[str, Tensor]:
         """Losses of a batch by the master's present weights, a share of whose frames the net drew itself."""
         with torch.no_grad():
-            for master, half in self._pairs:
-                half.copy_(master)
-                half.grad = None
+            for master, working in self._pairs:
+                working.copy_(master)
+                working.grad = None
         if own_share:
-            batch = self.half.own_frames(batch, own_share, temperature)
-        return self.half(batch)
+            batch = self.copy.own_frames(batch, own_share, temperature)
+        return self.copy(batch)
 
     def hand_over_gradients(self) -> None:
         """Give the master what a backward pass left."""
-        for master, half in self._pairs:
-            master.grad = None if half.grad is None else half.grad.float()
+        for master, working in self._pairs:
+            master.grad = None if working.grad is None else working.grad.float()
 
 
 def optimisers(fitter: Fitter, recipe: FitRecipe) -> list[torch.optim.Optimizer]:
@@ -180,7 +181,7 @@ def run(
     fitting.prepare(text, state)
     fitter.match(shared)
     steps = settings.steps
-    copied = HalfCopy(fitter)
+    copied = WorkingCopy(fitter)
     saved = checked = last = time.monotonic()
     done, skipped = at.done(steps, budget_s), 0
     log = (state / "metrics.jsonl").open("a", encoding="utf-8", buffering=1)
@@ -222,7 +223,7 @@ def run(
 
 
 def train_step(
-    copied: HalfCopy,
+    copied: WorkingCopy,
     optims: list[torch.optim.Optimizer],
     batch: Any,
     fitting: Fitting,
@@ -234,7 +235,7 @@ def train_step(
     Where a gradient is no number nothing is learned from the batch, and ``skipped`` is 1.
     """
     losses = copied.losses(batch, own_share, fitting.recipe.temperature)
-    copied.half.total(losses).backward()
+    copied.copy.total(losses).backward()
     copied.hand_over_gradients()
     told = {k: round(float(v.detach()), 4) for k, v in losses.items() if v.isfinite()}
     if not nn.utils.clip_grad_norm_(copied.master.parameters(), 1.0).isfinite():

@@ -380,6 +380,26 @@ def fed(h, up, gain, down):
 
 
 @compiled
+def stepped(h, qkv, gains, head_gains, out, up, up_gains, down, keys, values, rows, starts, lengths, turns):
+    """Tokens [N, D] through all layers, in place: of each layer, in a tuple, what ``attended`` and ``fed`` take."""
+    for layer in range(len(qkv)):
+        attended(
+            h,
+            qkv[layer],
+            gains[layer],
+            head_gains[layer],
+            out[layer],
+            keys[layer],
+            values[layer],
+            rows,
+            starts,
+            lengths,
+            turns,
+        )
+        fed(h, up[layer], up_gains[layer], down[layer])
+
+
+@compiled
 def normed(x, eps, gain, bias, out):
     """Rows [N, D] without their mean, at unit variance, scaled and shifted."""
     for row in range(len(x)):

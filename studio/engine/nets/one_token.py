@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from studio.engine.compiled import kernels
+from studio.engine.compiled.halves import in_halves
 from studio.engine.compiled.panels import Panels
 from studio.engine.nets.products import one_blas_thread
 from studio.engine.slots import KeyValueSlots
@@ -66,6 +67,54 @@ class TokenLayer:
         self.feed(h)
 
 
+def _are_alike(layers: Sequence[TokenLayer]) -> bool:
+    """Whether the weights of all layers are kept in the same way: what is compiled then takes them by number."""
+    return len({tuple(w.numbers.dtype for w in (one.qkv, one.out, one.up, one.down)) for one in layers}) == 1
+
+
+class _AllLayers:
+    """All layers in one call, which no other thread has to wait for, so that halves of a batch run on two cores."""
+
+    def __init__(self, layers: Sequence[TokenLayer]) -> None:
+        self._first = layers[0]
+        self._weights = (
+            tuple(one.qkv.numbers for one in layers),
+            tuple(one.qkv.gain for one in layers),
+            tuple(one.head_gains for one in layers),
+            tuple(one.out.numbers for one in layers),
+            tuple(one.up.numbers for one in layers),
+            tuple(one.up.gain for one in layers),
+            tuple(one.down.numbers for one in layers),
+        )
+        self._products = sum(w.numbers.size for one in layers for w in (one.qkv, one.out, one.up, one.down))
+
+    def run(
+        self,
+        h: np.ndarray,
+        memory: Sequence[tuple[np.ndarray, np.ndarray]],
+        rows: np.ndarray,
+        held: tuple[np.ndarray, np.ndarray],
+        turns: np.ndarray,
+    ) -> None:
+        """See ``TokenLayer``: of all layers what each takes, ``memory`` of each."""
+        keys, values = tuple(one[0] for one in memory), tuple(one[1] for one in memory)
+
+        def some(first: int, last: int) -> None:
+            part = slice(first, last)
+            kernels.stepped(h[part], *self._weights, keys, values, rows[part], *held, turns[part])
+
+        in_halves(len(h), self._products, some)
+
+    def run_once(self) -> None:
+        """Run a token that is nobody's."""
+        depth, d = self._first.out.depth, self._first.head_gains.shape[1]
+        empty = np.zeros((1, depth // d, 1, d), np.float32)
+        h, nobody = np.ones((1, depth), np.float32), np.zeros(1, np.int64)
+        self.run(
+            h, [(empty, empty.copy())] * len(self._weights[0]), nobody, (nobody, nobody), np.ones((1, d), np.float32)
+        )
+
+
 def unit(x: np.ndarray) -> np.ndarray:
     """Vectors [..., D] divided by their lengths."""
     return x / np.sqrt(np.vecdot(x, x))[..., None]
@@ -81,8 +130,11 @@ class TokenStep:
     def __init__(self, layers: Sequence[TokenLayer], turns: Callable[[int, int], np.ndarray]) -> None:
         one_blas_thread()
         self._layers, self._turns = layers, turns
+        self._all = _AllLayers(layers) if _are_alike(layers) else None
         for layer in layers:  # compiled now, so that nobody who is spoken to waits for it
             layer.run_once()
+        if self._all is not None:
+            self._all.run_once()
 
     @np.errstate(all="ignore")  # whoever reads what is no number says so
     def extend(self, h: np.ndarray, slots: KeyValueSlots, rows: Sequence[int], between: Between = None) -> np.ndarray:
@@ -96,11 +148,14 @@ class TokenStep:
             slots.check_room(int(start[row]), int(length[row]) + 1)
         turns = np.concatenate([self._turns(int(length[row]), 1) for row in rows]).view(np.float32)
         h = h.copy()
-        for number, layer in enumerate(self._layers):
-            layer.attend(h, slots.on_host[number], numbers, (start, length), turns)
-            if between is not None:
-                h = between(number, h)
-            layer.feed(h)
+        if between is None and self._all is not None:
+            self._all.run(h, slots.on_host, numbers, (start, length), turns)
+        else:
+            for number, layer in enumerate(self._layers):
+                layer.attend(h, slots.on_host[number], numbers, (start, length), turns)
+                if between is not None:
+                    h = between(number, h)
+                layer.feed(h)
         length[numbers] += 1
         return unit(h)
 

@@ -34,7 +34,7 @@ from studio.train.dsm.batches import (
 from studio.train.dsm.fit import DsmFitter
 from studio.train.families import fitting_of
 from studio.train.features import Sentence
-from studio.train.fitting import HalfCopy, optimisers, run, train_step
+from studio.train.fitting import WorkingCopy, optimisers, run, train_step
 from studio.train.guide import NOWHERE
 from studio.train.pack import pack_voice
 from studio.train.recipe import CorpusRecipe, DsmFit, Recipe, read_recipe
@@ -254,7 +254,7 @@ def test_losses_fall(streams):
     recipe = a_recipe()
     fitting = fitting_of(recipe)
     batch = a_batch(streams, *([sentence(seed=i)] for i in range(3)))
-    copied, optims = HalfCopy(fitting.fitter), optimisers(fitting.fitter, recipe.fit)
+    copied, optims = WorkingCopy(fitting.fitter), optimisers(fitting.fitter, recipe.fit)
     found = [train_step(copied, optims, batch, fitting, 1.0, 0.3 * (i == 5)) for i in range(25)]
     first, last = found[0], found[-1]
     assert abs(first["frame"] - np.log(16)) < 0.05
@@ -267,14 +267,14 @@ def test_a_batch_whose_gradient_is_no_number_teaches_nothing(streams):
     recipe = a_recipe()
     fitting = fitting_of(recipe)
     batch = a_batch(streams, [sentence()])
-    copied, optims = HalfCopy(fitting.fitter), optimisers(fitting.fitter, recipe.fit)
+    copied, optims = WorkingCopy(fitting.fitter), optimisers(fitting.fitter, recipe.fit)
     train_step(copied, optims, batch, fitting, 1.0, 0.0)
     before = copy.deepcopy(fitting.fitter.state_dict())
-    usual = copied.half.total
-    copied.half.total = lambda losses: usual(losses) * torch.nan
+    usual = copied.copy.total
+    copied.copy.total = lambda losses: usual(losses) * torch.nan
     assert train_step(copied, optims, batch, fitting, 1.0, 0.0)["skipped"] == 1.0
     assert all(torch.equal(value, before[name]) for name, value in fitting.fitter.state_dict().items())
-    copied.half.total = usual
+    copied.copy.total = usual
     assert "skipped" not in train_step(copied, optims, batch, fitting, 1.0, 0.0)
     assert all(p.isfinite().all() for p in fitting.fitter.parameters())
 

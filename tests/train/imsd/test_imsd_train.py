@@ -27,7 +27,7 @@ from studio.text.phonemes import pronounce
 from studio.train.corpus.texts import Text, write_texts
 from studio.train.families import fitting_of
 from studio.train.features import Sentence, read_features, save_features
-from studio.train.fitting import HalfCopy, optimisers, run, train_step
+from studio.train.fitting import WorkingCopy, optimisers, run, train_step
 from studio.train.imsd.fit import Cycle, DistilledFitting, cycles, hidden_loss, logit_loss
 from studio.train.recipe import CorpusRecipe, Distillation, Recipe, S5Fit, read_recipe
 from studio.train.s5.batches import WHOLE
@@ -151,7 +151,7 @@ def test_the_student_comes_nearer_and_the_teacher_stays(made):
     cycle = the_cycles(made)[0]
     (teacher,) = fitting.fitter._teacher
     before = {k: v.clone() for k, v in teacher.state_dict().items()}
-    copied, optims = HalfCopy(fitting.fitter), optimisers(fitting.fitter, fitting.settings)
+    copied, optims = WorkingCopy(fitting.fitter), optimisers(fitting.fitter, fitting.settings)
     found = [train_step(copied, optims, cycle, fitting, 1.0, 0.0) for _ in range(20)]
     assert found[-1]["hidden"] < 0.8 * found[0]["hidden"]
     assert all(torch.equal(v, before[k]) for k, v in teacher.state_dict().items())

@@ -26,7 +26,7 @@ from studio.text.normalise import best
 from studio.train.ahead import Ahead
 from studio.train.families import fitting_of
 from studio.train.features import Sentence
-from studio.train.fitting import HalfCopy, run
+from studio.train.fitting import WorkingCopy, run
 from studio.train.guide import NOWHERE
 from studio.train.ist.batches import Batch, Encoded, collate, lay_out, training_batches, validation_batches
 from studio.train.ist.fit import IstFitter
@@ -208,11 +208,11 @@ def test_a_step_learns(encoded):
     batch = collate(
         [lay_out([encoded.whole(sentence())], "1:3", encoded.symbols)], encoded.symbols, 0.0, np.random.default_rng(0)
     )
-    copied = HalfCopy(fitter)
+    copied = WorkingCopy(fitter)
     optim = torch.optim.AdamW(fitter.parameters(), lr=1e-2)
     totals = []
     for step in range(30):
-        total = copied.half.total(copied.losses(batch, 0.5 * (step % 2), 0.5))
+        total = copied.copy.total(copied.losses(batch, 0.5 * (step % 2), 0.5))
         total.backward()
         copied.hand_over_gradients()
         optim.step()

@@ -24,7 +24,7 @@ from studio.engine.loop import open_engine
 from studio.text.normalise import best
 from studio.train.families import fitting_of
 from studio.train.features import Sentence
-from studio.train.fitting import HalfCopy, optimisers, run, train_step
+from studio.train.fitting import WorkingCopy, optimisers, run, train_step
 from studio.train.pack import pack_voice
 from studio.train.recipe import CorpusRecipe, NgramRichTtsFit, Recipe, RichTtsFit, read_recipe
 from studio.train.richtts.batches import Batch, Piece, collate, options_of, pieces
@@ -128,7 +128,7 @@ def test_a_frame_is_guided_to_the_letters_of_its_word(words):
 def test_a_guided_head_learns_its_words():
     recipe = a_recipe(peak_rate=0.01, guide_weight=0.5)
     fitting, batch = fitting_of(recipe), a_batch(0)
-    copied, optims = HalfCopy(fitting.fitter), optimisers(fitting.fitter, recipe.fit)
+    copied, optims = WorkingCopy(fitting.fitter), optimisers(fitting.fitter, recipe.fit)
     found = [train_step(copied, optims, batch, fitting, 1.0, 0.3)["guide"] for _ in range(15)]
     assert found[-1] < 0.8 * found[0]
     assert "guide" not in fitting_of(a_recipe()).fitter(batch)
@@ -141,7 +141,7 @@ def a_batch(words: int = 0) -> Batch:
 def test_losses_fall_and_the_end_is_learned():
     recipe = a_recipe(peak_rate=0.01)
     fitting, batch = fitting_of(recipe), a_batch(2)
-    copied, optims = HalfCopy(fitting.fitter), optimisers(fitting.fitter, recipe.fit)
+    copied, optims = WorkingCopy(fitting.fitter), optimisers(fitting.fitter, recipe.fit)
     found = [train_step(copied, optims, batch, fitting, 1.0, 0.0) for _ in range(15)]
     assert found[-1]["frame"] < 0.8 * found[0]["frame"] and found[-1]["stop"] < found[0]["stop"]
 

@@ -7,8 +7,9 @@ import torch
 from studio.engine import dmel
 from studio.engine.families.speakstream.net import Config
 from studio.engine.families.speakstream.rule import SCHEMES, W_EOS, Options, spell
+from studio.train.arithmetic import arithmetic
 from studio.train.features import Sentence, typical_silence
-from studio.train.fitting import HalfCopy, rate_at
+from studio.train.fitting import WorkingCopy, rate_at
 from studio.train.recipe import WindowDraw
 from studio.train.speakstream.batches import collate
 from studio.train.speakstream.fit import SpeakStreamFitter
@@ -128,7 +129,7 @@ def test_a_step_learns_and_the_copy_follows_its_master():
     torch.manual_seed(0)
     fitter = SpeakStreamFitter(Config(2, 32, 2, 64, 1))
     batch = collate([cut(Options("S1", 3, 1))], ["slt"], 0.0, np.random.default_rng(0))
-    copied = HalfCopy(fitter)
+    copied = WorkingCopy(fitter)
     optim = torch.optim.AdamW(fitter.parameters(), lr=1e-2)
     first = last = 0.0
     for step in range(30):
@@ -141,8 +142,17 @@ def test_a_step_learns_and_the_copy_follows_its_master():
         first = first or last
         assert step < 29 or last < 0.7 * first
     copied.losses(batch, 0.0, 0.5)
-    for master, half in zip(fitter.parameters(), copied.half.parameters(), strict=True):
-        assert torch.equal(half, master.bfloat16())
+    for master, copy in zip(fitter.parameters(), copied.copy.parameters(), strict=True):
+        assert torch.equal(copy, master.to(arithmetic(torch.device("cpu"))))
+
+
+def test_a_cpu_trains_in_bfloat16_where_it_multiplies_that_quickly(monkeypatch):
+    found = {}
+    for capability in ("DEFAULT", "AVX2", "AVX512"):
+        monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda name=capability: name)
+        found[capability] = WorkingCopy(SpeakStreamFitter(Config(1, 32, 2, 64, 1))).copy.net.symbol.weight.dtype
+    assert found == {"DEFAULT": torch.float32, "AVX2": torch.float32, "AVX512": torch.bfloat16}
+    assert arithmetic(torch.device("cuda")) == torch.bfloat16
 
 
 def test_own_frames_replace_a_share_of_what_is_fed_and_nothing_else():

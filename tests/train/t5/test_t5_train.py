@@ -21,7 +21,7 @@ from studio.text.normalise import best
 from studio.text.phonemes import pronounce
 from studio.train.families import fitting_of
 from studio.train.features import Sentence
-from studio.train.fitting import HalfCopy, optimisers, run, train_step
+from studio.train.fitting import WorkingCopy, optimisers, run, train_step
 from studio.train.pack import pack_voice
 from studio.train.recipe import S5Fit, T5Fit, read_recipe
 from studio.train.s5.batches import WHOLE, Batch, collate, sequence
@@ -67,7 +67,7 @@ def test_losses_fall():
     recipe = tiny_t5_recipe()
     fitting = fitting_of(recipe)
     batch = a_batch(*(sequence(sentence(seed=i), SILENCE, WHOLE) for i in range(3)))
-    copied, optims = HalfCopy(fitting.fitter), optimisers(fitting.fitter, recipe.fit)
+    copied, optims = WorkingCopy(fitting.fitter), optimisers(fitting.fitter, recipe.fit)
     found = [train_step(copied, optims, batch, fitting, 1.0, 0.0) for _ in range(20)]
     first, last = found[0], found[-1]
     assert set(first) == {"frame", "stop", "cross", "attended"}

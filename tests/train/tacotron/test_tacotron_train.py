@@ -21,7 +21,7 @@ from studio.text.normalise import best
 from studio.text.phonemes import pronounce
 from studio.train.families import fitting_of
 from studio.train.features import Sentence, phone_of
-from studio.train.fitting import HalfCopy, optimisers, run, train_step
+from studio.train.fitting import WorkingCopy, optimisers, run, train_step
 from studio.train.pack import pack_voice
 from studio.train.recipe import CorpusRecipe, Recipe, TacotronFit, read_recipe
 from studio.train.tacotron.batches import Batch, clauses, collate, rule_of
@@ -157,7 +157,7 @@ def test_losses_fall_and_the_attention_finds_its_words():
     recipe = a_recipe(peak_rate=0.01)
     fitting = fitting_of(recipe)
     batch = a_batch(*(sentence(seed=i) for i in range(2)), words=2)
-    copied, optims = HalfCopy(fitting.fitter), optimisers(fitting.fitter, recipe.fit)
+    copied, optims = WorkingCopy(fitting.fitter), optimisers(fitting.fitter, recipe.fit)
     found = [train_step(copied, optims, batch, fitting, 1.0, 0.0) for _ in range(30)]
     first, last = found[0], found[-1]
     assert last["frame"] < 0.75 * first["frame"] and last["guide"] < 0.8 * first["guide"]
