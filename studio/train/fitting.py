@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from studio.core.errors import BadFile
 from studio.train.arithmetic import arithmetic
+from studio.train.muon import Float32Muon
 from studio.train.recipe import FitRecipe, Recipe
 from studio.train.spoken import SpokenText
 from studio.train.weights import begin_from, begin_like, write_weights
@@ -142,8 +143,9 @@ def optimisers(fitter: Fitter, recipe: FitRecipe) -> list[torch.optim.Optimizer]
     matrices = fitter.matrices()
     chosen = {id(p) for p in matrices}
     others = [p for p in fitter.parameters() if id(p) not in chosen]
+    muon = torch.optim.Muon if arithmetic(matrices[0].device) == torch.bfloat16 else Float32Muon
     return [
-        torch.optim.Muon(matrices, lr=recipe.peak_rate, weight_decay=0.02, adjust_lr_fn="match_rms_adamw"),
+        muon(matrices, lr=recipe.peak_rate, weight_decay=0.02, adjust_lr_fn="match_rms_adamw"),
         torch.optim.AdamW(others, lr=recipe.peak_rate, betas=(0.9, 0.98), weight_decay=0.01),
     ]
 
