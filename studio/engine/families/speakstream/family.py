@@ -21,7 +21,9 @@ from studio.engine.families.speakstream.slots import SpeakStreamSlots
 from studio.engine.nets.products import NumberFormat, check_format
 from studio.engine.weights import load_weights
 
-CAPACITY_TOKENS = 6144
+# At m = 6, where words last .3 s, 600 frames and their segments' text are 2,750, and a segment may take 480 more;
+# the rest holds marks to go back to. Who speaks faster than anybody forgets a little earlier.
+CAPACITY_TOKENS = 4096
 
 
 class SpeakStreamFamily:
