@@ -4,6 +4,7 @@ import asyncio
 import threading
 import time
 from socket import SO_SNDBUF, SOL_SOCKET
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -14,6 +15,7 @@ from serve.test_socket_paces import LONG, narrow
 from tones import Script
 
 from studio.core.ports import SpeakRequest
+from studio.serve.door import connections
 from studio.serve.door.connections import KERNEL_BYTES, Socket
 from studio.serve.live import inbox, socket, stream
 from studio.serve.live import protocol as wire
@@ -180,6 +182,27 @@ def test_a_player_that_stands_still_behind_a_full_socket_is_not_noted(serving: S
             talk.say("cancel")
         eventually(lambda: streams[0]._cancelled, "the cancel, behind the reports")
         assert reports == []
+
+
+def test_a_connection_that_has_gone_is_not_broken_off_once_more(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where its buffer was full when it was closed, and was taken then, asyncio's transport can no longer abort."""
+    left: list[bool] = []
+    really_leave = Socket._leave
+
+    def leave(self: Socket) -> None:
+        aborted: list[bool] = []
+        self.transport = SimpleNamespace(abort=lambda: aborted.append(True))  # type: ignore[assignment]
+        really_leave(self)
+        left.append(not aborted)
+
+    monkeypatch.setattr(connections, "LINGER_S", 0.1)
+    monkeypatch.setattr(Socket, "_leave", leave)
+    with serving().talk() as talk:
+        talk.open()
+    eventually(lambda: left, "what comes after the last answer")
+    assert left == [True]
 
 
 # --- opening -------------------------------------------------------------------------------------

@@ -238,3 +238,26 @@ def test_text_is_bounded(serving: Serving) -> None:
         talk.say("text", text="a" * 900)
         talk.say("text", text="b" * 200)
         assert talk.until("error")[-1]["code"] == "bad_text"
+
+
+def test_text_that_was_refused_takes_no_room(serving: Serving) -> None:
+    with serving(max_text_chars=1000).talk() as talk:
+        talk.open()
+        talk.say("text", text="hello there ")
+        for _ in range(3):
+            talk.say("revise", at=99, text="z" * 600)
+            assert "no character 99" in talk.until("error")[-1]["message"]
+        talk.say("text", text="b" * 1000)
+        assert "at most 1000 characters" in talk.until("error")[-1]["message"]
+        talk.say("text", text="my friend ")
+        talk.say("end")
+        words = [one["word"] for one in of(talk.until("ended"), "committed")]
+        assert words[-2:] == ["my", "friend"]
+        talk.open(2, source="keyboard")
+        for _ in range(3):
+            talk.say("edit", 2, at=99, remove=0, insert="z" * 600)
+            talk.until("error")
+        talk.say("edit", 2, at=0, remove=0, insert="so it goes ")
+        talk.say("end", 2)
+        heard = talk.until("ended", utterance=2)
+        assert [one["word"] for one in of(heard, "committed")] == ["so", "it", "goes"]

@@ -226,6 +226,39 @@ def test_a_hop_is_at_most_its_window(live: LivePage) -> None:
     assert live.page.locator('[data-option="n"]').input_value() == "2"
 
 
+@pytest.mark.parametrize(
+    ("query", "told", "kept"),
+    [
+        ("m=2&n=5", ["a hop n of 5 in a window m of 2: it cannot be longer, and is 2"], {"m": "2", "n": "2"}),
+        (
+            "voice=nobody&m=9&seed=-1&temperature=9&speaker=everybody",
+            [
+                "for voice nobody: there is no such voice here, and Tone (no model) speaks",
+                "for m 9: it is from 1 to",
+                "for seed -1: it is a whole number from 0 to",
+                "for temperature 9: it is from 0 to 1.5",
+                "for speaker everybody: Tone (no model) has low, high",
+            ],
+            {},
+        ),
+        ("m=2&n=2&seed=7", [], {"m": "2", "n": "2", "seed": "7"}),
+    ],
+)
+def test_what_an_address_asks_and_cannot_have_is_told(
+    live: LivePage, query: str, told: list[str], kept: dict[str, str]
+) -> None:
+    live.page.goto(f"{live.url}?tap=1&{query}&text=one+two+three")
+    live.page.wait_for_selector(".live .options input", state="attached")
+    note = live.page.locator(".settings-note").text_content() or ""
+    assert all(sentence in note for sentence in told) and note.count("The address asks for") == len(told)
+    live.press("speak")
+    live.wait_lit(2)
+    assert live.page.locator('.status[data-level="error"]').count() == 0
+    params = live.page.evaluate("Object.fromEntries(new URLSearchParams(location.search))")
+    for name in ("voice", "m", "n", "seed", "temperature", "speaker"):
+        assert params.get(name) == kept.get(name)
+
+
 def test_options_change_at_the_next_segment(live: LivePage) -> None:
     live.type("one two three four ")
     live.wait_lit(1)

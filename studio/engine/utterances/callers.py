@@ -123,7 +123,8 @@ class CallersSide:
         if temperature is not None:
             check_temperature(temperature)
         with self._lock:
-            self._check_open()
+            if self._input_over or self.done:
+                raise Closed("the options of an utterance whose text has ended do not change", "open another one")
             merged = merge_options(self.card.options, options, self._options)
             self._row.check(merged)
             self._use()

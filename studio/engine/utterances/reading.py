@@ -75,7 +75,8 @@ class Reading:
 
     def flush(self, at_ms: float) -> None:
         """What is committed then is to be spoken."""
-        self._inbox.append(_Flush(at_ms))
+        if not (self._inbox and isinstance(self._inbox[-1], _Flush)):  # a second one changes nothing, and takes memory
+            self._inbox.append(_Flush(at_ms))
 
     def end(self, at_ms: float, *, is_whole: bool = True) -> None:
         """No more text; the word that nothing follows yet is spoken where the text is whole."""
@@ -122,9 +123,10 @@ class Reading:
         self._over = None
         self._words.back(mark)
         self._feeding = iter(())
-        text, flushes = self._from(mark.at), any(isinstance(one, _Flush) for one in self._inbox)
-        self.unread_chars = len(text)
-        self._inbox = deque((_Push(at_ms, text),))
+        flushes = any(isinstance(one, _Flush) for one in self._inbox)
+        self.unread_chars = self.chars - mark.at
+        # In the pieces in which it came: to join a million characters for each word revised would hold others up.
+        self._inbox = deque(_Push(at_ms, text) for text in self._pieces_from(mark.at) or [""])
         if flushes:
             self._inbox.append(_Flush(at_ms))
         if self._end is not None:
@@ -199,7 +201,10 @@ class Reading:
         self.chars += len(text)
 
     def _from(self, char: int) -> str:
-        return "".join(text[max(0, char - at) :] for at, text in self._pieces if at + len(text) > char)
+        return "".join(self._pieces_from(char))
+
+    def _pieces_from(self, char: int) -> list[str]:
+        return [text[max(0, char - at) :] for at, text in self._pieces if at + len(text) > char]
 
     def _cut(self, char: int) -> None:
         while self._pieces and self._pieces[-1][0] >= char:

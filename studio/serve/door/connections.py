@@ -256,7 +256,11 @@ class Socket(WebSocketsSansIOProtocol):
 
     async def run_asgi(self) -> None:
         await super().run_asgi()
-        self.loop.call_later(LINGER_S, self.transport.abort)
+        self.loop.call_later(LINGER_S, self._leave)
+
+    def _leave(self) -> None:
+        if not self.disconnected:  # asyncio cannot abort what is gone
+            self.transport.abort()
 
     def _count(self, bucket: Bucket) -> None:
         self._is_flood = not bucket.take() or self._is_flood

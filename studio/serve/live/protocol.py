@@ -39,14 +39,14 @@ def whole(low: int, high: int) -> Check:
     return lambda value: "" if type(value) is int and low <= value <= high else f"a whole number from {low} to {high}"
 
 
-def number(low: float, high: float, *, or_null: bool = False) -> Check:
-    """A finite number in [low, high]."""
+def number(low: float, high: float, *, or_null: bool = False, most: str = "") -> Check:
+    """A finite number in [low, high]; ``most`` says what the server's owner allows, where that may be less."""
 
     def check(value: Any) -> str:
         if or_null and value is None:
             return ""
         fits = is_number(value) and low <= value <= high
-        return "" if fits else f"a number from {_plain(low)} to {_plain(high)}{' or null' if or_null else ''}"
+        return "" if fits else f"a number from {_plain(low)} to {most or _plain(high)}{' or null' if or_null else ''}"
 
     return check
 
@@ -112,7 +112,9 @@ class Open(Message):
     temperature: float | None = _field(number(0, MAX_TEMPERATURE, or_null=True), default=None)
     options: Mapping[str, Any] = _field(family_options, default_factory=dict)
     source: Literal["keyboard", "stream"] = _field(one_of("keyboard", "stream"), default="stream")
-    credit_ms: float | None = _field(number(50, 1e9, or_null=True), default=None)
+    credit_ms: float | None = _field(
+        number(50, 1e9, or_null=True, most="this server's credit_cap_ms (60,000 unless set otherwise)"), default=None
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,6 +222,8 @@ def parse(data: Mapping[str, Any]) -> Message:
     """
     name = data.get("type")
     kind = _KINDS.get(name) if isinstance(name, str) else None
+    if name is None:
+        raise BadMessage("a message lacks the field 'type'", f"known are {', '.join(_KINDS)}")
     if kind is None:
         raise BadMessage(f"no message is of type {str(name)[:40]!r}", f"known are {', '.join(_KINDS)}")
     known = {f.name: f for f in fields(kind)}

@@ -233,9 +233,9 @@ class Stream:
         self.utterance.cancel(self._reported)
         raise Idle(f"nothing was sent or spoken for {minutes:g} minutes", "open a new utterance")
 
-    def _count(self, text: str) -> None:
-        self._chars += len(text)
-        if self._chars > self._settings.max_text_chars:
+    def _check_count(self, text: str) -> None:
+        """Raises BadText where it is too much; only what is taken counts from then on."""
+        if self._chars + len(text) > self._settings.max_text_chars:
             limit = self._settings.max_text_chars
             raise BadText(f"an utterance takes at most {limit} characters", "end this one and open another")
 
@@ -245,12 +245,13 @@ class Stream:
         if self.on_pause is None and not message.remove and not message.insert:
             self._live.pause()
             return
-        self._count(message.insert)
+        self._check_count(message.insert)
         is_appended = message.at == len(self._live.text) and not message.remove
         pieces = _pieces(message.insert) if is_appended else [message.insert]
         at, remove = message.at, message.remove
         for piece in pieces:
             self._live.edit(at, remove, piece)
+            self._chars += len(piece)
             at, remove = at + len(piece), 0
             if not self._breathe():
                 return
@@ -258,17 +259,19 @@ class Stream:
     def _text(self, message: wire.TextIn) -> None:
         if self._live is not None:
             raise BadMessage("'text' is for a stream", "this utterance is a keyboard: send 'edit'")
-        self._count(message.text)
+        self._check_count(message.text)
         for piece in _pieces(message.text):
             self.utterance.push_text(piece)
+            self._chars += len(piece)
             if not self._breathe():
                 return
 
     def _revise(self, message: wire.Revise) -> None:
         if self._live is not None:
             raise BadMessage("'revise' is for a stream", "this utterance is a keyboard: send 'edit'")
-        self._count(message.text)
+        self._check_count(message.text)
         self.utterance.revise(message.at, message.text)
+        self._chars += len(message.text)
 
     def _breathe(self) -> bool:
         """Let the listener's reports in between the pieces of a huge text; False when it was cancelled."""

@@ -38,7 +38,7 @@ export class Settings {
     const { wanted } = this;
     if (voices.some((v) => v.name === wanted.get("voice"))) this.voice.value = wanted.get("voice");
     this.choose(true);
-    this.take(wanted);
+    this.note.textContent = this.take(wanted).join(" ");
     return this.send();
   }
 
@@ -102,20 +102,51 @@ export class Settings {
     this.note.textContent = "";
   }
 
-  /** What was asked for by name, where it can be. */
+  /** What was asked for by name, where it can be; answers what cannot, in sentences. */
   take(wanted) {
     const { card } = this;
-    if (card.speakers.includes(wanted.get("speaker"))) this.speaker.value = wanted.get("speaker");
+    const refused = [];
+    const ask = (name, take, allowed) => {
+      const value = wanted.get(name);
+      if (value && !take(value)) refused.push(`The address asks for ${name} ${value.slice(0, 40)}: ${allowed}.`);
+    };
+    ask("voice", (name) => name === card.name, `there is no such voice here, and ${nameOf(card)} speaks`);
+    ask("speaker", (name) => card.speakers.includes(name) && (this.speaker.value = name), `${nameOf(card)} has ${card.speakers.join(", ")}`);
     for (const option of card.options) {
-      const value = asked(option, wanted.get(option.name));
-      if (value !== undefined) this.put(option.name, value);
+      const take = (text) => {
+        const value = asked(option, text);
+        if (value !== undefined) this.put(option.name, value);
+        return value !== undefined;
+      };
+      ask(option.name, take, option.choices.length ? `it is ${option.choices.join(" or ")}` : `it is from ${option.low} to ${option.high}`);
     }
-    const heat = wanted.get("temperature");
-    if (heat && Number(heat) >= 0 && Number(heat) <= Number(this.heat.max)) {
-      this.heat.value = this.temperature = Number(heat);
-      this.showHeat();
+    for (const name of this.others) ask(name, () => false, `${nameOf(card)} has no such setting`);
+    const { m, n } = this.options;
+    if (n > m) {
+      this.put("n", m);
+      refused.push(`The address asks for a hop n of ${n} in a window m of ${m}: it cannot be longer, and is ${m}.`);
     }
-    if (/^\d{1,15}$/.test(wanted.get("seed") ?? "")) this.seed.value = this.seedInForce = Number(wanted.get("seed"));
+    const heat = (text) => {
+      const value = Number(text);
+      const isGood = value >= 0 && value <= Number(this.heat.max);
+      if (isGood) this.heat.value = this.temperature = value;
+      if (isGood) this.showHeat();
+      return isGood;
+    };
+    ask("temperature", heat, `it is from 0 to ${this.heat.max}`);
+    const seed = (text) => {
+      const isGood = /^\d{1,16}$/.test(text) && Number.isSafeInteger(Number(text));
+      if (isGood) this.seed.value = this.seedInForce = Number(text);
+      return isGood;
+    };
+    ask("seed", seed, `it is a whole number from 0 to ${this.seed.max}`);
+    return refused;
+  }
+
+  /** Options of other voices, which this one has not. */
+  get others() {
+    const own = new Set(this.card.options.map((option) => option.name));
+    return new Set(this.voices.flatMap((voice) => voice.options.map((option) => option.name)).filter((name) => !own.has(name)));
   }
 
   /** Every setting by name; null where it is as it was at the start. Null while the voices are not known. */
@@ -130,6 +161,7 @@ export class Settings {
       ["seed", unless(this.seedInForce, 0)],
       ["temperature", this.temperature],
       ...own,
+      ...[...this.others].map((name) => [name, null]),
     ]);
   }
 
