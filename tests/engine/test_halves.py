@@ -1,5 +1,7 @@
 """A batch's rows in two halves on two cores: each row once, as if it were alone, and nobody waits for a busy core."""
 
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -35,6 +37,24 @@ def test_whoever_finds_the_other_core_busy_does_it_all() -> None:
     assert ran == [(0, 3, threading.current_thread().name), (3, 6, threading.current_thread().name)]
     free.set()
     blocker.result()
+
+
+@pytest.mark.usefixtures("two_cores")
+def test_who_still_speaks_while_the_interpreter_ends_does_it_all() -> None:
+    script = """
+import threading, time
+from concurrent.futures import thread
+from studio.engine.compiled import halves
+halves._HAS_TWO_CORES = True
+halves.in_halves(4, halves.LEAST_PRODUCTS, lambda first, last: None)
+def speak():
+    while not thread._shutdown:
+        time.sleep(0.01)
+    halves.in_halves(4, halves.LEAST_PRODUCTS, lambda first, last: print(first, last, flush=True))
+threading.Thread(target=speak).start()
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
+    assert (done.stdout, done.stderr) == ("0 4\n", "")
 
 
 @pytest.mark.usefixtures("two_cores")

@@ -23,7 +23,11 @@ def in_halves(count: int, products: int, run: Callable[[int, int], None]) -> Non
         run(0, count)
         return
     middle = (count + 1) // 2
-    rest = _second.submit(run, middle, count)
+    try:
+        rest = _second.submit(run, middle, count)
+    except RuntimeError:  # the interpreter is about to end, and begins nothing new
+        run(0, count)
+        return
     try:
         run(0, middle)
     finally:  # whatever comes, nobody goes on while the arrays are being written
