@@ -1,5 +1,7 @@
 """What runs in numpy on a CPU says what torch says, and a row does not know its neighbours."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -48,6 +50,28 @@ def test_a_stretch_is_the_net_as_trained_whichever_kernels_it_takes(
     for begin, end in ((0, 20), (20, 21), (21, 37)):
         found = lean.extend(x[:, begin:end], slots, [3])[0]
         torch.testing.assert_close(found, whole[end - 1], rtol=1e-4, atol=1e-4)
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("cuts", [(3, 20, 21), (40,), (*range(1, 64),)])
+def test_the_first_tokens_of_a_row_have_the_same_bits_however_they_are_cut(
+    decoder: Decoder, cuts: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Up to the 64th; what is fed after the last cut goes on beyond it."""
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX2")
+    lean, x = LeanDecoder(decoder), torch.randn(1, 80, SIZES.width)
+    assert lean.stretches is not None and lean.stretches.is_exact
+    whole, pieces = memory(100), memory(100)
+    wanted = lean.extend(x, whole, [2])
+    for begin, end in itertools.pairwise((0, *cuts, 80)):
+        if end - begin > 1:
+            found = lean.extend(x[:, begin:end], pieces, [2])
+        else:  # a stretch of one token, as a family reads it
+            found = torch.from_numpy(lean.stretches.read(x[0, begin:end].numpy(), pieces, 2))
+    assert torch.equal(found, wanted)
+    for (keys, values), (other_keys, other_values) in zip(whole.on_host, pieces.on_host, strict=True):
+        assert np.array_equal(keys[2, :, :80], other_keys[2, :, :80])
+        assert np.array_equal(values[2, :, :80], other_values[2, :, :80])
 
 
 @torch.inference_mode()

@@ -294,6 +294,23 @@ def kept(wide, head_gains, keys, values, first, turns):
 
 
 @compiled
+def seen(wide, keys, values, start, first, out):
+    """What each of tokens [N, >= D] of one row attends to, into [N, D], in one order whatever N is.
+
+    Args:
+        keys, values: the row's ring, [H, S, d], with their own; ``start`` the oldest held.
+        first: the first token's position.
+    """
+    heads, ring, d = keys.shape
+    scores = np.empty(first + len(wide) - start, np.float32)
+    for token in range(len(wide)):
+        held = first + token + 1 - start
+        for head in range(heads):
+            part = slice(head * d, (head + 1) * d)
+            _mixed(wide[token, part], keys[head], values[head], start % ring, held, scores, out[token, part])
+
+
+@compiled
 def _kept(wide, head_gains, keys, values, at, turn):
     """A token's query, key and value [>= 3 D], of which the latter two go to a place of the ring."""
     heads, _, d = keys.shape

@@ -10,13 +10,18 @@ from studio.engine.nets.one_token import TokenLayer, attend, unit
 from studio.engine.nets.products import Packed, one_blas_thread
 from studio.engine.slots import KeyValueSlots
 
+EARLY_TOKENS = 64  # of a row: what is read ahead of a first segment, and a sum in one order costs little
+
 
 class StretchLayer(Protocol):
     """One block's weights for many tokens of one row.
 
     Attributes:
         head_gains: of queries and keys, [2, d].
+        is_exact: whether a token comes out the same whichever others it is run with.
     """
+
+    is_exact: bool
 
     @property
     def head_gains(self) -> np.ndarray: ...
@@ -32,6 +37,8 @@ class StretchLayer(Protocol):
 
 class CompiledStretch:
     """By the compiled kernels, with the weights of single tokens."""
+
+    is_exact = True
 
     def __init__(self, layer: TokenLayer) -> None:
         self._layer, self.head_gains = layer, layer.head_gains
@@ -49,6 +56,8 @@ class CompiledStretch:
 
 class PackedStretch:
     """By oneDNN's kernels; gains of norms are folded into the weights."""
+
+    is_exact = False
 
     def __init__(self, head_gains: np.ndarray, qkv: Packed, out: Packed, up: Packed, down: Packed) -> None:
         self.head_gains, self._qkv, self._out, self._up, self._down = head_gains, qkv, out, up, down
@@ -75,11 +84,13 @@ class StretchStep:
 
     Attributes:
         layers: as given.
+        is_exact: whether the first ``EARLY_TOKENS`` of a row come out the same however they are cut into stretches.
     """
 
     def __init__(self, layers: Sequence[StretchLayer], heads: int, turns: Callable[[int, int], np.ndarray]) -> None:
         one_blas_thread()
         self.layers, self._turns = layers, turns
+        self.is_exact = all(layer.is_exact for layer in layers)
         d = layers[0].head_gains.shape[1]
         nobody = [(np.zeros((heads, 1, d), np.float32), np.zeros((heads, 1, d), np.float32)) for _ in layers]
         self._through(np.ones((1, heads * d), np.float32), range(1), nobody)  # compiled before anybody waits for it
@@ -109,9 +120,22 @@ class StretchStep:
         for number, (layer, (keys, values)) in enumerate(zip(self.layers, memory, strict=True)):
             wide = layer.projected(h)
             kernels.kept(wide, layer.head_gains, keys, values, at, turns)
-            q = wide[:, : h.shape[1]].reshape(len(h), len(keys), -1)
             if number == len(self.layers) - 1:  # nobody asks for the others' results
-                h, q, later = h[-1:], q[-1:], None
-            mixed, _ = attend(q.transpose(1, 2, 0), keys, values, tokens, later)
-            h = layer.gone_on(h, mixed)
+                h, wide, later = h[-1:], wide[-1:], None
+            h = layer.gone_on(h, self._attended(wide, keys, values, tokens, later))
         return h
+
+    def _attended(
+        self, wide: np.ndarray, keys: np.ndarray, values: np.ndarray, tokens: range, later: np.ndarray | None
+    ) -> np.ndarray:
+        """What the queries [N, >= D] of the last of the tokens attend to, [N, D]; ``later`` as of ``attend``."""
+        count, (heads, _, d) = len(wide), keys.shape
+        first = tokens.stop - count
+        early = min(max(EARLY_TOKENS - first, 0), count) if self.is_exact else 0
+        mixed = np.empty((count, heads * d), np.float32)
+        # Whole rows, which lie together for any number of them: else one row would be summed in another order.
+        kernels.seen(wide[:early], keys, values, tokens.start, first, mixed[:early])
+        if early < count:
+            q = wide[early:, : heads * d].reshape(count - early, heads, d).transpose(1, 2, 0)
+            mixed[early:], _ = attend(q, keys, values, tokens, None if later is None else later[early:])
+        return mixed

@@ -13,12 +13,13 @@ from studio.engine import dmel
 from studio.engine.families.base import FamilyInfo, Module
 from studio.engine.families.forcing import FAR, ForcedSegment, Given
 from studio.engine.families.speakstream.forcing import ATTENDS_TO, SpeakStreamForcing
-from studio.engine.families.speakstream.modules import DecodeModule, PrefillModule, SpeakStreamStep
+from studio.engine.families.speakstream.modules import DecodeModule, PrefillModule, ReadModule, SpeakStreamStep
 from studio.engine.families.speakstream.net import Config, SpeakStream
 from studio.engine.families.speakstream.row import Limits, SpeakStreamRow
 from studio.engine.families.speakstream.rule import OPTION_SPECS, Options
 from studio.engine.families.speakstream.slots import SpeakStreamSlots
 from studio.engine.nets.products import NumberFormat, check_format
+from studio.engine.nets.stretches import EARLY_TOKENS
 from studio.engine.weights import load_weights
 
 # At m = 6, where words last .3 s, 600 frames and their segments' text are 2,750, and a segment may take 480 more;
@@ -45,6 +46,10 @@ class SpeakStreamFamily:
         c = net.config
         self.slots = SpeakStreamSlots.made(net.decoder.config, places, capacity_tokens, device)
         self.modules: Mapping[str, Module] = {"prefill": PrefillModule(net, step), "decode": DecodeModule(step)}
+        self._ahead_tokens, stretches = 0, step.decoder.stretches
+        if stretches is not None and stretches.is_exact:  # a text comes out the same read at once or as it was typed
+            self._ahead_tokens = EARLY_TOKENS
+            self.modules = {**self.modules, "read": ReadModule(net, stretches)}
         self._limits = Limits(c.context_frames, c.kept_frames, c.longest_word_frames, capacity_tokens)
         self._silence = net.silence.cpu().numpy()
 
@@ -72,6 +77,7 @@ class SpeakStreamFamily:
             options=options,
             temperature=temperature,
             seed=seed,
+            ahead_tokens=self._ahead_tokens,
         )
 
     def force(self, given: Given) -> Iterator[ForcedSegment]:

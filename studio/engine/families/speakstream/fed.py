@@ -29,6 +29,19 @@ class Stretch:
 
 
 @dataclass(frozen=True)
+class Ahead:
+    """Text of the first segment that is there before the segment can begin.
+
+    Attributes:
+        symbols: ids of characters, which stand at ``at`` and after it.
+    """
+
+    at: int
+    symbols: Sequence[int]
+    speaker: int
+
+
+@dataclass(frozen=True)
 class Prefill:
     """A segment's beginning, and where it stands.
 
@@ -37,6 +50,7 @@ class Prefill:
         stretches: the segments before it that are fed again since their words were changed, with the frames that they
             made; then its own.
         frame: index of the frame to draw.
+        known: so many of the tokens, symbols of the first stretch, stand there already.
     """
 
     start: int
@@ -46,6 +60,7 @@ class Prefill:
     temperature: float
     seed: int
     frame: int
+    known: int = 0
 
     @property
     def tokens(self) -> int:

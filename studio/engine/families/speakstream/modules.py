@@ -1,4 +1,7 @@
-"""SpeakStream's modules: prefill (a segment's text and its first frame) and decode (the next frame, or the end)."""
+"""SpeakStream's modules: prefill (a segment's text and its first frame), decode (the next frame, or the end).
+
+Where it changes no sample, text of the first segment is read before the segment can begin.
+"""
 
 from collections.abc import Sequence
 
@@ -9,7 +12,7 @@ from torch import Tensor
 from studio.engine import dmel
 from studio.engine.families.drawn import Drawn, probability
 from studio.engine.families.head_on_host import HeadOnHost
-from studio.engine.families.speakstream.fed import Prefill, Stretch
+from studio.engine.families.speakstream.fed import Ahead, Prefill, Stretch
 from studio.engine.families.speakstream.net import SpeakStream
 from studio.engine.families.speakstream.on_device import DecodeOnDevice
 from studio.engine.families.speakstream.on_host import DecodeOnHost
@@ -18,6 +21,7 @@ from studio.engine.nets.frame_decoder import FrameDecoder
 from studio.engine.nets.frames import FrameTable
 from studio.engine.nets.lean import LeanDecoder
 from studio.engine.nets.products import NumberFormat, Product
+from studio.engine.nets.stretches import StretchStep
 from studio.engine.recorded import MOST_ROWS_ON_DEVICE, Recorded
 from studio.engine.sampling import sample_levels
 
@@ -85,13 +89,14 @@ class PrefillModule:
         found: list[Drawn] = []
         for (slot,), given in zip(rows, inputs, strict=True):
             slots.place(slot, given)
+            slots.memory.length[slot] += given.known
             found += self._step.draw(slots, [slot], self._embedded(given, slots.speaker[slot : slot + 1]))
         return found
 
     def _embedded(self, given: Prefill, speaker: Tensor) -> Tensor:
         """All tokens, [1, T, D]; ``speaker`` int64 [1]."""
         pieces = [piece for stretch in given.stretches for piece in self._pieces(stretch, speaker)]
-        return torch.cat(pieces).unsqueeze(0)
+        return torch.cat(pieces)[given.known :].unsqueeze(0)
 
     def _pieces(self, given: Stretch, speaker: Tensor) -> list[Tensor]:
         net, device = self._net, speaker.device
@@ -106,6 +111,24 @@ class PrefillModule:
             frames = torch.from_numpy(given.frames).to(device)
             pieces.append(self._step.embed_frames(frames, speaker.expand(len(frames))))
         return pieces
+
+
+class ReadModule:
+    """Feeds text of the first segment while its other words are awaited, on a CPU; nothing is drawn."""
+
+    most_rows = 1
+
+    def __init__(self, net: SpeakStream, stretches: StretchStep) -> None:
+        self._net, self._stretches = net, stretches
+
+    @torch.inference_mode()
+    def run(self, slots: SpeakStreamSlots, rows: Sequence[tuple[int, ...]], inputs: Sequence[Ahead]) -> list[None]:
+        """See ``studio.engine.families.base.Module``."""
+        for (slot,), given in zip(rows, inputs, strict=True):
+            slots.memory.start[slot], slots.memory.length[slot] = 0, given.at
+            embedded = self._net.embed_symbols(torch.tensor([[*given.symbols]]), torch.tensor([given.speaker]))
+            self._stretches.read(embedded[0].numpy(), slots.memory, slot)
+        return [None] * len(rows)
 
 
 class DecodeModule:

@@ -15,7 +15,7 @@ from studio.engine.families.base import Turn, Want
 from studio.engine.families.drawn import Drawn
 from studio.engine.families.reading import ReadingRow
 from studio.engine.families.shared_out import shared_out
-from studio.engine.families.speakstream.fed import Prefill, Stretch
+from studio.engine.families.speakstream.fed import Ahead, Prefill, Stretch
 from studio.engine.families.speakstream.rule import SCHEMES, W_EOS, Counters, FeedingRule, Options, Plan, spell
 
 _SPARE_WORDS = 8  # a segment begins only where so many words of the longest kind would fit
@@ -108,8 +108,11 @@ class SpeakStreamRow(ReadingRow[Options]):
         options: Mapping[str, Any],
         temperature: float,
         seed: int,
+        ahead_tokens: int = 0,
     ) -> None:
         super().__init__(slots, time_base, Options, options, temperature, seed)
+        self._ahead_tokens = ahead_tokens
+        self._read_ahead: tuple[int, ...] = ()  # symbols of the first segment that the slot holds before it begins
         self._limits, self._silence, self._speaker = limits, silence, speaker
         self._rule = FeedingRule()
         self._is_rewritten = False
@@ -148,18 +151,22 @@ class SpeakStreamRow(ReadingRow[Options]):
         return self._committed - self._rule.spoken
 
     def want(self) -> Want | None:
-        """A segment's prefill where its words are there, or a frame more."""
+        """A segment's prefill where its words are there, or a frame more; else text of the first to be read ahead."""
         if self._wanted is None:
             if self._segment is not None:
                 self._wanted = Want("decode", None)
             else:
-                self._wanted = self._want_segment()
+                self._wanted = self._want_segment() or self._want_ahead()
         return self._wanted
 
-    def took(self, outputs: Drawn) -> Turn:
-        """A segment's first frame, its next, or its end. Raises NotFinite."""
+    def took(self, outputs: Drawn | None) -> Turn:
+        """A segment's first frame, its next, or its end; nothing where text was read ahead. Raises NotFinite."""
         wanted, self._wanted = self._wanted, None
         assert wanted is not None, "nothing was wanted"
+        if isinstance(wanted.inputs, Ahead):
+            self._read_ahead = (*self._read_ahead[: wanted.inputs.at], *wanted.inputs.symbols)
+            return Turn(self._silence[:0])
+        assert outputs is not None, "a frame was wanted"
         outputs.check()
         if isinstance(wanted.inputs, Prefill):
             return self._begun(wanted.inputs, outputs)
@@ -249,7 +256,22 @@ class SpeakStreamRow(ReadingRow[Options]):
         first = again[0].at if again else at
         stretches = [*(self._stretch(one.plan, one.index, one.made) for one in again), fed]
         sampling = (self._speaker, self._temperature, self._seed, self._frames)
-        return Want("prefill", Prefill(start, first, stretches, *sampling))
+        known = 0 if again else _in_common(self._read_ahead, fed.symbols)
+        return Want("prefill", Prefill(start, first, stretches, *sampling, known))
+
+    def _want_ahead(self) -> Want | None:
+        """Words of the first segment that are there, of whose text the slot does not hold all yet.
+
+        Nothing more once a word became another one: else each such change would cost the engine a run.
+        """
+        if self._reached or self._is_rewritten or not self._ahead_tokens:
+            return None
+        words = self._words[: self._options.m]
+        symbols = [symbol for word in words for symbol in spell(word)][: self._ahead_tokens]
+        known = _in_common(self._read_ahead, symbols)
+        if known == len(symbols):
+            return None
+        return Want("read", Ahead(known, symbols[known:], self._speaker))
 
     def _fed_again(self) -> list[_Segment]:
         """The held segments from the first on whose window's words are others now; the rule stands after them."""
@@ -275,6 +297,7 @@ class SpeakStreamRow(ReadingRow[Options]):
         assert wanted is not None, "a prefill has a plan"
         self._rule.back(wanted.after)
         self._past, self._is_rewritten = deque(wanted.past), False
+        self._read_ahead = ()
         self._start, self._length = fed.start, fed.at + fed.tokens
         self._reached = max(self._reached, self._length)
         self._segment = segment = wanted.segment
@@ -332,3 +355,9 @@ class SpeakStreamRow(ReadingRow[Options]):
             frames -= past[drop].frames
             drop += 1
         return past[drop:], start
+
+
+def _in_common(some: Sequence[int], other: Sequence[int]) -> int:
+    """How many symbols two texts have in common at their beginning."""
+    pairs = enumerate(zip(some, other, strict=False))
+    return next((at for at, (one, another) in pairs if one != another), min(len(some), len(other)))
