@@ -10,18 +10,18 @@ def read(reading: Reading) -> list[str]:
     """Read all that waits; the words that were committed."""
     words: list[str] = []
     while (step := reading.step()) is not None:
-        words += [word.text for word in step.changes.words]
+        words += [word.word for word in step.changes.words]
     return words
 
 
 def test_flushes_with_nothing_between_them_are_one() -> None:
     reading = Reading(best(), threading.RLock())
-    reading.push("one two", 1.0)
+    reading.push("one two ", 1.0)
     for k in range(1000):
         reading.flush(2.0 + k)
     assert len(reading._inbox) == 2
     assert read(reading) == ["one", "two"]
-    reading.push("three", 3.0)
+    reading.push("three ", 3.0)
     reading.flush(4.0)
     assert read(reading) == ["three"]
 
