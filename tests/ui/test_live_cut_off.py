@@ -43,7 +43,7 @@ def test_a_failing_engine_and_a_lost_server(visit: Callable[..., LivePage], star
 @contextmanager
 def _loses_its_server(live: LivePage, server: Any, start_server: Callable[..., Any]) -> Iterator[None]:
     """A long text is cut off; the body runs while the server is away."""
-    live.wait_lit(2)
+    live.wait_lit(3)  # two were heard to their end
     server.stop()
     live.wait_status("connection to the server is lost")
     live.wait_said()
