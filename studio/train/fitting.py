@@ -54,7 +54,6 @@ class Fitter(nn.Module, ABC):
     def matrices(self) -> list[nn.Parameter]:
         """Matrices of hidden layers, which Muon takes."""
 
-    @torch.no_grad()
     def match(self, shared: list[str]) -> None:
         """Bring what began by chance to the scale of the weights of these names, which began as another family's."""
 

@@ -60,11 +60,18 @@ class TokenLayer:
 
     def run_once(self) -> None:
         """Run a token that is nobody's."""
+        h, memory, rows, held, turns = self.nobodys()
+        self.attend(h, memory, rows, held, turns)
+        self.feed(h)
+
+    def nobodys(
+        self,
+    ) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray], np.ndarray, tuple[np.ndarray, np.ndarray], np.ndarray]:
+        """A token that is nobody's, and its memory, as ``attend`` takes them."""
         depth, d = self.out.depth, self.head_gains.shape[1]
         memory = (np.zeros((1, depth // d, 1, d), np.float32), np.zeros((1, depth // d, 1, d), np.float32))
-        h, nobody = np.ones((1, depth), np.float32), np.zeros(1, np.int64)
-        self.attend(h, memory, nobody, (nobody, nobody), np.ones((1, d), np.float32))
-        self.feed(h)
+        nobody = np.zeros(1, np.int64)
+        return np.ones((1, depth), np.float32), memory, nobody, (nobody, nobody), np.ones((1, d), np.float32)
 
 
 def _are_alike(layers: Sequence[TokenLayer]) -> bool:
@@ -107,12 +114,8 @@ class _AllLayers:
 
     def run_once(self) -> None:
         """Run a token that is nobody's."""
-        depth, d = self._first.out.depth, self._first.head_gains.shape[1]
-        empty = np.zeros((1, depth // d, 1, d), np.float32)
-        h, nobody = np.ones((1, depth), np.float32), np.zeros(1, np.int64)
-        self.run(
-            h, [(empty, empty.copy())] * len(self._weights[0]), nobody, (nobody, nobody), np.ones((1, d), np.float32)
-        )
+        h, memory, rows, held, turns = self._first.nobodys()
+        self.run(h, [memory] * len(self._weights[0]), rows, held, turns)
 
 
 def unit(x: np.ndarray) -> np.ndarray:

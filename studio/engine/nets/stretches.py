@@ -133,8 +133,8 @@ class StretchStep:
         first = tokens.stop - count
         early = min(max(EARLY_TOKENS - first, 0), count) if self.is_exact else 0
         mixed = np.empty((count, heads * d), np.float32)
-        # Whole rows, which lie together for any number of them: else one row would be summed in another order.
-        kernels.seen(wide[:early], keys, values, tokens.start, first, mixed[:early])
+        if early:  # whole rows, which lie together for any number of them: else one would be summed in another order
+            kernels.seen(wide[:early], keys, values, tokens.start, first, mixed[:early])
         if early < count:
             q = wide[early:, : heads * d].reshape(count - early, heads, d).transpose(1, 2, 0)
             mixed[early:], _ = attend(q, keys, values, tokens, None if later is None else later[early:])

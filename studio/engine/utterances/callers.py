@@ -123,8 +123,7 @@ class CallersSide:
         if temperature is not None:
             check_temperature(temperature)
         with self._lock:
-            if self._input_over or self.done:
-                raise Closed("the options of an utterance whose text has ended do not change", "open another one")
+            self._check_open("the options of an utterance whose text has ended do not change")
             merged = merge_options(self.card.options, options, self._options)
             self._row.check(merged)
             self._use()
@@ -241,9 +240,9 @@ class CallersSide:
         self._used_ms = self._clock.now_ms()
         return self._used_ms
 
-    def _check_open(self) -> None:
+    def _check_open(self, why_not: str = "this utterance takes no more text") -> None:
         if self._input_over or self.done:
-            raise Closed("this utterance takes no more text", "open another one")
+            raise Closed(why_not, "open another one")
 
     def _emit(self, event: ev.Event) -> None:
         with self._lock:  # one order for all threads; nothing comes after the last event

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from studio.core.ports import Normaliser
+from studio.core.sequences import in_common
 from studio.core.text.typography import WHITE
 from studio.core.text.words import WordChanges, WordMark, WordStream
 
@@ -103,8 +104,7 @@ class Reading:
         old = self._from(char_start)
         if old == text:
             return None
-        pairs = enumerate(zip(old, text, strict=False))
-        same = next((at for at, (here, there) in pairs if here != there), min(len(old), len(text)))
+        same = in_common(old, text)
         self._cut(char_start + same)
         self._append(text[same:])
         return char_start + same

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from studio.core.events import EOS_AT, Eos, Event, Frames, Segment, WordStart
+from studio.core.sequences import in_common
 from studio.core.time import TimeBase
 from studio.engine.families.base import Turn, Want
 from studio.engine.families.drawn import Drawn
@@ -226,13 +227,14 @@ class SpeakStreamRow(ReadingRow[Options]):
             del self._words[: first - self._words_from]
             self._words_from = first
 
-    def _spelt(self, plan: Plan) -> list[int]:
-        return [symbol for i in plan.feed for symbol in spell(self._words[i - self._words_from])]
+    def _spelt(self, words: range) -> list[int]:
+        return [symbol for i in words for symbol in spell(self._words[i - self._words_from])]
 
     def _stretch(self, plan: Plan, index: int, made: Sequence[np.ndarray]) -> Stretch:
         silence = self._silence if index == 0 else self._silence[:0]
         window = (SCHEMES.index(plan.scheme), len(plan.speak), plan.look_ahead)
-        return Stretch(index > 0, self._spelt(plan) + [W_EOS] * plan.close, window, np.concatenate((silence, *made)))
+        symbols = self._spelt(plan.feed) + [W_EOS] * plan.close
+        return Stretch(index > 0, symbols, window, np.concatenate((silence, *made)))
 
     def _want_segment(self) -> Want | None:
         """The next segment's prefill. Nothing is taken as said or fed until its result is there."""
@@ -256,7 +258,7 @@ class SpeakStreamRow(ReadingRow[Options]):
         first = again[0].at if again else at
         stretches = [*(self._stretch(one.plan, one.index, one.made) for one in again), fed]
         sampling = (self._speaker, self._temperature, self._seed, self._frames)
-        known = 0 if again else _in_common(self._read_ahead, fed.symbols)
+        known = 0 if again else in_common(self._read_ahead, fed.symbols)
         return Want("prefill", Prefill(start, first, stretches, *sampling, known))
 
     def _want_ahead(self) -> Want | None:
@@ -266,9 +268,8 @@ class SpeakStreamRow(ReadingRow[Options]):
         """
         if self._reached or self._is_rewritten or not self._ahead_tokens:
             return None
-        words = self._words[: self._options.m]
-        symbols = [symbol for word in words for symbol in spell(word)][: self._ahead_tokens]
-        known = _in_common(self._read_ahead, symbols)
+        symbols = self._spelt(range(min(self._committed, self._options.m)))[: self._ahead_tokens]
+        known = in_common(self._read_ahead, symbols)
         if known == len(symbols):
             return None
         return Want("read", Ahead(known, symbols[known:], self._speaker))
@@ -281,7 +282,7 @@ class SpeakStreamRow(ReadingRow[Options]):
                 self._rule.back(one.before)
             before = self._rule.mark()
             plan = self._rule.again(one.plan, self._committed, one.options, ended=self._ended)
-            is_same = not one.plan.close and plan.feed == one.plan.feed and self._spelt(plan) == [*one.fed.symbols]
+            is_same = not one.plan.close and plan.feed == one.plan.feed and self._spelt(plan.feed) == [*one.fed.symbols]
             if not again and is_same:
                 continue
             fed = self._stretch(plan, one.index, ())
@@ -355,9 +356,3 @@ class SpeakStreamRow(ReadingRow[Options]):
             frames -= past[drop].frames
             drop += 1
         return past[drop:], start
-
-
-def _in_common(some: Sequence[int], other: Sequence[int]) -> int:
-    """How many symbols two texts have in common at their beginning."""
-    pairs = enumerate(zip(some, other, strict=False))
-    return next((at for at, (one, another) in pairs if one != another), min(len(some), len(other)))
