@@ -50,6 +50,7 @@ table: .venv/dev.stamp ## measure the voice and the speed of docs/results again 
 	$(BIN)/studio bench step --save
 	$(BIN)/studio bench wire --save
 	$(BIN)/studio bench against 15e9766 --voice lark:slt --setting m=5 --save
+	$(BIN)/studio bench soak --live 12 --wpm 2000 --texts assets/texts/short.txt --save
 	$(BIN)/studio bench load --queries --save
 	$(BIN)/studio bench page --save
 	$(BIN)/studio bench highlight --save
