@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from rich.console import Console
@@ -90,11 +91,12 @@ def make_table(setting: TableSetting) -> dict[str, Any]:
 
 
 def plan(setting: TableSetting) -> dict[str, Any]:
-    """What a run would make: nets with their steps, and rows; nothing is trained. Raises as ``make_table``."""
+    """What a run would make: nets with their steps, and rows; nothing is trained or kept. Raises as ``make_table``."""
     table = read_table(setting.name, setting.tables, setting.shop.recipes)
     work = [*_work(table, setting)]
     table = replace(table, nets=table.with_needs({net for net, _ in work}))
-    recipes = prepare(setting.shop, table, setting.seeds)
+    with TemporaryDirectory() as folder:
+        recipes = prepare(replace(setting.shop, work=Path(folder)), table, setting.seeds)
     rows = [[part.place, row.name, row.reference or row.net] for _, (part, row) in work]
     return {"paper": table.paper, "nets": {name: _said(one) for name, one in recipes.items()}, "rows": rows}
 

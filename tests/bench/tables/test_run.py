@@ -251,7 +251,7 @@ def test_a_voice_of_a_table_knows_its_recipe(setting, ear):
 
 def test_a_plan_trains_nothing(setting, ear, fits):
     found = plan(setting)
-    assert fits == [] and ear.heard == 0 and not setting.shop.voices.exists()
+    assert fits == [] and ear.heard == 0 and not setting.shop.work.exists()
     assert [row[1] for row in found["rows"]][:3] == ["teacher", "dMel", "full"] and "theirs alone" not in str(found)
     with pytest.raises(BadOption, match="no row of ours with 'nobody'"):
         make_table(changed(setting, only="nobody"))
@@ -266,6 +266,7 @@ def test_the_command_lists_and_plans(tmp_path, monkeypatch):
     assert "001  S5-TTS by look-ahead and without its masks, beside T5-TTS" in listed.output
     planned = CliRunner().invoke(cli, ["train", "table", "001", "--plan"], catch_exceptions=False)
     assert json.loads(planned.output)["nets"]["s5-no-masks"]["steps"] == 3000
+    assert not (tmp_path / "work" / "tables").exists()
 
 
 def test_the_key_of_a_row_holds_what_it_depends_on():
