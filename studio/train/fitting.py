@@ -54,9 +54,6 @@ class Fitter(nn.Module, ABC):
     def matrices(self) -> list[nn.Parameter]:
         """Matrices of hidden layers, which Muon takes."""
 
-    def match(self, shared: list[str]) -> None:
-        """Bring what began by chance to the scale of the weights of these names, which began as another family's."""
-
 
 class Fitting(ABC):
     """One family's training by a recipe.
@@ -76,6 +73,10 @@ class Fitting(ABC):
         silence = self.fitter.net.get_buffer("silence")
         for i, speaker in enumerate(text.speakers):
             silence[i] = torch.from_numpy(text.silence[speaker]).to(silence)
+
+    def begin_like(self, path: Path, state: Path) -> None:
+        """Begin with the layers that the prepared net has in common with another family's. Raises BadFile."""
+        begin_like(self.fitter.net, path)
 
     @abstractmethod
     def batches(self, text: SpokenText, number: int) -> Iterator[Any]:
@@ -177,10 +178,10 @@ def run(
     at = _resume(state, fitter, optims, device)
     if start is not None and at.step == 0:
         begin_from(fitter.net, start, fitter.beginnings)
-    shared = begin_like(fitter.net, like) if like is not None and at.step == 0 else []
     text = SpokenText(features, recipe.corpus.speakers, recipe.corpus.validation_shards)
     fitting.prepare(text, state)
-    fitter.match(shared)
+    if like is not None and at.step == 0:
+        fitting.begin_like(like, state)
     steps = settings.steps
     copied = WorkingCopy(fitter)
     saved = checked = last = time.monotonic()

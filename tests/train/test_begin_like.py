@@ -9,10 +9,11 @@ from safetensors.torch import load_file, save_file
 from studio.core.errors import BadFile
 from studio.engine.eightbit import in_eight_bits
 from studio.engine.families.dsm.net import Config as DsmConfig
+from studio.engine.families.dsm.net import Dsm
 from studio.engine.families.ist.net import Config, Ist
 from studio.engine.families.speakstream.net import Config as SpeakStreamConfig
 from studio.engine.families.speakstream.net import SpeakStream
-from studio.train.dsm.fit import DsmFitter
+from studio.train.dsm.apart import lay_text_apart, tokens_of
 from studio.train.weights import begin_like
 
 
@@ -45,26 +46,69 @@ def test_a_deeper_net_keeps_its_own_upper_layers_and_eight_bits_are_read(spoken)
     assert torch.equal(net.decoder.blocks[2].get_parameter("up.weight"), upper)
 
 
-def test_tokens_of_dsm_are_heard_beside_frames_that_began_elsewhere(spoken):
-    """Else a step's sum, and with it the first layers, knows next to nothing of its text."""
+def voiced(count):
+    """Frames uint8 [count, 80], each one of six, so that they lie along six directions."""
+    kinds = torch.randint(0, 16, (6, 80), dtype=torch.uint8, generator=torch.Generator().manual_seed(4))
+    return kinds[torch.arange(count) % 6]
+
+
+@pytest.fixture
+def dsm(spoken):
+    """A tiny net with two speakers, its frames begun as a trained net's, ten times as long as chance makes them."""
     weights = load_file(spoken)
-    weights["frame.weight"] *= 6.0  # a trained net's frames are longer than chance makes them
+    weights["frame.weight"] *= 10.0
     save_file(weights, spoken)
-    fitter = DsmFitter(replace(DsmConfig.named("tiny"), layers=2, width=32, heads=2, hidden=64))
-    net = fitter.net
+    torch.manual_seed(3)
+    net = Dsm(replace(DsmConfig.named("tiny"), layers=2, width=32, heads=2, hidden=64, text_tokens=70))
     for speaker in range(2):
-        net.set_extract(speaker, torch.randint(0, 16, (90, 80), dtype=torch.uint8))
-    chance = net.text.weight.detach().clone()
-    fitter.match([])
-    assert torch.equal(net.text.weight, chance)
-    fitter.match(begin_like(net, spoken))
-    levels = net.extract[0, :90]
-    frames = net.frame(net.level(levels.long()).flatten(-2)).norm(dim=-1).mean().detach()
-    tokens = torch.arange(90)
-    text = (net.text(tokens) + net.ahead(tokens + 7)).norm(dim=-1).mean().detach()
-    assert float(text) == pytest.approx(float(frames), rel=0.2) and float(text) > 3.0 * float(
-        chance.norm(dim=-1).mean()
-    )
+        net.set_extract(speaker, voiced(90))
+    assert "frame.weight" in begin_like(net, spoken)
+    return net
+
+
+def frames_of(net):
+    return net.frame(net.level(voiced(90).long()).flatten(-2)).detach()
+
+
+def told_apart(net, symbols):
+    """The least share of any symbol's length that lies where no frame is."""
+    _, sizes, directions = torch.linalg.svd(frames_of(net), full_matrices=False)
+    some = directions[: int((sizes > 1e-3 * sizes[0]).sum())]
+    return float(((symbols - symbols @ some.T @ some).norm(dim=-1) / symbols.norm(dim=-1)).min())
+
+
+def test_text_of_dsm_begins_where_frames_are_not_and_as_long(dsm):
+    """Else a step's sum, and with it the first layers, knows next to nothing of its text."""
+    before, ahead = dsm.text.weight.detach().clone(), dsm.ahead.weight.detach().clone()
+    assert told_apart(dsm, before) < 0.9
+    lay_text_apart(dsm, None)
+    text, pad = dsm.text.weight.detach(), dsm.config.symbols.pad
+    words = torch.cat((text[:pad], text[pad + 1 :]))
+    assert told_apart(dsm, words) > 0.97
+    assert told_apart(dsm, dsm.ahead.weight.detach()) > 0.97
+    length = float(frames_of(dsm).norm(dim=-1).mean())
+    assert float(text[:pad].norm(dim=-1).mean()) == pytest.approx(length, rel=0.1)
+    assert length > 3.0 * float(before.norm(dim=-1).mean())
+    assert not text[pad].any()  # nothing is told where there is nothing
+    assert bool((dsm.ahead.weight.norm(dim=-1) <= ahead.norm(dim=-1) + 1e-5).all())  # it is not what is spoken
+
+
+def test_tokens_of_dsm_begin_as_those_of_a_net_that_reads_the_same(dsm, tmp_path):
+    theirs, own = tmp_path / "theirs", tmp_path / "bpe.json"
+    theirs.mkdir()
+    net = Ist(Config(2, 32, 2, 64, 70, 2))
+    save_file({k: v.contiguous() for k, v in net.state_dict().items()}, theirs / "ist.safetensors")
+    own.write_text("one encoding")
+    assert tokens_of(theirs / "ist.safetensors", own) is None  # nobody says which encoding they are of
+    (theirs / "bpe.json").write_text("another encoding")
+    assert tokens_of(theirs / "ist.safetensors", own) is None
+    (theirs / "bpe.json").write_text("one encoding")
+    tokens = tokens_of(theirs / "ist.safetensors", own)
+    assert tokens is not None and torch.equal(tokens, net.symbol.weight)
+    lay_text_apart(dsm, tokens)
+    alike = torch.nn.functional.cosine_similarity(dsm.text.weight[:70], net.symbol.weight[:70]).detach()
+    assert float(alike.min()) > 0.6  # but for what lies where frames are
+    assert not torch.allclose(dsm.text.weight[71], net.symbol.weight[71])  # no token: the two nets' own symbols
 
 
 def test_nothing_in_common_is_an_error(spoken, tmp_path):

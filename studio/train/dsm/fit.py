@@ -18,12 +18,14 @@ from studio.engine.families.bpe import FILE as BPE_FILE
 from studio.engine.families.bpe import Bpe
 from studio.engine.families.dsm.net import Config, Dsm
 from studio.engine.nets.transformer import Watch
+from studio.train.dsm.apart import lay_text_apart, tokens_of
 from studio.train.dsm.batches import Batch, Streams, training_batches, validation_batches
 from studio.train.features import PHONES
 from studio.train.fitting import Fitter, Fitting, drawn_levels, mean_losses
 from studio.train.guide import GuidedHead
 from studio.train.recipe import DsmFit, Recipe
 from studio.train.spoken import SpokenText, prompts
+from studio.train.weights import begin_like
 
 
 class DsmFitter(Fitter):
@@ -70,18 +72,6 @@ class DsmFitter(Fitter):
         """The matrices of the backbone, its cross-attention and the depth transformer's layers."""
         stacks = (self.net.decoder, self.net.cross, self.net.depth.stacks)
         return [p for stack in stacks for p in stack.parameters() if p.ndim == 2]
-
-    @torch.no_grad()
-    def match(self, shared: list[str]) -> None:
-        """Make the tokens of a step, in sum, as long as its frame: all streams are one sum, and what tells the words
-        would be lost in it (docs/adr/0019)."""
-        net = self.net
-        if "frame.weight" not in shared:
-            return
-        heard = net.extract[net.extract[:, :, 0] != dmel.PAD]
-        frames = net.frame(net.level(heard.long()).flatten(-2)).norm(dim=-1).mean()
-        for table in (net.text, net.ahead):
-            table.weight *= frames / 2**0.5 / table.weight.norm(dim=-1).mean()
 
     @torch.no_grad()
     def own_frames(self, batch: Batch, share: float, temperature: float) -> Batch:
@@ -143,6 +133,12 @@ class DsmFitting(Fitting):
         self._streams = Streams(bpe, net.config, self._settings.merge_dropout)
         for i, sentence in enumerate(prompts(text, *self._settings.extract_frames).values()):
             net.set_extract(i, torch.from_numpy(sentence.levels))
+
+    def begin_like(self, path: Path, state: Path) -> None:
+        """As of ``Fitting``; and where frames begin as there, text does so too, apart from them. Raises BadFile."""
+        net = self.fitter.net
+        if "frame.weight" in begin_like(net, path):
+            lay_text_apart(net, tokens_of(path, state / BPE_FILE))
 
     def batches(self, text: SpokenText, number: int) -> Iterator[Batch]:
         """One pass over every sentence; the same for the same number."""
