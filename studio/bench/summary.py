@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from studio.bench import annotation_kill, latency, measuring
+from studio.bench import annotation_kill, cascade, latency, measuring
 from studio.bench.evaluation import boundaries, families, heard, hour, long, quality, seams, short, vocoder, wer
 from studio.bench.mos import coverage, kill, load, looks, plan
 from studio.bench.page import highlight, start
@@ -34,6 +34,7 @@ SHOWN: dict[str, tuple[str, Callable[[Mapping[str, Any]], None]]] = {
     "forced-boundaries": ("Ends of words in the teacher's own speech", boundaries.show),
     "seams": ("Seams, told from other word boundaries", seams.show),
     "latency": ("First audio of the engine", latency.show),
+    "cascade": ("From a question to the first sound", cascade.show),
     "against": ("A frame, beside an earlier commit's code", against.show),
     **{
         f"{which}{name}": (title + of, show)

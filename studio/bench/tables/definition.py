@@ -18,9 +18,13 @@ from studio.train.recipe import strict
 FIGURES: dict[str, dict[str, bool]] = {
     "wer": {"wer": False},
     "queries": {"first_ms": False, "last_ms": False, "rtf": False, "x_real_time": True},
+    "cascade": {"e2e_ms": False, "llm_ms": False, "first_ms": False},
 }
 REFERENCES = ("teacher", "dmel")
-_LOAD = {"per_s": float, "seconds": float, "places": int, "kind": str, "arrivals": str}
+_LOADS: dict[str, dict[str, type]] = {
+    "queries": {"per_s": float, "seconds": float, "places": int, "kind": str, "arrivals": str},
+    "cascade": {"first_word_ms": float, "word_ms": float},
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +56,8 @@ class Row:
         net: who speaks; empty where nobody does here, so that only the paper's figures are told.
         reference: ``teacher`` or ``dmel``, what the nets learned from, in the place of a net.
         options: of the family.
-        load: of a part that measures queries: per_s, seconds, places, kind and arrivals, as of ``studio bench load``.
+        load: of a part that measures queries: per_s, seconds, places, kind and arrivals, as of ``studio bench load``;
+            of one that measures a cascade: first_word_ms and word_ms, as of ``studio bench cascade``.
         paper: the figures printed, by name.
     """
 
@@ -189,10 +194,10 @@ def _check_row(row: Row, part: Part, nets: set[str]) -> None:
         raise BadOption(
             f"row {row.name!r} has no figure {unknown[0]!r}", f"there are {', '.join(FIGURES[part.measure])}"
         )
-    if part.measure == "queries" and row.net:
-        wrong = [name for name in {*row.load} | {*_LOAD} if not isinstance(row.load.get(name), _LOAD.get(name, int))]
-        if wrong or {*row.load} - {*_LOAD}:
-            raise BadOption(f"row {row.name!r} does not say its load", f"it needs {', '.join(_LOAD)}")
+    if (asked := _LOADS.get(part.measure)) and row.net:
+        wrong = [name for name, kind in asked.items() if not isinstance(row.load.get(name), kind)]
+        if wrong or {*row.load} - {*asked}:
+            raise BadOption(f"row {row.name!r} does not say its load", f"it needs {', '.join(asked)}")
 
 
 def _once(names: Sequence[str], where: str) -> set[str]:

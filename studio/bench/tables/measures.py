@@ -1,10 +1,12 @@
-"""How a row is measured: word errors by the recogniser, or queries at a rate."""
+"""How a row is measured: word errors by the recogniser, queries at a rate, a cascade with a language model."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 from functools import cached_property
+from statistics import mean
 from typing import Any
 
+from studio.bench.cascade import FIGURES, CascadeSetting, cascade, evenly
 from studio.bench.evaluation.wer import resynthesised, score
 from studio.bench.material import Desk
 from studio.bench.speed.load import LoadSetting, bench_queries
@@ -89,6 +91,13 @@ class Measured:
             "x_real_time": found["x_real_time"],
         }
         return {"figures": figures, "options": options, "run": found}
+
+    def cascade(self, row: Row) -> dict[str, Any]:
+        """Means of a language model's replayed words and this voice; the machine must have nothing else to do."""
+        options = merge_options(self.at.card.options, row.options, {})
+        replies = [evenly(text, **row.load) for text in self.texts]
+        each = cascade(self.at, replies, options, CascadeSetting.pause_ms)
+        return {"figures": {name: mean(one[name] for one in each) for name in FIGURES}, "options": options}
 
     def _sounds(self, speaker: str, texts: Sequence[str], row: Row, options: dict[str, Any]) -> list[Sound]:
         if row.reference == "teacher":

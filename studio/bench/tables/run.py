@@ -146,7 +146,8 @@ def _row(setting: TableSetting, measured: Measured, part: Part, row: Row) -> dic
     if known.get("key") == key:
         return known
     _say(setting, f"{at.card.name}: {part.place}, {row.name}")
-    found = measured.word_errors(row) if part.measure == "wer" else measured.queries(row)
+    measure = {"wer": measured.word_errors, "queries": measured.queries, "cascade": measured.cascade}[part.measure]
+    found = measure(row)
     about = {"key": key, "place": part.place, "row": row.name, "voice": at.card.name}
     made = describe(f"table {setting.name}", about | found)
     path.parent.mkdir(parents=True, exist_ok=True)

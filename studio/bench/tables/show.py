@@ -8,6 +8,7 @@ from studio.bench.tables.verdicts import TURNED
 from studio.measure.report import console, print_table, recogniser_name
 
 _TITLES = {"wer": "WER", "first_ms": "first audio, ms", "last_ms": "last audio, ms", "rtf": "rtf"}
+_TITLES |= {"e2e_ms": "question to first sound, ms", "llm_ms": "of it the language model, ms"}
 
 
 def show(out: Mapping[str, Any]) -> None:

@@ -1,5 +1,6 @@
 """``studio bench``: what a voice costs: first audio, a step, how many it carries."""
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -35,6 +36,32 @@ def latency(
     how: dict[str, Any] = {"typed": typed, "gap_ms": gap_ms, "cold": cold, "served": served}
     asked = LatencySetting(**where, **how, texts=texts, count=count, quiet=as_json)
     show("latency", bench_latency(asked), as_json, save)
+
+
+@speed_bench.command()
+def cascade(
+    texts: Texts = TEXTS / "eval.txt",
+    count: Count = 20,
+    arrivals: Annotated[
+        Path | None,
+        typer.Option(help='Replies as they came: JSON lines {"pieces": [[ms, text], ...]}; in the place of --texts.'),
+    ] = None,
+    first_word_ms: Annotated[float, typer.Option(min=0.0, max=60_000.0, help="From the question.")] = 129.0,
+    word_ms: Annotated[float, typer.Option(min=0.0, max=10_000.0, help="From one word to the next.")] = 22.0,
+    setting: Settings = None,
+    voice: VoiceName = "",
+    voices: Voices = VOICES,
+    device: Device = "auto",
+    as_json: Json = False,
+    save: Save = False,
+) -> None:
+    """From a question to the first sound: a language model's replayed words, and the voice that speaks them."""
+    from studio.bench.cascade import CascadeSetting, bench_cascade
+
+    where: dict[str, Any] = {"voices": voices, "voice": voice, "device": device, "settings": tuple(setting or ())}
+    came: dict[str, Any] = {"arrivals": arrivals, "first_word_ms": first_word_ms, "word_ms": word_ms}
+    asked = CascadeSetting(**where, **came, texts=texts, count=count, quiet=as_json)
+    show("cascade", bench_cascade(asked), as_json, save)
 
 
 @speed_bench.command()

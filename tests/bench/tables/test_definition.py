@@ -23,6 +23,8 @@ PRINTED = [  # paper, part, row, figure: as printed
     ("001", 0, "S5-TTS, k=3", "wer", 0.0727),
     ("001", 0, "T5-TTS, full context", "wer", 0.0320),
     ("001", 1, "without the encoder's mask", "wer", 0.4015),
+    ("001", 3, "T5-TTS, after the whole sentence", "e2e_ms", 728.0),
+    ("001", 3, "S5-TTS with distillation, k=2", "e2e_ms", 343.0),
     ("002", 0, "batch of 64", "x_real_time", 137.3),
     ("002", 1, "no look-ahead stream", "wer", 0.0351),
     ("003", 0, "6:24", "wer", 0.0890),
@@ -108,7 +110,7 @@ def test_a_claim_is_of_the_first_figure_unless_told(tmp_path):
     ("old", "new", "told"),
     [
         ('recipe = "richtts-tiny.toml"', 'recipe = "none.toml"', "no recipe 'none.toml'"),
-        ('measure = "wer"', 'measure = "ear"', "measure cannot be 'ear'; it is one of wer, queries"),
+        ('measure = "wer"', 'measure = "ear"', "measure cannot be 'ear'; it is one of wer, queries, cascade"),
         ('net = "a", paper = { wer = 0.1 }', 'net = "b", paper = { wer = 0.1 }', "of no net 'b'; there are a"),
         ("{ wer = 0.1 }", "{ mos = 4.0 }", "no figure 'mos'"),
         ('name = "y"', 'name = "x"', "'x' twice"),
@@ -127,19 +129,34 @@ def test_tables_that_cannot_be(tmp_path, old, new, told):
         read(tmp_path, GOOD.replace(old, new))
 
 
-def test_a_load_is_whole(tmp_path):
-    good = 'load = { per_s = 1.0, seconds = 2.0, places = 4, kind = "short", arrivals = "fixed" }'
+QUERIES = 'load = { per_s = 1.0, seconds = 2.0, places = 4, kind = "short", arrivals = "fixed" }'
+CASCADE = "load = { first_word_ms = 100.0, word_ms = 20.0 }"
+
+
+@pytest.mark.parametrize(
+    ("measure", "good", "changes"),
+    [
+        (
+            "queries",
+            QUERIES,
+            [("places = 4", "places = 4.5"), (", seconds = 2.0", ""), ("per_s = 1.0", "per_s = 1.0, more = 1")],
+        ),
+        ("cascade", CASCADE, [("= 20.0", '= "20"'), (", word_ms = 20.0", ""), ("= 20.0", "= 20.0, per_s = 1.0")]),
+    ],
+)
+def test_a_load_is_whole(tmp_path, measure, good, changes):
     text = f"""
 paper = "9"
 title = "one"
 nets = [{{ name = "a", recipe = "richtts-tiny.toml" }}]
 [[parts]]
 place = "Table 1"
-measure = "queries"
+measure = "{measure}"
 rows = [{{ name = "x", net = "a", {good} }}]
 """
     read(tmp_path, text)
-    for old, new in (("places = 4", "places = 4.5"), (", seconds = 2.0", ""), ("per_s = 1.0", "per_s = 1.0, more = 1")):
+    for old, new in changes:
+        assert old in text
         with pytest.raises(BadOption, match="does not say its load"):
             read(tmp_path, text.replace(old, new))
 

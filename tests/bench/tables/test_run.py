@@ -95,6 +95,12 @@ measure = "queries"
 rows = [
   { name = "full", net = "full", load = LOAD, paper = { first_ms = 9.0 } },
 ]
+[[parts]]
+place = "Table III"
+measure = "cascade"
+rows = [
+  { name = "full", net = "full", load = { first_word_ms = 30.0, word_ms = 5.0 }, paper = { e2e_ms = 7.0 } },
+]
 """.replace("LOAD", '{ per_s = 4.0, seconds = 0.5, places = 4, kind = "short", arrivals = "fixed" }')
 
 
@@ -189,18 +195,23 @@ def test_a_table_is_made_stopped_and_gone_on_with(setting, ear, fits, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         make_table(setting)
     first = rows_of(setting)
-    assert 0 < len(first) < 8 and fits == ["richtts"], "rows are written as they finish"
+    assert 0 < len(first) < 9 and fits == ["richtts"], "rows are written as they finish"
     ear.most = 10_000
     out = make_table(setting)
     assert fits == ["richtts", "ngram-richtts", "ngram-richtts"], "a net is fitted once, whatever it is called"
-    assert {path: rows_of(setting)[path] for path in first} == first and len(rows_of(setting)) == 8
-    table, load = out["parts"]
+    assert {path: rows_of(setting)[path] for path in first} == first and len(rows_of(setting)) == 9
+    table, load, cascade = out["parts"]
     ours = {row["name"]: row["ours"] for row in table["rows"]}
     assert ours["theirs alone"] == {} and set(ours["full"]["wer"]) >= {"value", "low", "high", "seeds"}
     assert ours["again"] == ours["full"], "the same net"
     assert out["recogniser"]["name"] == "ear" and out["nets"]["full"] == {"family": "richtts", "steps": 3, "seed": 5}
     assert [one["holds"] for one in table["claims"]][2] == "not measured"
     assert load["rows"][0]["ours"]["x_real_time"]["value"] > 0 and load["rows"][0]["paper"] == {"first_ms": 9.0}
+    ended = {name: one["value"] for name, one in cascade["rows"][0]["ours"].items()}
+    assert ended["e2e_ms"] == pytest.approx(ended["llm_ms"] + ended["first_ms"])
+    assert ended["llm_ms"] >= 35.0 and ended["first_ms"] > 0, (
+        "it reads its whole text first: the second reply has 3 words"
+    )
     kept = json.loads(next(path for path in rows_of(setting) if "ones-n-1" in path.name).read_text())
     assert {speaker: len(each) for speaker, each in kept["each"].items()} == {"one": 2, "two": 1}
     assert kept["git_sha"] and kept["versions"] and kept["options"] == {"n": 1}
