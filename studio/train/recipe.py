@@ -239,7 +239,7 @@ class TacotronFit(FitRecipe):
         stop_weight, guide_weight: of the stop token's loss and of the guided attention's.
         last_weight: of a clause's last frame in the stop token's loss, where each other frame counts 1: there are few.
         guide_symbols: how far from the diagonal attention is free, g of Tachibana et al. in symbols.
-        given_share: of clauses whose attention goes on from where it should have been.
+        given_share: of steps whose attention goes on from where it should have been.
         alignment: "corpus" for a path through the corpus' phones, "straight" for a diagonal through the whole clause.
     """
 

@@ -124,23 +124,63 @@ def test_given_attention_is_a_symbol_or_two():
     torch.testing.assert_close(shares, torch.tensor([expected]))
 
 
-def test_attention_goes_on_from_where_it_should_have_been():
-    """In training alone; then where a frame looks depends on no other frame's own look."""
-    fitter = fitting_of(a_recipe(given_share=1.0)).fitter
-    batch = a_batch(sentence(), words=0)
-    net, seen = fitter.net, []
+def step_by_step(net, memory, real, fed, given, noise):
+    """``decode`` with the shares of each frame given to the next one, as its equations say them."""
+    cell, attention, looked = net.attention_lstm, net.attention, net.look_at(fed, noise)
+    hidden = state = memory.new_zeros(len(memory), net.config.decoder_width)
+    context = memory.new_zeros(len(memory), memory.shape[2])
+    last = total = memory.new_zeros(memory.shape[:2])
+    hiddens, contexts, shares = [], [], []
+    for frame in range(fed.shape[1]):
+        hidden, state = cell(torch.cat((looked[:, frame], context), 1), (hidden, state))
+        query, located = attention.query(hidden), torch.stack((last, total), 1)
+        shares.append(attention(query, attention.key(memory), located, attention.location_kernel(), real))
+        last = given[:, frame]
+        total = total + last
+        context = torch.einsum("bt,btd->bd", last, memory)
+        hiddens.append(hidden)
+        contexts.append(context)
+    attended = torch.stack(contexts, 1)
+    decoded, _ = net.decoder_lstm(torch.cat((torch.stack(hiddens, 1), attended), 2))
+    return net.head(decoded, attended, fed), torch.stack(shares, 1)
+
+
+def test_attention_that_is_given_needs_no_frame_after_another():
+    net = fitting_of(a_recipe()).fitter.net
+    batch = a_batch(sentence(), sentence("two", 1), words=2)
     memory = net.encode(batch.symbols, batch.prosody, batch.speaker, batch.real)
-    noise = torch.rand(1, batch.fed.shape[1], 2 * net.config.prenet_width)
-    for given in (None, given_shares(batch.places, memory.shape[1])):
-        seen.append(net.decode(memory, batch.real, batch.fed, noise, given)[1])
-    assert torch.equal(seen[0][:, 0], seen[1][:, 0]) and not torch.allclose(seen[0][:, 5], seen[1][:, 5])
-    none = torch.zeros_like(seen[0])
-    assert torch.equal(net.decode(memory, batch.real, batch.fed, noise, none)[1], seen[0])
-    calls = []
-    net.decode = lambda *given, **named: calls.append(named["given"]) or Tacotron.decode(net, *given, **named)
+    noise = torch.rand(*batch.fed.shape[:2], 2 * net.config.prenet_width)
+    given = given_shares(batch.places, memory.shape[1])
+    found = net.decode_along(memory, batch.real, batch.fed, given, noise)
+    for one, other in zip(found, step_by_step(net, memory, batch.real, batch.fed, given, noise), strict=True):
+        torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-4)
+    own = net.decode(memory, batch.real, batch.fed, noise)[1]
+    torch.testing.assert_close(found[1][:, 0], own[:, 0], atol=1e-6, rtol=1e-5)
+    assert not torch.allclose(found[1][:, 5], own[:, 5], atol=1e-4)
+    again = net.decode_along(memory, batch.real, batch.fed, own, noise)
+    for one, other in zip(again, net.decode(memory, batch.real, batch.fed, noise), strict=True):
+        torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-4)  # where it is given what it would have done
+
+
+def test_attention_goes_on_from_where_it_should_have_been(monkeypatch):
+    """In training alone, in as many steps as the recipe says; else from where it was."""
+    batch, calls = a_batch(sentence(), words=0), []
+    for name in ("decode", "decode_along"):
+        ours = getattr(Tacotron, name)
+        monkeypatch.setattr(
+            Tacotron, name, lambda *given, name=name, ours=ours: calls.append((name, given)) or ours(*given)
+        )
+    fitter = fitting_of(a_recipe(given_share=1.0)).fitter
     fitter(batch)
     fitter.eval()(batch)
-    assert torch.equal(calls[0], given_shares(batch.places, memory.shape[1])) and calls[1] is None
+    assert [name for name, _ in calls] == ["decode_along", "decode"]
+    assert torch.equal(calls[0][1][4], given_shares(batch.places, batch.symbols.shape[1]))
+    calls.clear()
+    fitter = fitting_of(a_recipe(given_share=0.5)).fitter
+    torch.manual_seed(1)
+    for _ in range(40):
+        fitter(batch)
+    assert 10 < sum(name == "decode_along" for name, _ in calls) < 30
 
 
 def test_a_straight_diagonal_knows_no_words():
