@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from studio.core.cards import Card, is_file_name, sha256_of, write_card
 from studio.core.errors import BadFile, BadOption, BadVoice
 from studio.core.files import MAX_SETTINGS_BYTES, read_bounded
+from studio.core.options import default_options, merge_options
 from studio.engine import dmel
 from studio.engine.eightbit import in_eight_bits
 from studio.engine.families.base import FamilyInfo, family_info
@@ -138,6 +139,7 @@ def _card(
     sha256: dict[str, str],
 ) -> Card:
     base = dmel.TIME_BASE
+    in_force = merge_options(info.options, recipe.options, default_options(info.options))
     teacher = open_teacher(recipe.corpus.teacher)
     named = recipe.corpus.named()
     teachers = "; ".join(f"{name}: {who}" for name, speaker in named.items() if (who := teacher.about(speaker)))
@@ -159,7 +161,7 @@ def _card(
         temperature=recipe.temperature,
         look_ahead_words=info.look_ahead_words,
         delay_frames=base.frame_of_time(config.get("delay_s", 0.0)),
-        options=info.options,
+        options=tuple(replace(one, default=in_force[one.name]) for one in info.options),
         licence="Apache-2.0",
         learned_from=f"{texts}, spoken by free synthetic speakers: {teachers}",
         parameters=parameters,

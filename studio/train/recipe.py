@@ -271,7 +271,12 @@ FITS: dict[str, type[FitRecipe]] = {
 
 @dataclass(frozen=True)
 class Recipe:
-    """One voice's recipe."""
+    """One voice's recipe.
+
+    Attributes:
+        options: of its family, in force where a listener asks for no other; the family's own defaults unless given.
+        default_speaker: who speaks where nobody is asked for; the first one where empty.
+    """
 
     name: str
     title: str
@@ -280,6 +285,7 @@ class Recipe:
     corpus: CorpusRecipe
     fit: FitRecipe | None = None
     vocoders: dict[str, dict[str, Any]] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
     default_speaker: str = ""
 
 

@@ -11,7 +11,9 @@ import torch
 from safetensors.torch import load_file, save_file
 from tinyfeatures import tiny_sentence, tiny_t5_recipe, write_tiny_features, write_tiny_vocoder
 
+from studio.core.cards import read_cards
 from studio.core.errors import BadFile, BadOption
+from studio.engine.families.base import family_info
 from studio.engine.loop import open_engine
 from studio.text.normalise import best
 from studio.train.families import fitting_of
@@ -170,3 +172,16 @@ def test_a_voice_packed_again_is_the_new_one(made):
     assert np.isfinite(load_file(folder / "t5.safetensors")["levels_out.weight"].float().numpy()).all()
     assert json.loads((folder / "card.json").read_text())["name"] == "small"
     speaks(made / "voices")
+
+
+def test_a_recipe_says_which_options_are_in_force(made):
+    place, before = (made / "state", made / "vocoders", made / "voices"), family_info("t5").options
+    pack_voice(replace(tiny_t5_recipe(), options={"chunk_frames": 3}), *place)
+    card, _ = read_cards(made / "voices")["small"]
+    changed = [(one.name, one.default) for one, own in zip(card.options, before, strict=True) if one != own]
+    assert changed == [("chunk_frames", 3)], "and nothing else of any"
+    speaks(made / "voices")
+    for options, told in (({"loud": 1}, "no option 'loud'"), ({"chunk_frames": -1}, "chunk_frames")):
+        with pytest.raises(BadOption, match=told):
+            pack_voice(replace(tiny_t5_recipe(), options=options), *place)
+    assert read_cards(made / "voices")["small"][0] == card
