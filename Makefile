@@ -6,7 +6,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 # Speaking compiles what speaks, once (docs/adr/0021): here, so that nobody waits for it later.
-COMPILED := for voice in wren linnet; do $(BIN)/studio say "Ready." --voice $$voice -o .venv/ready.wav > .venv/ready.log || exit 1; done
+COMPILED := for voice in wren linnet siskin; do $(BIN)/studio say "Ready." --voice $$voice -o .venv/ready.wav > .venv/ready.log || exit 1; done
 
 .DEFAULT_GOAL := help
 

@@ -1,4 +1,4 @@
-"""The demo's sounds: sentences of our own by every voice, the first at two windows, and by whom they learned from."""
+"""The demo's sounds: sentences of our own by every voice, and by whom they learned from."""
 
 import json
 import tempfile
@@ -8,21 +8,17 @@ from pathlib import Path
 from studio.commands.stimuli import speak_all
 from studio.core.clips import to_int16
 from studio.core.errors import BadFile, NeedsPackage
-from studio.core.shipped import DEFAULT_VOICE
 from studio.mos.campaign.speaking_systems import TEACHER
 from studio.mos.campaign.texts import read_texts
 
 SPEAKERS = ("clara", "miles")
-WINDOWS = (1, 5)
 RATE_HZ = 24_000
 MOST_BYTES = 4_000_000
 
 
 def systems_of(voices: Iterable[str]) -> list[str]:
     """Who speaks in the demo, by what ``studio campaign new --systems`` takes: each speaker by each voice."""
-    windows = [f"?m={m},n=1" for m in WINDOWS]
-    asked = [(voice, options) for voice in voices for options in (windows if voice == DEFAULT_VOICE else [""])]
-    spoken = [f"{voice}:{speaker}{options}" for speaker in SPEAKERS for voice, options in asked]
+    spoken = [f"{voice}:{speaker}" for speaker in SPEAKERS for voice in voices]
     return [*spoken, *(f"{TEACHER}:{speaker}" for speaker in SPEAKERS)]
 
 

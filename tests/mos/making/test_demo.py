@@ -25,7 +25,7 @@ def test_what_is_shipped_is_whole_and_small() -> None:
     """Both speakers of every voice beside their teachers, every sentence by each, at one rate."""
     manifest = read_manifest(DEMO / MANIFEST)
     systems = {s.name: s.role for s in manifest.systems}
-    voices = ["wren:{}?m=1,n=1", "wren:{}?m=5,n=1", "finch:{}", "linnet:{}"]
+    voices = ["wren:{}", "finch:{}", "linnet:{}", "siskin:{}"]
     spoken = [one.format(speaker) for one in voices for speaker in ("clara", "miles")]
     assert systems == dict.fromkeys(spoken, "test") | {"teacher:clara": "reference", "teacher:miles": "reference"}
     assert {path.parent.name for path in ASSETS.glob("voices/*/card.json")} == {s.partition(":")[0] for s in spoken}
