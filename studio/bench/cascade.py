@@ -56,7 +56,7 @@ class CascadeSetting(Setting):
     pause_ms: float = 50.0
 
 
-def evenly(text: str, first_word_ms: float = FIRST_WORD_MS, word_ms: float = WORD_MS) -> Reply:
+def evenly(text: str, first_word_ms: float, word_ms: float) -> Reply:
     """A reply whose words come at one pace, each with the space before it, as tokens have it."""
     words = text.split()
     return Reply(tuple((first_word_ms + k * word_ms, " " * bool(k) + word) for k, word in enumerate(words)))

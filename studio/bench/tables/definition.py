@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from studio.bench import cascade
 from studio.core.errors import BadFile, BadOption
 from studio.core.files import MAX_SETTINGS_BYTES, read_bounded
 from studio.core.shipped import RECIPES, TABLES
@@ -18,7 +19,7 @@ from studio.train.recipe import strict
 FIGURES: dict[str, dict[str, bool]] = {
     "wer": {"wer": False},
     "queries": {"first_ms": False, "last_ms": False, "rtf": False, "x_real_time": True},
-    "cascade": {"e2e_ms": False, "llm_ms": False, "first_ms": False},
+    "cascade": dict.fromkeys(cascade.FIGURES, False),
 }
 REFERENCES = ("teacher", "dmel")
 _LOADS: dict[str, dict[str, type]] = {

@@ -18,7 +18,10 @@ def tokens_of(path: Path, encoding: Path) -> Tensor | None:
 
     Args:
         path: its weights, with its own encoding beside them.
-        encoding: a file of byte pairs. Raises BadFile where the weights are none.
+        encoding: a file of byte pairs.
+
+    Raises:
+        BadFile: the weights are none.
     """
     theirs = path.with_name(BPE_FILE)
     if not theirs.is_file() or theirs.read_bytes() != encoding.read_bytes():

@@ -266,7 +266,7 @@ class Tacotron(nn.Module):
 
 
 def _later(x: Tensor) -> Tensor:
-    """Each frame of [B, F, ...] a frame later, the first one nothing."""
+    """Each frame of [B, F, N] a frame later, the first one nothing."""
     return F.pad(x, (0, 0, 1, 0))[:, :-1]
 
 
