@@ -69,7 +69,8 @@ def main() -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise SystemExit(1) from error
         where = f" at {error.filename}" if error.filename else ""
-        _told(StudioError(f"{error.strerror or error}{where}", "make room there, or give another place"))
+        do = "make its folder first" if isinstance(error, FileNotFoundError) else "make room there"
+        _told(StudioError(f"{error.strerror or error}{where}", f"{do}, or give another place"))
         raise SystemExit(2) from error
 
 

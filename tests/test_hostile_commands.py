@@ -225,6 +225,17 @@ def test_a_full_disk_is_told(voices: Path) -> None:
     assert done.returncode == 2 and "No space left" in said and "Traceback" not in said
 
 
+def test_a_folder_that_is_not_there_is_told_to_be_made(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def fails() -> None:
+        (tmp_path / "gone" / "out.txt").write_text("")
+
+    monkeypatch.setattr("studio.cli.cli", fails)
+    said = told(monkeypatch, capsys)
+    assert "out.txt" in said and "make its folder first" in said
+
+
 def test_a_trace_that_fills_the_disk_leaves_the_sound(voices: Path, tmp_path: Path) -> None:
     """A file may not grow beyond 60 KB: less than the trace's sound needs, and more than the WAV of what came first."""
     out, trace = tmp_path / "a.wav", tmp_path / "a.trace"

@@ -56,8 +56,8 @@ def test_the_same_seed_gives_the_same_texts_and_every_shard_all_kinds(wordnet, t
         shard = texts[start : start + sum(COUNTS.values())]
         assert Counter(t.kind for t in shard) == COUNTS and len(set(shard)) == len(shard)
     assert all(phonemes.spoken(t.text) for t in texts)
-    assert write_texts(texts, tmp_path / "texts.jsonl") == len(texts)
-    assert read_texts(tmp_path / "texts.jsonl") == texts
+    assert write_texts(texts, tmp_path / "new" / "texts.jsonl") == len(texts)
+    assert read_texts(tmp_path / "new" / "texts.jsonl") == texts
     with pytest.raises(BadFile, match="studio train texts"):
         read_texts(tmp_path / "data.noun")
 

@@ -44,7 +44,8 @@ def read_texts(path: Path) -> list[Text]:
 
 
 def write_texts(texts: Iterable[Text], path: Path) -> int:
-    """One text a line, as JSON; answers how many."""
+    """One text a line, as JSON, in a folder that is made where there is none; answers how many."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     lines = [json.dumps({"kind": t.kind, "text": t.text}, ensure_ascii=False) + "\n" for t in texts]
     path.write_text("".join(lines), encoding="utf-8")
     return len(lines)
