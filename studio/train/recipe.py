@@ -240,6 +240,7 @@ class TacotronFit(FitRecipe):
         last_weight: of a clause's last frame in the stop token's loss, where each other frame counts 1: there are few.
         guide_symbols: how far from the diagonal attention is free, g of Tachibana et al. in symbols.
         given_share: of steps whose attention goes on from where it should have been.
+        own_past_share: of clauses, on the steps of ``own_share``, that are fed what the net draws from its own past.
         alignment: "corpus" for a path through the corpus' phones, "straight" for a diagonal through the whole clause.
     """
 
@@ -250,6 +251,7 @@ class TacotronFit(FitRecipe):
     guide_weight: float
     guide_symbols: float
     given_share: float = 0.0
+    own_past_share: float = 0.0
     alignment: str = "corpus"
 
     def __post_init__(self) -> None:

@@ -22,6 +22,7 @@ from studio.train.fitting import Fitter, Fitting, drawn_levels, mean_losses
 from studio.train.recipe import Recipe, TacotronFit
 from studio.train.spoken import SpokenText
 from studio.train.tacotron.batches import Batch, training_batches, validation_batches
+from studio.train.tacotron.own_past import own_past
 
 
 def guide_loss(shares: Tensor, places: Tensor, width: float) -> Tensor:
@@ -92,10 +93,18 @@ class TacotronFitter(Fitter):
 
     @torch.no_grad()
     def own_frames(self, batch: Batch, share: float, temperature: float) -> Batch:
-        """The batch with a share of the frames fed back drawn by the net itself, each of the true past."""
+        """The batch with a share of the frames fed back drawn by the net itself, each of the true past.
+
+        In a share of the clauses, the recipe's ``own_past_share``, all of them are drawn, each of those before it.
+        """
+        whole = torch.rand(len(batch.fed), device=batch.fed.device) < self._settings.own_past_share
+        if whole.any():
+            memory = self.net.encode(batch.symbols, batch.prosody, batch.speaker, batch.real)
+            given = given_shares(self._places(batch), memory.shape[1])
+            batch = replace(batch, fed=own_past(self.net, memory, batch.fed, given, whole, temperature))
         levels, _ = self.net.heads(self._run(batch)[0])
         drawn = drawn_levels(levels, temperature)
-        chosen = (torch.rand(batch.there.shape, device=drawn.device) < share) & batch.there
+        chosen = (torch.rand(batch.there.shape, device=drawn.device) < share) & batch.there & ~whole[:, None]
         fed = batch.fed.clone()
         fed[:, 1:] = torch.where(chosen[:, 1:, None], drawn[:, :-1], fed[:, 1:])
         return replace(batch, fed=fed)

@@ -26,6 +26,7 @@ from studio.train.pack import pack_voice
 from studio.train.recipe import CorpusRecipe, Recipe, TacotronFit, read_recipe
 from studio.train.tacotron.batches import Batch, clauses, collate, rule_of
 from studio.train.tacotron.fit import given_shares, guide_loss, straight_places
+from studio.train.tacotron.own_past import own_past
 
 ROOT = Path(__file__).parents[3]
 WORDS = ["the", "apple,", "then", "tea."]
@@ -226,6 +227,23 @@ def test_own_frames_are_fed_where_frames_were_predicted():
     for row in range(4):
         assert not differs[row, int(batch.last[row]) + 2 :].any()
     assert torch.equal(fitter.own_frames(batch, 0.0, 0.5).fed, batch.fed)
+
+
+def test_a_clause_is_fed_what_its_own_past_brings():
+    """Every frame of a chosen clause is the likeliest after those before it, which are its own, too; others stay."""
+    recipe = a_recipe()
+    fit = replace(recipe.fit, config={**recipe.fit.config, "prenet_dropout": 0.0, "encoder_dropout": 0.0})
+    net = fitting_of(replace(recipe, fit=fit)).fitter.net
+    torch.nn.init.normal_(net.levels_out.weight, std=0.3)
+    batch = a_batch(sentence(), sentence("two"), words=2)
+    memory = net.encode(batch.symbols, batch.prosody, batch.speaker, batch.real)
+    given = given_shares(batch.places, memory.shape[1])
+    chosen = torch.arange(len(batch.fed)) % 2 == 0
+    fed = own_past(net, memory, batch.fed, given, chosen, 1e-4)
+    assert torch.equal(fed[~chosen], batch.fed[~chosen]) and torch.equal(fed[:, 0], batch.fed[:, 0])
+    likeliest = net.heads(net.decode_along(memory, batch.real, fed, given)[0])[0].argmax(-1)
+    assert (likeliest[:, :-1] == fed[:, 1:])[chosen].float().mean() > 0.99
+    assert (likeliest[:, :-1] == fed[:, 1:])[~chosen].float().mean() < 0.5
 
 
 def test_from_features_to_a_voice_that_speaks(tmp_path_factory, tmp_path):
