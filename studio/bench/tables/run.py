@@ -41,6 +41,7 @@ class TableSetting:
         seeds: trainings of each net, whose seeds follow each other.
         is_taught: whether the teacher is asked too; without it the rows of references are left out.
         only: rows whose names hold this; all where empty.
+        without: rows whose names hold this are left out; none where empty.
     """
 
     name: str
@@ -52,6 +53,7 @@ class TableSetting:
     workers: int = 2
     is_taught: bool = True
     only: str = ""
+    without: str = ""
     quiet: bool = False
     tables: Path = TABLES
 
@@ -62,7 +64,8 @@ def make_table(setting: TableSetting) -> dict[str, Any]:
     texts = read_texts(setting.texts, setting.count)
     work = [*_work(table, setting)]
     if not work:
-        raise BadOption(f"table {table.paper} has no row of ours with {setting.only!r:.100}", "leave out --only")
+        of = f"{setting.only!r:.100}" + (f" and without {setting.without!r:.100}" if setting.without else "")
+        raise BadOption(f"table {table.paper} has no row of ours with {of}", "leave out --only and --without")
     table = replace(table, nets=table.with_needs({net for net, _ in work}))
     recipes = prepare(setting.shop, table, setting.seeds)
     hear = partial(transcribe_all, recogniser=setting.recogniser, workers=setting.workers)
@@ -108,7 +111,8 @@ def _work(table: TableDefinition, setting: TableSetting) -> Iterator[tuple[str, 
     """
     for part in table.parts:
         for row in part.rows:
-            asked = row.is_ours and setting.only in row.name and (setting.is_taught or not row.reference)
+            named = setting.only in row.name and not (setting.without and setting.without in row.name)
+            asked = row.is_ours and named and (setting.is_taught or not row.reference)
             distilled = bool(row.net and table.net(row.net).teacher)
             if asked and not (distilled and setting.shop.teacher_texts is None):
                 yield row.net or table.nets[0].name, (part, row)

@@ -32,6 +32,7 @@ def table(
     texts: Texts = TEXTS / "eval.txt",
     count: Count = 50,
     only: Annotated[str, typer.Option(help="Only rows whose names hold this.")] = "",
+    without: Annotated[str, typer.Option(help="Leave out rows whose names hold this.")] = "",
     teacher: Annotated[bool, typer.Option("--teacher/--no-teacher", help="Measure the teacher too.")] = True,
     recogniser: Recogniser = "whisper",
     device: Device = "auto",
@@ -68,6 +69,7 @@ def table(
         recogniser=recogniser,
         is_taught=teacher,
         only=only,
+        without=without,
         quiet=as_json,
     )
     if is_plan:
