@@ -264,6 +264,9 @@ def test_a_plan_trains_nothing(setting, ear, fits):
     found = plan(setting)
     assert fits == [] and ear.heard == 0 and not setting.shop.work.exists()
     assert [row[1] for row in found["rows"]][:3] == ["teacher", "dMel", "full"] and "theirs alone" not in str(found)
+    rest = plan(changed(setting, without="ones"))
+    assert "ones" in found["nets"] and "ones" not in rest["nets"]
+    assert [row for row in found["rows"] if "ones" not in row[1]] == rest["rows"] != []
     with pytest.raises(BadOption, match="no row of ours with 'nobody'"):
         make_table(changed(setting, only="nobody"))
 
