@@ -28,17 +28,18 @@ def own_past(net: Tacotron, memory: Tensor, fed: Tensor, given: Tensor, chosen: 
     into = torch.cat((cell.weight_ih, cell.weight_hh), 1), cell.bias_ih + cell.bias_hh
     of_input, of_hidden, bias, other_bias = net.decoder_lstm.all_weights[0]
     out_of = torch.cat((of_input, of_hidden), 1), bias + other_bias
-    attended = torch.bmm(given.to(memory.dtype), memory)
+    memory, own = memory[chosen], fed[chosen]
+    attended = torch.bmm(given[chosen].to(memory.dtype), memory)
     hidden = state = decoded = kept = memory.new_zeros(len(memory), net.config.decoder_width)
     before = torch.zeros_like(attended[:, 0])
-    fed = fed.clone()
     for frame in range(fed.shape[1] - 1):
         now = attended[:, frame]
-        gates = F.linear(torch.cat((net.look_at(fed[:, frame]), before, hidden), 1), *into)
+        gates = F.linear(torch.cat((net.look_at(own[:, frame]), before, hidden), 1), *into)
         hidden, state = lstm_step(gates, state)
         decoded, kept = lstm_step(F.linear(torch.cat((hidden, now, decoded), 1), *out_of), kept)
-        levels, _ = net.heads(net.head(decoded, now, fed[:, frame]))
-        drawn = drawn_levels(levels, temperature)
-        fed[:, frame + 1] = torch.where(chosen[:, None], drawn, fed[:, frame + 1])
+        levels, _ = net.heads(net.head(decoded, now, own[:, frame]))
+        own[:, frame + 1] = drawn_levels(levels, temperature)
         before = now
+    fed = fed.clone()
+    fed[chosen] = own
     return fed
