@@ -241,6 +241,7 @@ class TacotronFit(FitRecipe):
         guide_symbols: how far from the diagonal attention is free, g of Tachibana et al. in symbols.
         given_share: of steps whose attention goes on from where it should have been.
         own_past_share: of clauses, on the steps of ``own_share``, that are fed what the net draws from its own past.
+        phone_weight: of the training-only head that names the phone of the frame to come.
         alignment: "corpus" for a path through the corpus' phones, "straight" for a diagonal through the whole clause.
     """
 
@@ -252,6 +253,7 @@ class TacotronFit(FitRecipe):
     guide_symbols: float
     given_share: float = 0.0
     own_past_share: float = 0.0
+    phone_weight: float = 0.0
     alignment: str = "corpus"
 
     def __post_init__(self) -> None:

@@ -30,6 +30,7 @@ class ClauseFrames:
         levels: uint8 [1 + F, 80], the frame before and its own.
         words: int64 [T], the word of each symbol; the end is of the last one.
         spoken: int64 [F], the word of each frame; places: int64 [F], the symbol that it should attend to.
+        phones: uint8 [F], what is heard in each frame.
         speaker: who says it.
     """
 
@@ -39,6 +40,7 @@ class ClauseFrames:
     words: np.ndarray
     spoken: np.ndarray
     places: np.ndarray
+    phones: np.ndarray
     speaker: str
 
     def __len__(self) -> int:
@@ -54,6 +56,7 @@ class Batch:
         speaker: int64 [B].
         fed, frames: uint8 [B, F, 80], the frame before each, and itself; there: bool [B, F].
         spoken: int64 [B, F], the word of each frame; places: float32 [B, F], where it should attend, in symbols.
+        phones: int64 [B, F], what is heard in each frame.
         last: int64 [B], the frame with which each clause is over.
     """
 
@@ -67,6 +70,7 @@ class Batch:
     there: Tensor
     spoken: Tensor
     places: Tensor
+    phones: Tensor
     last: Tensor
 
     @property
@@ -130,6 +134,7 @@ def clauses(sentence: Sentence, silence: np.ndarray, rule: ClauseRule) -> list[C
                 words=np.array([*words_of(spelled), count - 1], np.int64),
                 spoken=frames[here] - first,
                 places=spread(frames[here] - first, sentence.phones[here], [*map(_phones_of_symbols, said)]),
+                phones=sentence.phones[here],
                 speaker=sentence.speaker,
             )
             found.append(made)
@@ -158,6 +163,7 @@ def collate(
         "there": np.zeros((count, longest), bool),
         "spoken": np.zeros((count, longest), np.int64),
         "places": np.zeros((count, longest), np.float32),
+        "phones": np.zeros((count, longest), np.int64),
         "speaker": np.array([speakers.index(s.speaker) for s in group]),
         "last": np.array([len(s.spoken) - 1 for s in group]),
     }
@@ -168,4 +174,5 @@ def collate(
         made["fed"][row, frames] = noisy(s.levels[:-1], noise_share, rng)
         made["frames"][row, frames], made["there"][row, frames] = s.levels[1:], True
         made["spoken"][row, frames], made["places"][row, frames] = s.spoken, s.places
+        made["phones"][row, frames] = s.phones
     return Batch(**{name: torch.from_numpy(np.ascontiguousarray(value)) for name, value in made.items()})

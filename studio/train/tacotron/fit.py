@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from studio.core.errors import BadOption
 from studio.engine.families.tacotron.net import Config, Tacotron
+from studio.train.features import PHONES
 from studio.train.fitting import Fitter, Fitting, drawn_levels, mean_losses
 from studio.train.recipe import Recipe, TacotronFit
 from studio.train.spoken import SpokenText
@@ -52,23 +53,30 @@ def straight_places(batch: Batch) -> Tensor:
 
 
 class TacotronFitter(Fitter):
-    """The net with its losses; nothing but the net is trained."""
+    """The net with its losses, and the head of phones, which is thrown away afterwards (docs/adr/0004)."""
 
     def __init__(self, config: Config, settings: TacotronFit) -> None:
         super().__init__()
         self.net = Tacotron(config)
         self._settings = settings
-        self._weights = {"stop": settings.stop_weight, "guide": settings.guide_weight}
+        self._weights = {
+            "stop": settings.stop_weight,
+            "guide": settings.guide_weight,
+            "phone": settings.phone_weight,
+        }
+        self.phone_out = nn.Linear(config.head_width, len(PHONES))
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
-        """Losses ``frame`` (nats per channel), ``stop``, ``guide``; and two shares of frames.
+        """Losses ``frame`` (nats per channel), ``stop``, ``guide``, ``phone``; and three shares of frames.
 
         ``attended``: those that attend most to a symbol of the word which the corpus says is spoken. ``forward``: those
-        whose attention is where it was or further on, no more than a word's length of symbols at a time.
+        whose attention is where it was or further on, no more than a word's length of symbols at a time. ``phone_hits``:
+        those whose phone is named.
         """
         seen, shares = self._run(batch)
         levels, stops = self.net.heads(seen)
         stops, there = stops.float(), batch.there
+        named, phones = self.phone_out(seen[there]).float(), batch.phones[there]
         last_weight = stops.new_tensor(self._settings.last_weight)
         over = torch.arange(stops.shape[1], device=stops.device) == batch.last[:, None]
         at = shares.argmax(2)
@@ -77,6 +85,8 @@ class TacotronFitter(Fitter):
             "frame": F.cross_entropy(levels[there].float().flatten(0, 1), batch.frames[there].flatten().long()),
             "stop": F.binary_cross_entropy_with_logits(stops[there], over[there].float(), pos_weight=last_weight),
             "guide": guide_loss(shares, self._places(batch), self._settings.guide_symbols)[there].mean(),
+            "phone": F.cross_entropy(named, phones),
+            "phone_hits": (named.argmax(1) == phones).float().mean(),
             "attended": (batch.words.gather(1, at) == batch.spoken)[there].float().mean(),
             "forward": ((steps >= 0) & (steps <= _WORD_SYMBOLS)).float().mean() if len(steps) else stops.new_ones(()),
         }

@@ -100,6 +100,7 @@ def test_a_batch_feeds_the_frame_before_each():
         count = int(batch.last[row]) + 1
         assert torch.equal(batch.fed[row, 1:count], batch.frames[row, : count - 1])
         assert batch.there[row].sum() == count and batch.real[row].sum() == (batch.words[row] >= 0).sum()
+        assert batch.phones[row, :count].tolist() == clauses(sentence(), SILENCE, rule_of(2))[row % 2].phones.tolist()
     assert torch.equal(batch.fed[1, 0], batch.frames[0, batch.last[0]])
 
 
@@ -192,6 +193,29 @@ def test_a_straight_diagonal_knows_no_words():
         mine = straight[row, :count]
         torch.testing.assert_close(mine.diff(), torch.full((count - 1,), symbols / count))
         assert mine[0] >= -0.5 and mine[-1] <= symbols - 0.5
+
+
+def test_an_encoder_that_has_learned_nothing_says_which_phoneme_it_is():
+    """Its layers add to what they are given: with weights of nothing it is the symbols' own vectors, and the speaker's."""
+    net = Tacotron(Config(**SIZES, encoder_dropout=0.0))
+    for parameter in net.encoder.parameters():
+        torch.nn.init.zeros_(parameter)
+    symbols, speaker = torch.tensor([[3, 7, 3, 9]]), torch.tensor([1])
+    told = net.encode(symbols, torch.zeros_like(symbols), speaker, torch.ones_like(symbols, dtype=torch.bool))
+    plain = net.stress.weight[0] + net.prosody.weight[[0, 2, 4]].sum(0) + net.speaker.weight[1]
+    torch.testing.assert_close(told[0], net.symbol.weight[symbols[0]] + plain)
+
+
+def test_phones_are_named_in_training_alone():
+    recipe = a_recipe(peak_rate=0.01, phone_weight=0.4)
+    fitting, batch = fitting_of(recipe), a_batch(*(sentence(seed=i) for i in range(2)), words=2)
+    copied, optims = WorkingCopy(fitting.fitter), optimisers(fitting.fitter, recipe.fit)
+    found = [train_step(copied, optims, batch, fitting, 1.0, 0.0) for _ in range(30)]
+    assert found[-1]["phone"] < 0.6 * found[0]["phone"] and found[-1]["phone_hits"] > found[0]["phone_hits"] + 0.2
+    assert not any("phone" in name for name in fitting.fitter.net.state_dict())
+    losses = {name: torch.tensor(1.0) for name in ("frame", "stop", "guide", "phone")}
+    unnamed = fitting_of(a_recipe()).fitter.total(losses)
+    assert float(fitting.fitter.total(losses) - unnamed) == pytest.approx(0.4)
 
 
 def test_losses_fall_and_the_attention_finds_its_words():

@@ -52,7 +52,7 @@ class Config:
         """``paper`` (Tacotron 2's own sizes), ``small`` (to be shipped) or ``tiny`` (for tables)."""
         sizes = {
             "paper": Config(512, 1024, 256, 128, 512, speakers),
-            "small": Config(160, 256, 128, 96, 288, speakers, prenet_dropout=0.1, encoder_dropout=0.2),
+            "small": Config(160, 320, 176, 96, 304, speakers, prenet_dropout=0.1, encoder_dropout=0.2),
             "tiny": Config(
                 96, 128, 96, 64, 128, speakers, location_filters=16, prenet_dropout=0.1, encoder_dropout=0.1
             ),
@@ -70,7 +70,8 @@ class Encoder(nn.Module):
     """CBRL (equation 2): convolutions, each with a norm and a ReLU, and a bidirectional LSTM.
 
     The norm is of each step's channels, where the paper's is of the batch: a clause must not sound otherwise for the
-    company it is in.
+    company it is in. And every layer adds to what it was given, so that which phoneme it is need not be learned by all
+    of them first (docs/adr/0025).
     """
 
     def __init__(self, config: Config) -> None:
@@ -88,10 +89,10 @@ class Encoder(nn.Module):
         there = real.unsqueeze(2)
         for convolution, norm in zip(self.convolutions, self.norms, strict=True):
             mixed = convolution((x * there).transpose(1, 2)).transpose(1, 2)
-            x = F.dropout(F.relu(norm(mixed)), self.dropout, self.training)
+            x = x + F.dropout(F.relu(norm(mixed)), self.dropout, self.training)
         packed = pack_padded_sequence(x, real.sum(1).cpu(), batch_first=True, enforce_sorted=False)
         out, _ = self.lstm(packed)
-        return pad_packed_sequence(out, batch_first=True, total_length=x.shape[1])[0]
+        return x + pad_packed_sequence(out, batch_first=True, total_length=x.shape[1])[0]
 
 
 class LocationSensitiveAttention(nn.Module):
