@@ -58,6 +58,8 @@ def pack_voice(recipe: Recipe, state: Path, vocoders: Path, out: Path, *, eight_
         configs[path.stem], parts[path.name] = _vocoder(path)
     if not configs:
         raise BadFile(f"there are no vocoders in {vocoders}", "run `studio train vocoder` first")
+    if recipe.default_vocoder and recipe.default_vocoder not in configs:
+        raise BadFile(f"{vocoders} has no vocoder {recipe.default_vocoder!r:.100}", f"it has {', '.join(configs)}")
     out.mkdir(parents=True, exist_ok=True)
     made = Path(tempfile.mkdtemp(prefix=f".{recipe.name}-", dir=out))
     try:
@@ -149,7 +151,7 @@ def _card(
     return Card(
         name=recipe.name,
         family=info.name,
-        vocoder="sourcefilter" if "sourcefilter" in vocoders else next(iter(vocoders)),
+        vocoder=recipe.default_vocoder or ("sourcefilter" if "sourcefilter" in vocoders else next(iter(vocoders))),
         title=recipe.title,
         config=config,
         vocoders=vocoders,

@@ -280,6 +280,7 @@ class Recipe:
     Attributes:
         options: of its family, in force where a listener asks for no other; the family's own defaults unless given.
         default_speaker: who speaks where nobody is asked for; the first one where empty.
+        default_vocoder: of those it is packed with; sourcefilter where empty, or the first by name.
     """
 
     name: str
@@ -291,6 +292,7 @@ class Recipe:
     vocoders: dict[str, dict[str, Any]] = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)
     default_speaker: str = ""
+    default_vocoder: str = ""
 
 
 def read_recipe(path: Path) -> Recipe:

@@ -10,11 +10,13 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from tinyfeatures import tiny_sentence, tiny_t5_recipe, write_tiny_features, write_tiny_vocoder
+from tinyvoice import VOCODERS
 
 from studio.core.cards import read_cards
 from studio.core.errors import BadFile, BadOption
 from studio.engine.families.base import family_info
 from studio.engine.loop import open_engine
+from studio.engine.vocoders.registry import build_vocoder
 from studio.text.normalise import best
 from studio.train.families import fitting_of
 from studio.train.features import read_features
@@ -184,4 +186,19 @@ def test_a_recipe_says_which_options_are_in_force(made):
     for options, told in (({"loud": 1}, "no option 'loud'"), ({"chunk_frames": -1}, "chunk_frames")):
         with pytest.raises(BadOption, match=told):
             pack_voice(replace(tiny_t5_recipe(), options=options), *place)
+    assert read_cards(made / "voices")["small"][0] == card
+
+
+def test_a_recipe_says_which_vocoder_speaks(made):
+    place = (made / "state", made / "vocoders", made / "voices")
+    vocoder = build_vocoder("hifigan", VOCODERS["hifigan"])
+    save_file(vocoder.state_dict(), made / "vocoders/hifigan.safetensors")
+    (made / "vocoders/hifigan.json").write_text(json.dumps({"config": vocoder.plain_config()}))
+    for asked, speaks_by in (("", "sourcefilter"), ("hifigan", "hifigan"), ("sourcefilter", "sourcefilter")):
+        pack_voice(replace(tiny_t5_recipe(), default_vocoder=asked), *place)
+        card, _ = read_cards(made / "voices")["small"]
+        assert card.vocoder == speaks_by and set(card.vocoders) == {"hifigan", "sourcefilter"}
+        speaks(made / "voices")
+    with pytest.raises(BadFile, match="has no vocoder 'loud'; it has hifigan, sourcefilter"):
+        pack_voice(replace(tiny_t5_recipe(), default_vocoder="loud"), *place)
     assert read_cards(made / "voices")["small"][0] == card

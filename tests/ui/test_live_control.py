@@ -254,10 +254,11 @@ def test_what_an_address_asks_and_cannot_have_is_told(
     live.press("speak")
     live.wait_lit(2)
     assert live.page.locator('.status[data-level="error"]').count() == 0
-    live.page.wait_for_function(  # the address is written a moment after the last change, on a busy machine after the second word
-        """kept => { const asked = new URLSearchParams(location.search);
-        return ["voice", "m", "n", "seed", "temperature", "speaker"].every(name => asked.get(name) === (kept[name] ?? null)); }""",
-        arg=kept,
+    names = ("voice", "m", "n", "seed", "temperature", "speaker")
+    live.page.wait_for_function(  # the address is written a moment after the last change, which may be after a word is lit
+        """wanted => Object.entries(wanted).every(
+            ([name, value]) => new URLSearchParams(location.search).get(name) === value)""",
+        arg={name: kept.get(name) for name in names},
     )
 
 

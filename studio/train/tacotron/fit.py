@@ -70,8 +70,8 @@ class TacotronFitter(Fitter):
         """Losses ``frame`` (nats per channel), ``stop``, ``guide``, ``phone``; and three shares of frames.
 
         ``attended``: those that attend most to a symbol of the word which the corpus says is spoken. ``forward``: those
-        whose attention is where it was or further on, no more than a word's length of symbols at a time. ``phone_hits``:
-        those whose phone is named.
+        whose attention is where it was or further on, no more than a word's length of symbols at a time.
+        ``phone_hits``: those whose phone is named.
         """
         seen, shares = self._run(batch)
         levels, stops = self.net.heads(seen)
