@@ -255,7 +255,7 @@ def test_what_an_address_asks_and_cannot_have_is_told(
     live.wait_lit(2)
     assert live.page.locator('.status[data-level="error"]').count() == 0
     names = ("voice", "m", "n", "seed", "temperature", "speaker")
-    live.page.wait_for_function(  # the address is written a moment after the last change, which may be after a word is lit
+    live.page.wait_for_function(  # the address is written a moment after the last change, maybe after a word is lit
         """wanted => Object.entries(wanted).every(
             ([name, value]) => new URLSearchParams(location.search).get(name) === value)""",
         arg={name: kept.get(name) for name in names},

@@ -196,7 +196,7 @@ def test_a_straight_diagonal_knows_no_words():
 
 
 def test_an_encoder_that_has_learned_nothing_says_which_phoneme_it_is():
-    """Its layers add to what they are given: where they are nothing, it is the symbols' own vectors and the speaker's."""
+    """Its layers add to what they are given: where they are nothing, that is the symbols' own vectors."""
     net = Tacotron(Config(**SIZES, encoder_dropout=0.0))
     for parameter in net.encoder.parameters():
         torch.nn.init.zeros_(parameter)
