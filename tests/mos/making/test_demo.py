@@ -25,11 +25,11 @@ def test_what_is_shipped_is_whole_and_small() -> None:
     """Both speakers of every voice beside their teachers, every sentence by each, at one rate."""
     manifest = read_manifest(DEMO / MANIFEST)
     systems = {s.name: s.role for s in manifest.systems}
-    voices = ["wren:{}", "finch:{}", "linnet:{}", "siskin:{}"]
+    voices = ["wren:{}", "finch:{}", "linnet:{}", "siskin:{}", "pipit:{}"]
     spoken = [one.format(speaker) for one in voices for speaker in ("clara", "miles")]
     assert systems == dict.fromkeys(spoken, "test") | {"teacher:clara": "reference", "teacher:miles": "reference"}
     assert {path.parent.name for path in ASSETS.glob("voices/*/card.json")} == {s.partition(":")[0] for s in spoken}
-    assert len(manifest.files) == 10 * len(manifest.items) and manifest.warnings == []
+    assert len(manifest.files) == 12 * len(manifest.items) and manifest.warnings == []
     texts = (ASSETS / "texts" / "demo.txt").read_text(encoding="utf-8").splitlines()
     assert [f"{i.name}|{i.text}" for i in manifest.items] == texts
     assert {read_clip(path).rate_hz for path in manifest.files.values()} == {24_000}
@@ -62,12 +62,12 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_visitor_rates_it_at_once(world: World, small: Path) -> None:
-    """Open, without a check before it, each of the ten systems once."""
+    """Open, without a check before it, each of the twelve systems once."""
     assert add_demo(world.listening, small)
     with world.store.read() as session:
         run = running(session, find(session, NAME))
         system_of = dict(session.exec(select(Stimulus.id, System.name).join(System)).all())
-    assert len(run.units) == 20 and run.config.trials_per_sitting == 10
+    assert len(run.units) == 24 and run.config.trials_per_sitting == 12
     visitor = world.join("somebody", NAME)
     shown = visitor.send("consent", agreed=True, version=run.config.texts.consent_version)
     assert shown["stage"] == "instructions"
@@ -78,7 +78,7 @@ def test_a_visitor_rates_it_at_once(world: World, small: Path) -> None:
         heard.append(system_of[_plays(world, shown)])
         visitor.world.listening.answer(visitor.rater_id, reply(shown, 4, 9000.0)).result(30)
         shown = visitor.next()
-    assert len(heard) == 10 == len(set(heard))
+    assert len(heard) == 12 == len(set(heard))
 
 
 def _plays(world: World, shown: dict[str, Any]) -> int:
@@ -107,7 +107,7 @@ def test_an_arena_of_its_voices_is_there_when_it_is_asked_for(world: World, smal
         row = find(session, ARENA_NAME)
         names = session.exec(select(System.name).where(System.campaign_id == row.id)).all()
     assert (row.kind, row.state) == ("arena", "open")
-    assert len(names) == 8 and not any(name.startswith("teacher") for name in names)
+    assert len(names) == 10 and not any(name.startswith("teacher") for name in names)
 
 
 def test_somebody_elses_campaign_of_that_name_is_not_shown_to_visitors(world: World, small: Path) -> None:
