@@ -107,8 +107,10 @@ def _dsm(eos_bias: float, **sizes: Any) -> Dsm:
 def _tacotron(eos_bias: float) -> Tacotron:
     net = Tacotron(TacotronConfig(32, 48, 16, 16, 64, 2, location_filters=4, location_kernel=7, longest_word_frames=12))
     lstms = [net.encoder.lstm, net.attention_lstm, net.decoder_lstm]
-    _draw([net.levels_out], [*lstms, net.attention], net.stop_out, eos_bias)
+    _draw([net.levels_out], [*lstms, net.attention], net.stop_out, eos_bias - 1.0)  # its threshold is a half
     with torch.no_grad():
+        for table in (net.symbol, net.stress, net.prosody):  # else a clause's symbols alone say where it ends
+            table.weight.mul_(0.3)
         for one, std in ((net.levels_out, 0.15), (net.stop_out, 0.15), (net.decoder_lstm, 0.5)):
             for parameter in one.parameters():
                 if parameter.ndim == 2:

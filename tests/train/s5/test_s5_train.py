@@ -225,10 +225,12 @@ def test_the_recipe_names_the_family(tmp_path):
             read_recipe(path)
 
 
-@pytest.mark.parametrize("name", ["tiny", "small"])
-def test_the_recipes_have_the_named_sizes(name):
-    paths = {"tiny": ROOT / "assets/recipes/s5-tiny.toml", "small": ROOT / "assets/voices/finch/recipe.toml"}
-    recipe = read_recipe(paths[name])
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [("recipes/s5-tiny.toml", "tiny"), ("recipes/s5-small.toml", "small"), ("voices/finch/recipe.toml", "small")],
+)
+def test_the_recipes_have_the_named_sizes(path, name):
+    recipe = read_recipe(ROOT / "assets" / path)
     assert isinstance(recipe.fit, S5Fit)
     named = Config.named(name).to_dict()
     differs = {key for key, value in Config(**recipe.fit.config).to_dict().items() if value != named[key]}

@@ -110,9 +110,7 @@ def test_from_features_to_a_voice_that_speaks(tmp_path, reference):
 @pytest.mark.parametrize("name", ["tiny", "small"])
 def test_the_recipes_have_the_named_sizes_and_are_as_their_s5(name):
     recipe = read_recipe(ROOT / "assets/recipes" / f"t5-{name}.toml")
-    beside = read_recipe(
-        ROOT / {"tiny": "assets/recipes/s5-tiny.toml", "small": "assets/voices/finch/recipe.toml"}[name]
-    )
+    beside = read_recipe(ROOT / "assets/recipes" / f"s5-{name}.toml")
     assert isinstance(recipe.fit, T5Fit) and isinstance(beside.fit, S5Fit)
     assert Config(**recipe.fit.config) == Config.named(name)
     same = {

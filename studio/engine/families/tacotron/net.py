@@ -52,7 +52,7 @@ class Config:
         """``paper`` (Tacotron 2's own sizes), ``small`` (to be shipped) or ``tiny`` (for tables)."""
         sizes = {
             "paper": Config(512, 1024, 256, 128, 512, speakers),
-            "small": Config(160, 320, 176, 96, 304, speakers, prenet_dropout=0.1, encoder_dropout=0.2),
+            "small": Config(160, 256, 128, 96, 288, speakers, prenet_dropout=0.1, encoder_dropout=0.2),
             "tiny": Config(
                 96, 128, 96, 64, 128, speakers, location_filters=16, prenet_dropout=0.1, encoder_dropout=0.1
             ),
