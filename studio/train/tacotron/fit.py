@@ -107,9 +107,7 @@ class TacotronFitter(Fitter):
 
         In a share of the clauses, the recipe's ``own_past_share``, all of them are drawn, each of those before it.
         """
-        whole = torch.zeros(len(batch.fed), dtype=torch.bool, device=batch.fed.device)
-        if self._settings.own_past_share:  # a recipe without it is fitted by the same random numbers as before
-            whole = torch.rand(len(batch.fed), device=batch.fed.device) < self._settings.own_past_share
+        whole = torch.rand(len(batch.fed), device=batch.fed.device) < self._settings.own_past_share
         if whole.any():
             memory = self.net.encode(batch.symbols, batch.prosody, batch.speaker, batch.real)
             given = given_shares(self._places(batch), memory.shape[1])
