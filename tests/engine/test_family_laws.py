@@ -252,7 +252,7 @@ def test_law_6_what_was_heard_stays_and_what_follows_is_the_new_text(
         listener.utterance.revise(at - 1, "x")
     stay = text(WORDS)[:at].split()
     cuts = list[int]()
-    for words in (["other", "words"], ["quite", "other", "words", "now"], then):
+    for words in (["other", "words"] * 8, ["quite", "other", "words", "now"] * 4, then):  # more than its credit says
         listener.utterance.revise(at, text(words))
         cuts.append(listener.until(ev.Revised).from_sample)
     trace = listener.rest()

@@ -107,7 +107,7 @@ def test_a_replay_is_what_the_net_would_have_held(engine):
     memory, slot = engine.voice("tiny").family.slots.memory, listener.utterance.slots[0]
     before = memory.keys[1][slot].clone()
     listener.utterance.played(ends[3] - 2 * FRAME)
-    for words in ("other words ", "six seven eight nine ten "):  # there and back again, at the same place
+    for words in ("other words " * 4, "six seven eight nine ten "):  # there and back again, at the same place
         listener.utterance.revise(len(text(WORDS[:5])), words)
         listener.until(ev.Segment)
     cuts = [event.from_sample for event in listener.of(ev.Revised)]
