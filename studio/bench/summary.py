@@ -9,7 +9,19 @@ from pathlib import Path
 from typing import Any
 
 from studio.bench import annotation_kill, cascade, latency, measuring
-from studio.bench.evaluation import boundaries, families, heard, hour, long, quality, seams, short, vocoder, wer
+from studio.bench.evaluation import (
+    boundaries,
+    families,
+    heard,
+    hour,
+    long,
+    prompts,
+    quality,
+    seams,
+    short,
+    vocoder,
+    wer,
+)
 from studio.bench.mos import coverage, kill, load, looks, plan
 from studio.bench.page import highlight, start
 from studio.bench.page import key_to_ear as page
@@ -26,6 +38,7 @@ SHOWN: dict[str, tuple[str, Callable[[Mapping[str, Any]], None]]] = {
     "wer": ("Intelligibility", wer.show),
     "quality": ("Predicted MOS", quality.show),
     "families": ("All families side by side", families.show),
+    "prompts": ("Speakers told by a recording", prompts.show),
     "long": ("Long speech", long.show),
     "hour": ("An hour in one utterance", hour.show),
     "short": ("Texts of one and two words", short.show),

@@ -70,7 +70,7 @@ def _make(fitting: Fitting, features: Path, first: int, stride: int, queue: "Que
     torch.set_num_threads(1)
     number = first
     while True:
-        text = SpokenText(features, fitting.recipe.corpus.speakers, fitting.recipe.corpus.validation_shards)
+        text = SpokenText.of(features, fitting.recipe.corpus)
         for batch in fitting.batches(text, number):
             values = {k: v.numpy() if isinstance(v, torch.Tensor) else v for k, v in vars(batch).items()}
             queue.put((type(batch), values))

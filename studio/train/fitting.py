@@ -33,10 +33,13 @@ class Fitter(nn.Module, ABC):
         net: what is kept.
         beginnings: names of weights that ``begin_from`` may lack, by their first letters: layers that begin as the
             identity.
+        prepared: names of what ``Fitting.prepare`` writes of each speaker, which ``begin_from`` passes over: a voice
+            whose speakers are told by recordings may begin from one with others.
     """
 
     net: Any  # an nn.Module with its config
     beginnings: tuple[str, ...] = ()
+    prepared: tuple[str, ...] = ()
 
     @abstractmethod
     def forward(self, batch: Any) -> dict[str, Tensor]:
@@ -177,8 +180,8 @@ def run(
     optims = optimisers(fitter, settings)
     at = _resume(state, fitter, optims, device)
     if start is not None and at.step == 0:
-        begin_from(fitter.net, start, fitter.beginnings)
-    text = SpokenText(features, recipe.corpus.speakers, recipe.corpus.validation_shards)
+        begin_from(fitter.net, start, fitter.beginnings, fitter.prepared)
+    text = SpokenText.of(features, recipe.corpus)
     fitting.prepare(text, state)
     if like is not None and at.step == 0:
         fitting.begin_like(like, state)
@@ -219,7 +222,7 @@ def run(
                     break
             else:
                 at.number, at.batch = at.number + 1, 0
-                text = SpokenText(features, recipe.corpus.speakers, recipe.corpus.validation_shards)
+                text = SpokenText.of(features, recipe.corpus)
     log.close()
     return state / f"{settings.family}.safetensors"
 

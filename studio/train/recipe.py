@@ -14,7 +14,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class CorpusRecipe:
-    """Which sentences are spoken, by whom, how loud."""
+    """Which sentences are spoken, by whom, how loud.
+
+    Attributes:
+        names: speakers' names on the card, where they have others there.
+        unseen: of the speakers, those whose speech no training meets: a recording alone tells who they are.
+        kinds: texts of each kind in a shard, for `studio train texts`.
+        stages: speakers in turn, and shards of each.
+    """
 
     speakers: list[str]
     shard_sentences: int
@@ -23,10 +30,11 @@ class CorpusRecipe:
     max_words: int = 60
     held_out: dict[str, str] = field(default_factory=dict)
     gain_db: dict[str, float] = field(default_factory=dict)
-    names: dict[str, str] = field(default_factory=dict)  # speakers' names on the card, where they have others there
+    names: dict[str, str] = field(default_factory=dict)
+    unseen: list[str] = field(default_factory=list)
     teacher: str = "programs"
-    kinds: dict[str, int] = field(default_factory=dict)  # texts of each kind in a shard, for `studio train texts`
-    stages: list[tuple[list[str], int]] = field(default_factory=list)  # speakers in turn, and shards of each
+    kinds: dict[str, int] = field(default_factory=dict)
+    stages: list[tuple[list[str], int]] = field(default_factory=list)
 
     def named(self) -> dict[str, str]:
         """The teacher's speaker for each speaker of the voice's card, in order."""
@@ -67,6 +75,11 @@ class FitRecipe:
     noise_share: float  # of input frames whose bins are moved by one level
     crop_share: float = 0.0  # of joined sequences that begin in mid-text
     own_share: float = 0.0  # of input frames, on every second step, that the net draws itself
+
+    @property
+    def is_told_by_recordings(self) -> bool:
+        """Whether a recording tells the net who speaks, and nothing that it learned of that speaker."""
+        return False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,6 +145,11 @@ class T5Fit(FitRecipe):
                 f"[fit] wants references of at most {most} frames and [fit.config] says otherwise",
                 "write reference_frames = [fewest, most] into [fit], and reference_frames = most into [fit.config]",
             )
+
+    @property
+    def is_told_by_recordings(self) -> bool:
+        """Where there are references."""
+        return self.reference_frames is not None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,6 +218,11 @@ class IstFit(FitRecipe):
     guide_weight: float = 0.0
     merge_dropout: float = 0.0
 
+    @property
+    def is_told_by_recordings(self) -> bool:
+        """By a prompt of each speaker."""
+        return True
+
 
 @dataclass(frozen=True, kw_only=True)
 class DsmFit(FitRecipe):
@@ -228,6 +251,11 @@ class DsmFit(FitRecipe):
     def __post_init__(self) -> None:
         if len(self.extract_frames) != 2 or not 0 < self.extract_frames[0] <= self.extract_frames[1]:
             raise BadOption("[fit] extract_frames are no two lengths", "write [fewest, most], such as [60, 200]")
+
+    @property
+    def is_told_by_recordings(self) -> bool:
+        """By a recording of each speaker."""
+        return True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -293,6 +321,20 @@ class Recipe:
     options: dict[str, Any] = field(default_factory=dict)
     default_speaker: str = ""
     default_vocoder: str = ""
+
+    def __post_init__(self) -> None:
+        unseen, speakers = set(self.corpus.unseen), set(self.corpus.speakers)
+        if not unseen:
+            return
+        if not unseen < speakers:
+            raise BadOption(
+                f"[corpus] unseen is {sorted(unseen)!r:.100}", "it names some of [corpus] speakers, and not all of them"
+            )
+        if self.fit is not None and not self.fit.is_told_by_recordings:
+            raise BadOption(
+                f"the family {self.fit.family!r} learns who its speakers are, and [corpus] has unseen ones",
+                "leave out unseen, or fit ist, dsm, or s5 and t5 with reference_frames",
+            )
 
 
 def read_recipe(path: Path) -> Recipe:

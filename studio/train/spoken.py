@@ -9,7 +9,7 @@ import numpy as np
 from studio.core.errors import BadFile
 from studio.engine import dmel
 from studio.train.features import Sentence, read_features, typical_silence
-from studio.train.recipe import FitRecipe
+from studio.train.recipe import CorpusRecipe, FitRecipe
 
 BUCKET = 384  # sequences sorted by length together
 
@@ -17,9 +17,13 @@ Made = TypeVar("Made", bound=Sized)  # a training sequence
 
 
 class SpokenText:
-    """All sentences of a features folder, by speaker."""
+    """All sentences of a features folder, by speaker.
 
-    def __init__(self, folder: Path, speakers: list[str], validation_shards: int) -> None:
+    Args:
+        unseen: speakers all of whose shards are for validation.
+    """
+
+    def __init__(self, folder: Path, speakers: list[str], validation_shards: int, unseen: Sequence[str] = ()) -> None:
         self.speakers = speakers
         self.training: dict[str, list[Sentence]] = {s: [] for s in speakers}
         self.validation: dict[str, list[Sentence]] = {s: [] for s in speakers}
@@ -32,11 +36,16 @@ class SpokenText:
             for i, path in enumerate(paths):
                 sentences, silence = read_features(path)
                 silences.append(silence)
-                side = self.validation if i < validation_shards else self.training
+                side = self.validation if i < validation_shards or speaker in unseen else self.training
                 side[speaker] += sentences
             if not silences:
                 raise BadFile(f"{folder} has no features of {speaker}", "make them first with `studio train features`")
             self.silence[speaker] = typical_silence(silences)
+
+    @staticmethod
+    def of(folder: Path, corpus: CorpusRecipe) -> "SpokenText":
+        """What a recipe learns from. Raises BadFile where a speaker has no features or they are damaged."""
+        return SpokenText(folder, corpus.speakers, corpus.validation_shards, corpus.unseen)
 
     @property
     def hours(self) -> float:
@@ -108,7 +117,8 @@ def prompts(text: SpokenText, fewest: int, most: int) -> dict[str, Sentence]:
     """The first sentence of each speaker that is a whole one and as long as a prompt should be. Raises BadFile."""
     found = {}
     for speaker in text.speakers:
-        fits = (s for s in text.training[speaker] if fewest <= len(s.levels) <= most and s.words[-1].endswith("."))
+        of = text.training[speaker] or text.validation[speaker]
+        fits = (s for s in of if fewest <= len(s.levels) <= most and s.words[-1].endswith("."))
         sentence = next(fits, None)
         if sentence is None:
             raise BadFile(f"no sentence of {speaker} has {fewest} to {most} frames", "change prompt_frames")

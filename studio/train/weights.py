@@ -21,17 +21,20 @@ def read_weights(path: Path) -> dict[str, Tensor]:
         raise BadFile(f"{path} is no file of weights ({error})", "give one that a training or a voice wrote") from error
 
 
-def begin_from(net: nn.Module, path: Path, may_lack: tuple[str, ...] = ()) -> None:
+def begin_from(net: nn.Module, path: Path, may_lack: tuple[str, ...] = (), passed_over: tuple[str, ...] = ()) -> None:
     """Put a file's weights into a net, whatever their number format.
 
     Args:
         may_lack: names by their first letters that the file may lack: layers that begin as the identity.
+        passed_over: names of what is not taken from the file, and need not be there.
 
     Raises:
         BadFile: it is no file of weights, or not of this net's.
     """
-    weights, own = read_weights(path), net.state_dict()
-    lacking = [name for name in own if name not in weights and not name.startswith(may_lack)]
+    given, own = read_weights(path), net.state_dict()
+    weights = {name: tensor for name, tensor in given.items() if name not in passed_over}
+    needed = own.keys() - weights.keys() - {*passed_over}
+    lacking = [name for name in own if name in needed and not name.startswith(may_lack)]
     other = [name for name, tensor in weights.items() if name not in own or not _is_like(tensor, own[name])]
     if lacking or other:
         raise BadFile(

@@ -199,6 +199,38 @@ def test_predicted_mos_of_a_voice_its_vocoder_and_a_folder_beside_the_teacher(gi
     json.dumps(plain(out), allow_nan=False)
 
 
+def test_speakers_are_told_by_the_teachers_speech(given, tmp_path, capsys, monkeypatch):
+    """A random voice is nobody; the teachers are told apart, and who is not learned stands apart."""
+    from studio.bench.evaluation import prompts
+    from studio.bench.evaluation.prompts import PromptSetting, eval_prompts
+
+    voices, texts = tmp_path / "voices", tmp_path / "texts.txt"
+    write_tiny_voice(voices, eos_bias=-50.0, speakers=("slt", "rms"))
+    recipe = 'name = "tiny"\ntitle = "Tiny"\nseed = 1\ntemperature = 0.7\n[corpus]\nspeakers = ["slt", "rms"]\n'
+    more = 'unseen = ["rms"]\nshard_sentences = 1\nvalidation_shards = 1\n'
+    (voices / "tiny" / "recipe.toml").write_text(recipe + more)
+    others = [f"Nobody had seen the {thing} by the river." for thing in "letter kettle stove boat child house".split()]
+    texts.write_text("\n".join([*TEXTS, *others]) + "\n")
+    asked = {name: value for name, value in given.items() if name != "speakers"}
+    monkeypatch.setattr(prompts, "resynthesised", lambda _, sounds: [(pcm * 0, rate_hz) for pcm, rate_hz in sounds])
+    with pytest.raises(BadVoice, match="no pitch through the vocoder"):
+        eval_prompts(PromptSetting(**asked | {"voices": voices, "texts": texts}, references=6))
+    monkeypatch.setattr(prompts, "resynthesised", lambda _, sounds: sounds)  # its vocoder is noise
+    out = eval_prompts(PromptSetting(**asked | {"voices": voices, "texts": texts}, references=6))
+    assert out["teacher_right"] == 1.0, "a woman and a man"
+    slt, rms = out["speakers"]["slt"], out["speakers"]["rms"]
+    assert slt["target_pitch_hz"] > out["middle_pitch_hz"] > rms["target_pitch_hz"] > 60.0
+    assert (slt["n"], slt["unseen"], rms["n"], rms["unseen"]) == (1, False, 1, True)
+    assert sum(slt["nearest"].values()) == 1 and slt["right"] == slt["nearest"].get("slt", 0)
+    assert out["unseen"]["p_by_chance"] == (0.5 if rms["right"] else 1.0) and out["seen"]["n"] == 1
+    json.dumps(plain(out), allow_nan=False)
+    assert "rms, never learned" in capsys.readouterr().out
+    with pytest.raises(BadOption, match="each of 2 speakers says one or more"):
+        eval_prompts(PromptSetting(**asked | {"voices": voices, "texts": texts, "count": 1}, references=6))
+    with pytest.raises(BadFile, match="2 to be spoken and 7 to tell speakers by"):
+        eval_prompts(PromptSetting(**asked | {"voices": voices, "texts": texts}, references=7))
+
+
 def _taught(given):
     """The teacher's speech that the evaluations before left in their cache."""
     (labels,) = given["cache"].glob("teacher/slt-*/labels.jsonl")

@@ -1,4 +1,4 @@
-"""``studio eval`` quality, families and vocoder: voices and vocoders side by side."""
+"""``studio eval`` quality, families, prompts and vocoder: voices, speakers and vocoders side by side."""
 
 from pathlib import Path
 from typing import Annotated
@@ -96,6 +96,38 @@ def families(
         seams=seams,
     )
     show("families", eval_families(asked), as_json, save)
+
+
+@sound_commands.command()
+def prompts(
+    texts: Texts = TEXTS / "eval.txt",
+    count: Annotated[int, typer.Option(min=1, help="Texts, from the first, dealt to the speakers in turn.")] = 120,
+    references: Annotated[
+        int, typer.Option(min=2, help="Texts, from the last, which the teacher speaks as each speaker.")
+    ] = 30,
+    setting: Settings = None,
+    voice: VoiceName = "",
+    voices: Voices = VOICES,
+    device: Device = "auto",
+    cache: Cache = None,
+    as_json: Json = False,
+    save: Save = False,
+) -> None:
+    """Whether each speaker is heard as the one whose recording the voice was given: nearest speaker, and pitch."""
+    from studio.bench.evaluation.prompts import PromptSetting, eval_prompts
+
+    asked = PromptSetting(
+        voices=voices,
+        voice=voice,
+        device=device,
+        cache=cache,
+        quiet=as_json,
+        texts=texts,
+        count=count,
+        settings=tuple(setting or ()),
+        references=references,
+    )
+    show("prompts", eval_prompts(asked), as_json, save)
 
 
 @sound_commands.command("vocoder")

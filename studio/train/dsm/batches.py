@@ -209,7 +209,7 @@ def _make(
 ) -> Sequenced:
     """Sentences of a speaker, perhaps in turn with another's, perhaps without text or speaker (20% each, paper)."""
     speaker = group[0].speaker
-    others = [one for one in text.speakers if one != speaker]
+    others = [one for one in text.speakers if one != speaker and text.training[one]]
     if others and rng.random() < recipe.turn_share:
         parts = _dialogue(group, text, others[int(rng.integers(len(others)))], recipe, rng)
     else:

@@ -32,6 +32,7 @@ class DsmFitter(Fitter):
     """The net and its training-only phone head; one head of the backbone's attention may be guided."""
 
     beginnings = ("decoder.blocks.", "cross.", "depth.stacks.0.blocks.")
+    prepared = ("extract", "silence")
 
     def __init__(
         self, config: Config, phone_weight: float = 0.4, action_weight: float = 1.0, guide_weight: float = 0.0

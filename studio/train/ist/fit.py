@@ -29,6 +29,8 @@ CHECKED_RATIOS = ("1:3", "3:9", "12:24", "whole")
 class IstFitter(NextFrameFitter):
     """The net and its training-only phone head; one head of attention may be guided."""
 
+    prepared = ("prompt", "prompt_text")
+
     def __init__(
         self, config: Config, phone_weight: float = 1.0, eos_weight: float = 1.0, guide_weight: float = 0.0
     ) -> None:

@@ -53,6 +53,7 @@ class AttendingFitter(Fitter):
     """
 
     beginnings = ("encoder.blocks.", "decoder.blocks.", "cross.")
+    prepared = ("reference", "transcript", "silence")
 
     def __init__(self, net: S5, weights: Mapping[str, float]) -> None:
         super().__init__()

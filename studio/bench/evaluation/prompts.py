@@ -1,0 +1,212 @@
+"""Is each speaker of a voice heard as the one that its recording is of? By pitch, and by the nearest speaker.
+
+Both are told from the teacher's own speech of other texts, through dMel and the voice's vocoder: what a voice that took
+over all of the speaker would sound like. So the teacher is the ceiling, and one speaker of them all is chance.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from studio.bench.evaluation.wer import resynthesised
+from studio.bench.material import Desk, Setting, desk, read_texts
+from studio.core.errors import BadFile, BadOption, BadVoice
+from studio.measure.recognisers.port import Sound
+from studio.measure.report import print_table
+from studio.measure.signal.prosody import prosody
+from studio.measure.speaker_identity import NearestSpeaker, mfcc_statistics
+from studio.train.recipe import read_recipe
+
+TARGET_SHARE = 0.95
+
+
+@dataclass(frozen=True, kw_only=True)
+class PromptSetting(Setting):
+    """What is spoken, and what the speakers are told by.
+
+    Attributes:
+        texts: the first ``count`` are dealt to the speakers in turn.
+        references: the last texts of the file, which the teacher speaks as every speaker.
+    """
+
+    texts: Path
+    count: int = 120
+    references: int = 30
+
+
+def eval_prompts(setting: PromptSetting) -> dict[str, Any]:
+    """Each speaker's sentences: whose they are nearest to, and on which side of all speakers' pitch they lie.
+
+    Raises:
+        BadVoice: the voice has one speaker, or its vocoder speaks without a pitch.
+        BadOption: there is not a text for each speaker.
+        BadFile: there are too few texts, or no teacher is at hand.
+        NeedsPackage: pyworld or scikit-learn is not installed.
+    """
+    texts = read_texts(setting.texts)
+    if setting.count + setting.references > len(texts):
+        raise BadFile(
+            f"{setting.texts} holds {len(texts)} texts",
+            f"{setting.count} to be spoken and {setting.references} to tell speakers by are asked for",
+        )
+    spoken_texts, of_teacher = texts[: setting.count], texts[len(texts) - setting.references :]
+    with desk(setting) as at:
+        speakers = at.card.speakers
+        if len(speakers) < 2:
+            raise BadVoice(f"{at.card.name} has one speaker", "measure a voice of several")
+        if setting.count < len(speakers):
+            raise BadOption(f"{setting.count} texts are too few", f"each of {len(speakers)} speakers says one or more")
+        references = {speaker: _reference(at, speaker, of_teacher) for speaker in speakers}
+        pitch = {speaker: _median_pitch(at, speaker, one) for speaker, one in references.items()}
+        judge = _judge(references)
+        middle_hz = float(np.exp(np.mean(np.log([*pitch.values()]))))
+        found = {}
+        for turn, speaker in enumerate(speakers):
+            traces = at.speak(speaker, spoken_texts[turn :: len(speakers)], dict(at.one_setting))
+            sounds = [(trace.pcm, trace.rate_hz) for trace in traces]
+            found[speaker] = _figures(judge, speaker, sounds, pitch[speaker], middle_hz)
+        known = _own(judge, references)
+        unseen = _unseen(at)
+        out: dict[str, Any] = at.about() | {
+            "texts": setting.texts.name,
+            "setting": dict(at.one_setting),
+            "references": setting.references,
+            "middle_pitch_hz": middle_hz,
+            "teacher_right": known,
+            "speakers": {name: {"unseen": name in unseen, **one} for name, one in found.items()},
+        }
+    out["seen"] = _together([one for one in out["speakers"].values() if not one["unseen"]])
+    if unseen:
+        out["unseen"] = _together([one for one in out["speakers"].values() if one["unseen"]])
+        out["unseen"]["p_by_chance"] = _p_by_chance(out["unseen"], len(speakers))
+    if not setting.quiet:
+        show(out)
+    return out
+
+
+@dataclass(frozen=True)
+class _Reference:
+    """A speaker's recordings by the teacher: statistics [N, F], their texts, and the median pitch of each, or None."""
+
+    statistics: np.ndarray
+    texts: list[str]
+    pitch_hz: list[float | None]
+
+
+def _reference(at: Desk, speaker: str, texts: Sequence[str]) -> _Reference:
+    taught = [(text, one) for text, one in zip(texts, at.teacher(speaker, texts), strict=True) if one is not None]
+    sounds = resynthesised(at, [(one.pcm, at.card.sample_rate_hz) for _, one in taught])
+    return _Reference(
+        np.stack([mfcc_statistics(*sound) for sound in sounds]), [text for text, _ in taught], [*map(_pitch, sounds)]
+    )
+
+
+def _median_pitch(at: Desk, speaker: str, of: _Reference) -> float:
+    """Of the teacher's recordings, Hz. Raises BadVoice where none has a pitch."""
+    found = [pitch for pitch in of.pitch_hz if pitch is not None]
+    if not found:
+        raise BadVoice(
+            f"the teacher's speech as {speaker} has no pitch through the vocoder of {at.card.name}",
+            "measure a voice whose vocoder can be understood (`studio eval vocoder`)",
+        )
+    return float(np.median(found))
+
+
+def _judge(references: Mapping[str, _Reference]) -> NearestSpeaker:
+    of = [speaker for speaker, one in references.items() for _ in one.texts]
+    return NearestSpeaker(np.concatenate([one.statistics for one in references.values()]), of)
+
+
+def _own(judge: NearestSpeaker, references: Mapping[str, _Reference]) -> float:
+    """The share of the teacher's recordings that is told right by those of other texts."""
+    of = [speaker for speaker, one in references.items() for _ in one.texts]
+    told = judge.of_its_own([text for one in references.values() for text in one.texts])
+    return float(np.mean([a == b for a, b in zip(of, told, strict=True)]))
+
+
+def _pitch(sound: Sound) -> float | None:
+    return prosody(*sound).pitch_of(50)
+
+
+def _figures(
+    judge: NearestSpeaker, speaker: str, sounds: Sequence[Sound], target_hz: float, middle_hz: float
+) -> dict[str, Any]:
+    nearest = judge.of(np.stack([mfcc_statistics(*sound) for sound in sounds]))
+    pitches = [pitch for pitch in map(_pitch, sounds) if pitch is not None]
+    return {
+        "n": len(sounds),
+        "right": nearest.count(speaker),
+        "nearest": {name: nearest.count(name) for name in sorted({*nearest})},
+        "pitch_hz": float(np.median(pitches)) if pitches else None,
+        "target_pitch_hz": target_hz,
+        "voiced": len(pitches),
+        "on_its_side": sum((pitch > middle_hz) == (target_hz > middle_hz) for pitch in pitches),
+    }
+
+
+def _unseen(at: Desk) -> set[str]:
+    """Names of the speakers that the voice's training never met."""
+    path = at.setting.voices / at.card.name / "recipe.toml"
+    if not path.is_file():
+        return set()
+    corpus = read_recipe(path).corpus
+    return {name for name, speaker in corpus.named().items() if speaker in corpus.unseen}
+
+
+def _together(figures: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """All speakers' sentences as one; the interval is Wilson's."""
+    from scipy.stats import binomtest  # pyright: ignore[reportMissingTypeStubs]
+
+    n, right = sum(one["n"] for one in figures), sum(one["right"] for one in figures)
+    bounds: Any = binomtest(right, n).proportion_ci(method="wilson")
+    return {
+        "n": n,
+        "right": right,
+        "share": {"value": right / n, "low": float(bounds.low), "high": float(bounds.high)},
+        "on_its_side": sum(one["on_its_side"] for one in figures) / max(1, sum(one["voiced"] for one in figures)),
+    }
+
+
+def _p_by_chance(found: Mapping[str, Any], speakers: int) -> float:
+    """How likely as many are right or more where each speaker is as likely as any."""
+    from scipy.stats import binomtest  # pyright: ignore[reportMissingTypeStubs]
+
+    return float(binomtest(found["right"], found["n"], 1.0 / speakers, alternative="greater").pvalue)
+
+
+def show(out: Mapping[str, Any]) -> None:
+    """Print the figures, fresh or read back from bench/results."""
+    rows: list[list[object]] = []
+    for name, one in out["speakers"].items():
+        most = max(one["nearest"], key=lambda other: (other != name, one["nearest"][other]))
+        mistaken = "" if most == name else f"{most} ({one['nearest'][most]})"
+        pitch = "-" if one["pitch_hz"] is None else f"{one['pitch_hz']:.0f}"
+        rows.append(
+            [
+                name + (", never learned" if one["unseen"] else ""),
+                f"{one['right']} of {one['n']}",
+                mistaken,
+                pitch,
+                f"{one['target_pitch_hz']:.0f}",
+                f"{one['on_its_side']} of {one['voiced']}",
+            ]
+        )
+    for key, name in (("seen", "all that it learned"), ("unseen", "all that it never learned")):
+        if key in out:
+            of = out[key]
+            share = f"{of['share']['value']:.3f} ({of['share']['low']:.3f}-{of['share']['high']:.3f})"
+            rows.append([name, share, "", "", "", f"{of['on_its_side']:.3f}"])
+    note = (
+        f"The teacher's own sentences are told right in {out['teacher_right']:.3f}; chance is "
+        f"{1 / len(out['speakers']):.3f}; {TARGET_SHARE} is to be reached of those that it learned. "
+        f"Pitches are medians, and the middle of all speakers is {out['middle_pitch_hz']:.0f} Hz."
+    )
+    if "unseen" in out:
+        note += (
+            f" By chance alone as many of those never learned are right with p = {out['unseen']['p_by_chance']:.2g}."
+        )
+    columns = ("speaker", "nearest to itself", "else most to", "pitch, Hz", "teacher's, Hz", "pitch on its side")
+    print_table(f"Who is heard of {out['voice']}: {out['texts']} dealt to its speakers", columns, rows, note)

@@ -1,0 +1,58 @@
+"""Speakers are told apart by their vocal tracts, not by how loud they are or how long they pause."""
+
+import numpy as np
+import pytest
+from scipy.signal import lfilter
+
+from studio.measure.speaker_identity import COEFFICIENTS, NearestSpeaker, mfcc_statistics
+
+RATE_HZ = 24_000
+TRACTS = {"short": (650, 1700, 2800), "middle": (560, 1450, 2450), "long": (480, 1250, 2150)}  # formants, Hz
+
+
+def spoken(formants: tuple[int, ...], seed: int, seconds: float = 1.5) -> np.ndarray:
+    """Vowels of one vocal tract, each formant moved a little from one vowel to the next: int16 [T]."""
+    rng = np.random.default_rng(seed)
+    parts = []
+    for _ in range(10):
+        n = round(seconds / 10 * RATE_HZ)
+        sound = np.zeros(n)
+        sound[:: RATE_HZ // int(rng.integers(110, 220))] = 1.0
+        for hz in formants:
+            pole = np.exp(-np.pi * 90 / RATE_HZ + 2j * np.pi * hz * rng.uniform(0.9, 1.1) / RATE_HZ)
+            sound = lfilter([1.0], np.poly([pole, pole.conj()]), sound)
+        parts.append(sound / np.abs(sound).max())
+    noise = rng.normal(0, 1e-3, round(seconds / 10 * RATE_HZ) * 10)
+    return np.round((np.concatenate(parts) * 0.5 + noise) * 32767 * 0.9).astype(np.int16)
+
+
+@pytest.fixture(scope="module")
+def judge() -> NearestSpeaker:
+    made = [(name, mfcc_statistics(spoken(of, seed), RATE_HZ)) for name, of in TRACTS.items() for seed in range(12)]
+    return NearestSpeaker(np.stack([one for _, one in made]), [name for name, _ in made])
+
+
+def test_new_speech_is_nearest_to_its_own_speaker(judge: NearestSpeaker) -> None:
+    for name, formants in TRACTS.items():
+        found = judge.of(np.stack([mfcc_statistics(spoken(formants, seed), RATE_HZ) for seed in range(100, 110)]))
+        assert found == [name] * 10
+
+
+def test_its_own_recordings_are_told_by_those_of_other_texts(judge: NearestSpeaker) -> None:
+    texts = [str(seed) for _ in TRACTS for seed in range(12)]
+    told = judge.of_its_own(texts)
+    assert np.mean([a == b for a, b in zip(told, np.repeat([*TRACTS], 12), strict=True)]) > 0.9
+    shuffled = np.random.default_rng(0).permutation(np.repeat([*TRACTS], 12))
+    guessed = NearestSpeaker(judge._recordings, shuffled.tolist()).of_its_own(texts)
+    assert np.mean(np.array(guessed) == shuffled) < 0.6, "names that say nothing are not found again"
+
+
+def test_neither_loudness_nor_pauses_tell_a_speaker() -> None:
+    sound = spoken(TRACTS["middle"], 3)
+    plain = mfcc_statistics(sound, RATE_HZ)
+    assert plain.shape == (2 * COEFFICIENTS,) and np.isfinite(plain).all()
+    quiet = mfcc_statistics((sound // 2).astype(np.int16), RATE_HZ)
+    paused = mfcc_statistics(np.concatenate([np.zeros(RATE_HZ, np.int16), sound, np.zeros(RATE_HZ, np.int16)]), RATE_HZ)
+    other = mfcc_statistics(spoken(TRACTS["long"], 3), RATE_HZ)
+    for same in (quiet, paused):
+        assert np.abs(same - plain).max() < 0.3 * np.abs(other - plain).max()
