@@ -22,6 +22,10 @@ DEFAULT_DATA = Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expandu
 Voices = Annotated[Path, typer.Option(help="Folder of voices.", envvar="STUDIO_VOICES")]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 VoiceName = Annotated[str, typer.Option(help="A voice, name[:speaker]; the first one unless named.")]
+Speakers = Annotated[
+    list[str] | None,
+    typer.Option("--speaker", help="Of the voice; the one named with it, or all, unless given. May be repeated."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print the figures as JSON and nothing else.")]
 Save = Annotated[bool, typer.Option("--save", help="Also write a dated JSON file to bench/results/.")]
 Vocoder = Annotated[

@@ -3,6 +3,7 @@
 import itertools
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -328,6 +329,25 @@ def test_all_voices_stand_in_one_table(given, steady, tmp_path, capsys):
     json.dumps(plain(out), allow_nan=False)
     with pytest.raises(BadOption, match=r"there is no voice 'wren'.*there are other, tiny"):
         eval_families(FamiliesSetting(**asked, only=("wren",)))
+
+
+def test_voices_are_compared_as_the_speakers_that_all_have(given, steady, tmp_path, monkeypatch):
+    from studio.bench.evaluation import families
+
+    for number, speakers in enumerate((("slt", "rms"), ("rms", "awb"), ("awb", "bdl"))):
+        write_tiny_voice(tmp_path / "voices", speakers=speakers)
+        shutil.move(tmp_path / "voices" / "tiny", tmp_path / "voices" / f"tiny{number}")
+        card = tmp_path / "voices" / f"tiny{number}" / "card.json"
+        card.write_text(json.dumps(json.loads(card.read_text()) | {"name": f"tiny{number}"}))
+    asked = {**given, "voices": tmp_path / "voices", "count": 1, "speakers": ()}
+    heard: list[tuple[str, ...]] = []
+    monkeypatch.setattr(families, "_voice", lambda setting, card, folder: (heard.append(setting.speakers), ({}, {}))[1])
+    setting = families.FamiliesSetting(**asked, quiet=True)
+    families.eval_families(replace(setting, only=("tiny0", "tiny1")))
+    families.eval_families(replace(setting, only=("tiny2",)))
+    assert heard == [("rms",), ("rms",), ("awb", "bdl")]
+    with pytest.raises(BadOption, match="no speaker in common"):
+        families.eval_families(setting)
 
 
 def evenly(sounds, texts, *, on_done, **_):

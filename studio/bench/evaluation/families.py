@@ -5,8 +5,8 @@ The table that no paper has: what each way of weaving text and speech costs and 
 speech and answers, but what is timed is never kept.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ _REFERENCES = {"teacher": "teacher", "dmel": "dMel"}  # by what `eval wer` calls
 
 @dataclass(frozen=True, kw_only=True)
 class FamiliesSetting(Setting):
-    """Every voice in the settings that its family names.
+    """Every voice in the settings that its family names, as the speakers that all of them have.
 
     Attributes:
         texts: the first ``count`` are heard by the recogniser, the first ``predicted`` judged by the predictor.
@@ -43,17 +43,30 @@ class FamiliesSetting(Setting):
 
 
 def eval_families(setting: FamiliesSetting) -> dict[str, Any]:
-    """Rows of every voice, speaker and setting. Raises BadOption for a voice that is not there."""
+    """Rows of every voice, speaker and setting.
+
+    Raises:
+        BadOption: a voice is not there, or they have no speaker in common.
+    """
     there = read_cards(setting.voices)
     if lacking := [name for name in setting.only if name not in there]:
         raise BadOption(f"there is no voice {lacking[0]!r:.100}", f"there are {', '.join(there)}")
     out: dict[str, Any] = {"texts": setting.texts.name, "asked": setting.count, "voices": {}}
+    setting = replace(setting, speakers=setting.speakers or _shared([there[name][0] for name in setting.only or there]))
     for name in setting.only or there:
         out["voices"][name], heard_by = _voice(setting, *there[name])
         out |= heard_by
     if not setting.quiet:
         show(out)
     return out
+
+
+def _shared(cards: Sequence[Card]) -> tuple[str, ...]:
+    """The speakers that all have, in the first one's order. Raises BadOption where there is none."""
+    found = tuple(name for name in cards[0].speakers if all(name in card.speakers for card in cards))
+    if not found:
+        raise BadOption("the voices have no speaker in common", "name voices that have, with --voice")
+    return found
 
 
 def _voice(setting: FamiliesSetting, card: Card, folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -13,6 +13,7 @@ from studio.commands.common import (
     Recogniser,
     Save,
     Settings,
+    Speakers,
     Texts,
     VoiceName,
     Voices,
@@ -36,6 +37,7 @@ def quality(
         Path | None, typer.Option(help="Folder of the teacher's own sounds, or of one for each speaker.")
     ] = None,
     voice: VoiceName = "",
+    speaker: Speakers = None,
     voices: Voices = VOICES,
     device: Device = "auto",
     cache: Cache = None,
@@ -54,6 +56,7 @@ def quality(
         texts=texts,
         count=count,
         settings=tuple(setting or ()),
+        speakers=tuple(speaker or ()),
         vocoders=tuple(name.strip() for name in vocoders.split(",") if name.strip()),
         folders=tuple(folders or ()),
         teacher=teacher,
@@ -72,6 +75,9 @@ def families(
     ] = 20,
     seams: Annotated[int, typer.Option(min=0, help="Texts whose seams are looked for; 0 for none.")] = 0,
     voice: Annotated[list[str] | None, typer.Option(help="A voice's name; all unless given. May be repeated.")] = None,
+    speaker: Annotated[
+        list[str] | None, typer.Option(help="Whom all of them have; each such unless given. May be repeated.")
+    ] = None,
     voices: Voices = VOICES,
     device: Device = "auto",
     recogniser: Recogniser = "whisper",
@@ -85,6 +91,7 @@ def families(
     asked = FamiliesSetting(
         voices=voices,
         only=tuple(voice or ()),
+        speakers=tuple(speaker or ()),
         device=device,
         cache=cache,
         recogniser=recogniser,

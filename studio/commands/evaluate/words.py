@@ -14,6 +14,7 @@ from studio.commands.common import (
     Recogniser,
     Save,
     Settings,
+    Speakers,
     Texts,
     VoiceName,
     Voices,
@@ -51,6 +52,7 @@ def _recognised(name: str, load: Callable[[], tuple[type[Any], Any]], file: str,
         count: Count = most,
         setting: Settings = None,
         voice: VoiceName = "",
+        speaker: Speakers = None,
         voices: Voices = VOICES,
         device: Device = "auto",
         recogniser: Recogniser = "whisper",
@@ -69,6 +71,7 @@ def _recognised(name: str, load: Callable[[], tuple[type[Any], Any]], file: str,
             texts=texts,
             count=count,
             settings=tuple(setting or ()),
+            speakers=tuple(speaker or ()),
         )
         show(name, measure(asked), as_json, save)
 
