@@ -42,6 +42,7 @@ class TableSetting:
         is_taught: whether the teacher is asked too; without it the rows of references are left out.
         only: rows whose names hold this; all where empty.
         without: rows whose names hold this are left out; none where empty.
+        rate_share: of the queries a second that a row names, where the machine is slower than the paper's.
     """
 
     name: str
@@ -54,6 +55,7 @@ class TableSetting:
     is_taught: bool = True
     only: str = ""
     without: str = ""
+    rate_share: float = 1.0
     quiet: bool = False
     tables: Path = TABLES
 
@@ -87,6 +89,8 @@ def make_table(setting: TableSetting) -> dict[str, Any]:
                         about["recogniser"] = at.recogniser.about
     out = {"paper": table.paper, "title": table.title, "texts": setting.texts.name, "count": len(texts)}
     out |= {"seeds": setting.seeds, "nets": {name: _said(one) for name, one in recipes.items()}, **about}
+    if any(part.measure == "queries" and rows[part.place] for part in table.parts):
+        out["rate_share"] = setting.rate_share
     out["parts"] = [_summed(part, rows[part.place]) for part in table.parts]
     if not setting.quiet:
         show(out)
@@ -112,6 +116,8 @@ def _work(table: TableDefinition, setting: TableSetting) -> Iterator[tuple[str, 
     for part in table.parts:
         for row in part.rows:
             named = setting.only in row.name and not (setting.without and setting.without in row.name)
+            if part.measure == "queries" and row.load:
+                row = replace(row, load={**row.load, "per_s": row.load["per_s"] * setting.rate_share})
             asked = row.is_ours and named and (setting.is_taught or not row.reference)
             distilled = bool(row.net and table.net(row.net).teacher)
             if asked and not (distilled and setting.shop.teacher_texts is None):

@@ -26,7 +26,9 @@ def show(out: Mapping[str, Any]) -> None:
             rows.append([row["name"], *cells, *([_spread(row["ours"])] if is_heard else [])])
         heard = f", heard by {recogniser_name(out)}" if is_heard and "recogniser" in out else ""
         otherwise = f" Measured otherwise: {part['differs']}." if part["differs"] else ""
-        note = f"Ours: {out['count']} texts of {out['texts']}{heard}.{otherwise}"
+        share = out.get("rate_share", 1.0) if part["measure"] == "queries" else 1.0
+        slower = f" Queries came at {share:g} times the rate that the table names." if share != 1.0 else ""
+        note = f"Ours: {out['count']} texts of {out['texts']}{heard}.{otherwise}{slower}"
         print_table(f"{part['place']} of paper {out['paper']}: {out['title']}", columns, rows, note)
         _show_claims(part)
 

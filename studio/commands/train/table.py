@@ -33,6 +33,10 @@ def table(
     count: Count = 50,
     only: Annotated[str, typer.Option(help="Only rows whose names hold this.")] = "",
     without: Annotated[str, typer.Option(help="Leave out rows whose names hold this.")] = "",
+    rate_share: Annotated[
+        float,
+        typer.Option(min=0.001, max=1, help="Of the queries a second that rows name, where the machine is slower."),
+    ] = 1.0,
     teacher: Annotated[bool, typer.Option("--teacher/--no-teacher", help="Measure the teacher too.")] = True,
     recogniser: Recogniser = "whisper",
     device: Device = "auto",
@@ -70,6 +74,7 @@ def table(
         is_taught=teacher,
         only=only,
         without=without,
+        rate_share=rate_share,
         quiet=as_json,
     )
     if is_plan:

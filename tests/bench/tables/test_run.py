@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from studio.bench import material
 from studio.bench.summary import summarise
-from studio.bench.tables import nets, run
+from studio.bench.tables import measures, nets, run
 from studio.bench.tables.nets import Workshop
 from studio.bench.tables.run import TableSetting, make_table, plan
 from studio.bench.tables.show import show
@@ -250,6 +250,18 @@ def test_seeds_are_trainings_of_their_own(setting, ear, fits):
     (row,) = [one for one in out["parts"][0]["rows"] if one["name"] == "ones, n=1"]
     assert len(row["ours"]["wer"]["seeds"]) == 2
     assert "each of 2 seeds" in flat(as_text(show, plain(out)))
+
+
+def test_queries_come_at_a_share_of_the_rate_where_asked(setting, ear, monkeypatch):
+    asked = list[tuple[float, ...]]()
+    really = measures.bench_queries
+    monkeypatch.setattr(measures, "bench_queries", lambda load: (asked.append(load.rates), really(load))[1])
+    only = changed(setting, only="full", without="n=1", is_taught=False)
+    whole, slow = make_table(only), make_table(changed(only, rate_share=0.5))
+    assert asked == [(4.0,), (2.0,)], "another rate is measured anew"
+    assert (whole["rate_share"], slow["rate_share"]) == (1.0, 0.5)
+    said = "at 0.5 times the rate that the table names"
+    assert said in flat(as_text(show, plain(slow))) and said not in flat(as_text(show, plain(whole)))
 
 
 def test_a_voice_of_a_table_knows_its_recipe(setting, ear):
