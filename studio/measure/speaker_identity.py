@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from studio.core.clips import to_float
 from studio.core.errors import NeedsPackage
+from studio.core.traces.spectrogram import log_mel
 
 COEFFICIENTS = 19  # without the first
-_BANDS, _WINDOW_MS, _HOP_MS, _LOW_HZ = 40, 25.0, 10.0, 50.0
+_BANDS, _WINDOW_MS, _HOP_MS, _FLOOR_DB = 40, 25.0, 10.0, -100.0
 _AUDIBLE_DB = 35.0  # below the loudest frame: the rest is pauses
 
 
@@ -24,19 +24,19 @@ def mfcc_statistics(pcm: np.ndarray, rate_hz: int) -> np.ndarray:
 
     Args:
         pcm: int16 [T], of one window (25 ms) or more.
-    """
-    import torch
-    from torchaudio.transforms import MFCC
 
-    length = 1 << (round(_WINDOW_MS * rate_hz / 1000.0) - 1).bit_length()
-    hop = round(_HOP_MS * rate_hz / 1000.0)
-    of_windows = {"n_fft": length, "hop_length": hop, "n_mels": _BANDS, "f_min": _LOW_HZ}
-    sound = torch.from_numpy(to_float(pcm))
-    found = MFCC(rate_hz, COEFFICIENTS + 1, melkwargs=of_windows)(sound).double().numpy()[1:]
-    windows = sound.numpy()[np.arange(0, len(sound) - hop + 1, hop)[:, None] + np.arange(hop)]
-    level_db = 10.0 * np.log10(np.mean(np.square(windows), axis=1) + 1e-12)
-    heard = found[:, : len(level_db)][:, level_db >= level_db.max() - _AUDIBLE_DB]
-    return np.concatenate([heard.mean(axis=1), heard.std(axis=1)])
+    Raises:
+        NeedsPackage: scipy is not installed.
+    """
+    try:
+        from scipy.fft import dct  # pyright: ignore[reportMissingTypeStubs]
+    except ImportError as error:
+        raise _needs() from error
+    mel_db = log_mel(pcm, rate_hz, bins=_BANDS, window_ms=_WINDOW_MS, hop_ms=_HOP_MS, floor_db=_FLOOR_DB)
+    loudest_db = mel_db.max(axis=0)
+    heard = mel_db[:, loudest_db >= loudest_db.max() - _AUDIBLE_DB].astype(np.float64)
+    found: Any = dct(heard, axis=0, norm="ortho")[1 : COEFFICIENTS + 1]  # scipy comes without types
+    return np.concatenate([found.mean(axis=1), found.std(axis=1)])
 
 
 class NearestSpeaker:
@@ -74,7 +74,9 @@ def _discriminant(speakers: int) -> Any:
     try:
         from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
     except ImportError as error:
-        raise NeedsPackage(
-            "speakers are told apart by scikit-learn", "pip install 'streaming-tts-studio[eval]'"
-        ) from error
+        raise _needs() from error
     return LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto", priors=np.full(speakers, 1.0 / speakers))
+
+
+def _needs() -> NeedsPackage:
+    return NeedsPackage("speakers are told apart by scikit-learn", "pip install 'streaming-tts-studio[eval]'")
