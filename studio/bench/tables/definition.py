@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from studio.bench import cascade
+from studio.core.cards import is_file_name
 from studio.core.errors import BadFile, BadOption
 from studio.core.files import MAX_SETTINGS_BYTES, read_bounded
-from studio.core.shipped import RECIPES, TABLES
+from studio.core.shipped import RECIPES, TABLES, VOICES
 from studio.train.recipe import strict
 
 # What each way of measuring answers, and whether more of it is better.
@@ -34,6 +35,8 @@ class Net:
 
     Attributes:
         recipe: a file of ``assets/recipes``; ``change`` what is otherwise in it, nested as it is there.
+        voice: in its place a shipped voice, whose recipe it has and whose weights it begins from.
+        like: a shipped voice of another family, from whose layers it begins.
         vocoder: which of the vocoders at hand its voice has; all where empty. ``vocoder_config`` is otherwise in its
             configuration.
         after, teacher: of a distillation (paper 001), nets that stand before it: the one that goes on, and the T5-TTS
@@ -41,7 +44,9 @@ class Net:
     """
 
     name: str
-    recipe: str
+    recipe: str = ""
+    voice: str = ""
+    like: str = ""
     after: str = ""
     teacher: str = ""
     change: dict[str, Any] = field(default_factory=dict)
@@ -130,7 +135,7 @@ def table_names(folder: Path = TABLES) -> list[str]:
     return sorted(path.stem for path in folder.glob("*.toml"))
 
 
-def read_table(name: str, folder: Path = TABLES, recipes: Path = RECIPES) -> TableDefinition:
+def read_table(name: str, folder: Path = TABLES, recipes: Path = RECIPES, voices: Path = VOICES) -> TableDefinition:
     """The tables of a paper.
 
     Raises:
@@ -147,7 +152,7 @@ def read_table(name: str, folder: Path = TABLES, recipes: Path = RECIPES) -> Tab
     nets = [strict(Net, one, "nets") for one in data.pop("nets", [])]
     parts = [_part(one) for one in data.pop("parts", [])]
     table = strict(TableDefinition, {**data, "nets": nets, "parts": parts}, "table")
-    _check(table, recipes)
+    _check(table, recipes, voices)
     return table
 
 
@@ -162,11 +167,16 @@ def _part(data: dict[str, Any]) -> Part:
     return strict(Part, {"differs": "", **data, "rows": rows, "claims": claims}, where)
 
 
-def _check(table: TableDefinition, recipes: Path) -> None:
+def _check(table: TableDefinition, recipes: Path, voices: Path) -> None:
     nets = _once([one.name for one in table.nets], "nets")
     for net in table.nets:
-        if not (recipes / net.recipe).is_file():
+        if bool(net.recipe) == bool(net.voice):
+            raise BadOption(f"net {net.name!r} has a recipe and a voice, or neither", "name one of them")
+        if net.recipe and not (recipes / net.recipe).is_file():
             raise BadOption(f"net {net.name!r} has no recipe {net.recipe!r}", f"it is a file of {recipes}")
+        for voice in filter(None, (net.voice, net.like)):
+            if not (is_file_name(voice) and (voices / voice / "recipe.toml").is_file()):
+                raise BadOption(f"net {net.name!r} is of no voice {voice!r:.100}", f"it is a folder of {voices}")
         earlier = [one.name for one in table.nets[: table.nets.index(net)]]
         if bool(net.after) != bool(net.teacher) or not {net.after, net.teacher} - {""} <= {*earlier}:
             raise BadOption(f"net {net.name!r} is taught by no nets before it", "name one as after, one as teacher")

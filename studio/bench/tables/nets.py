@@ -13,8 +13,9 @@ from typing import Any
 
 from studio.bench.material import read_texts
 from studio.bench.tables.definition import Net, TableDefinition
+from studio.core.cards import read_card, sha256_of
 from studio.core.errors import BadFile, BadOption, NeedsPackage
-from studio.core.shipped import RECIPES
+from studio.core.shipped import RECIPES, VOICES
 from studio.engine.families.bpe import FILE as BPE_FILE
 from studio.engine.loop import open_engine
 from studio.engine.voices import pick_device
@@ -33,7 +34,7 @@ class Workshop:
     Attributes:
         work: folder of everything that is made on the way; a stopped run goes on there.
         features: folder of encoded shards; vocoders: folder of <name>.safetensors and <name>.json.
-        bpe: a byte-pair encoding for families that need one.
+        bpe: a byte-pair encoding for families that need one; a net of a voice has that voice's.
         teacher_texts: texts that the teacher of a distillation speaks, one a line; without them there is none.
         steps: of every net; 0 takes the recipes' own.
         threads: of arithmetic on a CPU.
@@ -48,6 +49,7 @@ class Workshop:
     device: str = "auto"
     threads: int | None = None
     recipes: Path = RECIPES
+    shipped: Path = VOICES
 
     @property
     def voices(self) -> Path:
@@ -89,10 +91,11 @@ def prepare(shop: Workshop, table: TableDefinition, seeds: int) -> dict[str, Rec
             f"the nets of table {table.paper} are not of the same speakers, unseen shards and steps",
             "give --steps, or change their recipes: a table compares what was trained alike",
         )
-    for name, recipe in found.items():
-        if _reads_bpe(recipe) and (shop.bpe is None or not shop.bpe.is_file()):
+    for net in table.nets:
+        bpe = _bpe(shop, net)
+        if _reads_bpe(found[net.name]) and (bpe is None or not bpe.is_file()):
             raise BadOption(
-                f"{name} needs a byte-pair encoding", "make one with `studio train bpe`, and give --bpe FILE"
+                f"{net.name} needs a byte-pair encoding", "make one with `studio train bpe`, and give --bpe FILE"
             )
     return found
 
@@ -109,16 +112,17 @@ def make(shop: Workshop, table: TableDefinition, net: Net, seed: int, recipes: M
     state = _state(shop, table, net, seed, recipes)
     done = state / "done"
     if not done.is_file():
-        start: Path | None = None
+        start, like = _weights(shop, net.voice), _weights(shop, net.like)
         if net.teacher:
             start, fitting = _distillation(shop, table, net, seed, recipes, hear)
         else:
             fitting = fitting_of(recipe)
         state.mkdir(parents=True, exist_ok=True)
         if BPE_FILE in fitting.beside:
-            assert shop.bpe is not None, "prepare has looked"
-            shutil.copyfile(shop.bpe, state / BPE_FILE)
-        run(fitting, shop.features, state, pick_device(shop.device), shop.threads, start)
+            bpe = _bpe(shop, net)
+            assert bpe is not None, "prepare has looked"
+            shutil.copyfile(bpe, state / BPE_FILE)
+        run(fitting, shop.features, state, pick_device(shop.device), shop.threads, start, like)
         done.touch()
     folder = pack_voice(recipe, state, _vocoders(shop, net), shop.voices)
     shutil.copyfile(shop.work / "recipes" / f"{name}.toml", folder / "recipe.toml")
@@ -132,7 +136,21 @@ def _state(shop: Workshop, table: TableDefinition, net: Net, seed: int, recipes:
     needs = [_state(shop, table, table.net(one), seed, recipes).name for one in (net.after, net.teacher) if one]
     if net.teacher:
         needs.append(_texts_digest(shop))
-    return shop.work / "fits" / f"{recipe.fit.family}-{_digest(shop, recipe, needs)}"
+    needs += [sha256_of(path) for voice in (net.voice, net.like) if (path := _weights(shop, voice))]
+    return shop.work / "fits" / f"{recipe.fit.family}-{_digest(shop, recipe, _bpe(shop, net), needs)}"
+
+
+def _weights(shop: Workshop, voice: str) -> Path | None:
+    """The weights of a shipped voice; None without a name. Raises BadVoice."""
+    if not voice:
+        return None
+    card = read_card(shop.shipped / voice)
+    return shop.shipped / voice / f"{card.family}.safetensors"
+
+
+def _bpe(shop: Workshop, net: Net) -> Path | None:
+    """The encoding that a net reads text by, where its family needs one."""
+    return shop.shipped / net.voice / BPE_FILE if net.voice else shop.bpe
 
 
 def _distillation(
@@ -176,9 +194,10 @@ def _changed(shop: Workshop, net: Net, seed: int) -> str:
         import tomlkit
     except ImportError as error:
         raise NeedsPackage("recipes are changed with tomlkit", "pip install 'streaming-tts-studio[train]'") from error
-    written: Any = tomlkit.parse((shop.recipes / net.recipe).read_text(encoding="utf-8"))
+    path = shop.shipped / net.voice / "recipe.toml" if net.voice else shop.recipes / net.recipe
+    written: Any = tomlkit.parse(path.read_text(encoding="utf-8"))
     if "fit" not in written:
-        raise BadOption(f"the recipe {net.recipe} has no [fit]", "name one that fits a net")
+        raise BadOption(f"the recipe {path.name} of {net.name!r} has no [fit]", "name one that fits a net")
     _change(written, net.change, net)
     written["name"], written["seed"] = voice_name(net, seed), int(written["seed"]) + seed
     if shop.steps:
@@ -190,17 +209,18 @@ def _change(written: Any, change: Mapping[str, Any], net: Net) -> None:
     for key, value in change.items():
         if isinstance(value, Mapping):
             if key not in written:
-                raise BadOption(f"net {net.name!r} changes [{key}], which {net.recipe} has not", "change what is there")
+                of = net.recipe or net.voice
+                raise BadOption(f"net {net.name!r} changes [{key}], which {of} has not", "change what is there")
             _change(written[key], value, net)
         else:
             written[key] = value
 
 
-def _digest(shop: Workshop, recipe: Recipe, needs: Sequence[str]) -> str:
+def _digest(shop: Workshop, recipe: Recipe, bpe: Path | None, needs: Sequence[str]) -> str:
     """Of all that decides a state: the recipe without its names, the corpus' shards, the encoding, and ``needs``."""
     assert recipe.fit is not None
     shards = sorted((path.name, path.stat().st_size) for path in shop.features.glob("*.safetensors"))
-    encoding = shop.bpe.read_bytes() if shop.bpe and _reads_bpe(recipe) else b""
+    encoding = bpe.read_bytes() if bpe and _reads_bpe(recipe) else b""
     corpus = [recipe.corpus.speakers, recipe.corpus.validation_shards]
     said = [recipe.fit.family, vars(recipe.fit), corpus, recipe.seed, recipe.temperature, shards, *needs]
     written = json.dumps(said, sort_keys=True, default=vars).encode()

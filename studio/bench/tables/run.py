@@ -62,7 +62,7 @@ class TableSetting:
 
 def make_table(setting: TableSetting) -> dict[str, Any]:
     """Every row's figures beside the paper's, and which of its claims hold here. Raises BadOption, BadFile."""
-    table = read_table(setting.name, setting.tables, setting.shop.recipes)
+    table = read_table(setting.name, setting.tables, setting.shop.recipes, setting.shop.shipped)
     texts = read_texts(setting.texts, setting.count)
     work = [*_work(table, setting)]
     if not work:
@@ -99,7 +99,7 @@ def make_table(setting: TableSetting) -> dict[str, Any]:
 
 def plan(setting: TableSetting) -> dict[str, Any]:
     """What a run would make: nets with their steps, and rows; nothing is trained or kept. Raises as ``make_table``."""
-    table = read_table(setting.name, setting.tables, setting.shop.recipes)
+    table = read_table(setting.name, setting.tables, setting.shop.recipes, setting.shop.shipped)
     work = [*_work(table, setting)]
     table = replace(table, nets=table.with_needs({net for net, _ in work}))
     with TemporaryDirectory() as folder:

@@ -114,9 +114,9 @@ def test_a_distilled_net_is_made_from_those_before_it(shop, tmp_path, monkeypatc
     started: list[tuple[str, str | None]] = []
     fit = nets.run
 
-    def counted(fitting, features, state, device, threads, start):
+    def counted(fitting, features, state, device, threads, start, like):
         started.append((fitting.settings.family, None if start is None else start.parent.name))
-        return fit(fitting, features, state, device, threads, start)
+        return fit(fitting, features, state, device, threads, start, like)
 
     monkeypatch.setattr(nets, "run", counted)
     table = read_table("888", tmp_path, shop.recipes)

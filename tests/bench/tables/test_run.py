@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 from tinyfeatures import tiny_sentence, write_tiny_features, write_tiny_vocoder
 from typer.testing import CliRunner
 
@@ -250,6 +252,56 @@ def test_seeds_are_trainings_of_their_own(setting, ear, fits):
     (row,) = [one for one in out["parts"][0]["rows"] if one["name"] == "ones, n=1"]
     assert len(row["ours"]["wer"]["seeds"]) == 2
     assert "each of 2 seeds" in flat(as_text(show, plain(out)))
+
+
+GOING_ON = """
+paper = "778"
+title = "from a voice"
+[[nets]]
+name = "on"
+voice = "full"
+change.fit = { steps = 2, peak_rate = 0.0 }
+[[nets]]
+name = "alike"
+recipe = "pieces.toml"
+like = "full"
+change.fit = { steps = 2, peak_rate = 0.0 }
+[[parts]]
+place = "Table I"
+measure = "wer"
+rows = [{ name = "on", net = "on", paper = { wer = 0.1 } }, { name = "alike", net = "alike", options = { n = 1 } }]
+"""
+
+
+def test_a_net_goes_on_from_a_voice(setting, ear, fits, tmp_path):
+    """Its weights and its recipe; of another family's voice it takes the layers alone. Another voice is another net."""
+    make_table(changed(setting, only="full", without="n=1", is_taught=False))
+    shipped = tmp_path / "shipped"
+    shutil.copytree(setting.shop.voices / "full", shipped / "full")
+    (setting.tables / "778.toml").write_text(GOING_ON, encoding="utf-8")
+    shop = Workshop(**{**vars(setting.shop), "shipped": shipped})
+    going_on = changed(setting, name="778", shop=shop, is_taught=False)
+    out = make_table(going_on)
+    assert out["nets"] == {
+        "on": {"family": "richtts", "steps": 2, "seed": 5},
+        "alike": {"family": "ngram-richtts", "steps": 2, "seed": 5},
+    }
+    full, on = (load_file(shop.voices / name / "richtts.safetensors") for name in ("full", "on"))
+    alike = load_file(shop.voices / "alike" / "ngram-richtts.safetensors")
+    assert all(torch.equal(on[name], full[name]) for name in full)
+    layers = [name for name in full if name.startswith("decoder.") and full[name].ndim == 2]
+    assert layers and all(torch.equal(alike[name], full[name]) for name in layers)
+    assert fits == ["richtts", "richtts", "ngram-richtts"]
+    make_table(going_on)
+    assert len(fits) == 3, "it is not fitted twice"
+    for wrong, why in (
+        ('voice = "full"\nrecipe = "full.toml"', "has a recipe and a voice, or neither"),
+        ('voice = "nobody"', "is of no voice 'nobody'"),
+        ('voice = "../full"', "is of no voice"),
+    ):
+        (setting.tables / "778.toml").write_text(GOING_ON.replace('voice = "full"', wrong), encoding="utf-8")
+        with pytest.raises(BadOption, match=why):
+            make_table(going_on)
 
 
 def test_queries_come_at_a_share_of_the_rate_where_asked(setting, ear, monkeypatch):
