@@ -33,8 +33,8 @@ def begin_from(net: nn.Module, path: Path, may_lack: tuple[str, ...] = (), passe
     """
     given, own = read_weights(path), net.state_dict()
     weights = {name: tensor for name, tensor in given.items() if name not in passed_over}
-    needed = own.keys() - weights.keys() - {*passed_over}
-    lacking = [name for name in own if name in needed and not name.startswith(may_lack)]
+    there = {*weights, *passed_over}
+    lacking = [name for name in own if name not in there and not name.startswith(may_lack)]
     other = [name for name, tensor in weights.items() if name not in own or not _is_like(tensor, own[name])]
     if lacking or other:
         raise BadFile(

@@ -43,7 +43,7 @@ def eval_prompts(setting: PromptSetting) -> dict[str, Any]:
     Raises:
         BadVoice: the voice has one speaker, or its vocoder speaks without a pitch.
         BadOption: there is not a text for each speaker.
-        BadFile: there are too few texts, or no teacher is at hand.
+        BadFile: there are too few texts, the teacher cannot say them, or none is at hand.
         NeedsPackage: pyworld or scikit-learn is not installed.
     """
     texts = read_texts(setting.texts)
@@ -61,21 +61,22 @@ def eval_prompts(setting: PromptSetting) -> dict[str, Any]:
             raise BadOption(f"{setting.count} texts are too few", f"each of {len(speakers)} speakers says one or more")
         references = {speaker: _reference(at, speaker, of_teacher) for speaker in speakers}
         pitch = {speaker: _median_pitch(at, speaker, one) for speaker, one in references.items()}
-        judge = _judge(references)
+        of = [speaker for speaker, one in references.items() for _ in one.texts]
+        judge = NearestSpeaker(np.concatenate([one.statistics for one in references.values()]), of)
+        told = judge.of_its_own([text for one in references.values() for text in one.texts])
         middle_hz = float(np.exp(np.mean(np.log([*pitch.values()]))))
         found = {}
         for turn, speaker in enumerate(speakers):
             traces = at.speak(speaker, spoken_texts[turn :: len(speakers)], dict(at.one_setting))
             sounds = [(trace.pcm, trace.rate_hz) for trace in traces]
             found[speaker] = _figures(judge, speaker, sounds, pitch[speaker], middle_hz)
-        known = _own(judge, references)
         unseen = _unseen(at)
         out: dict[str, Any] = at.about() | {
             "texts": setting.texts.name,
             "setting": dict(at.one_setting),
             "references": setting.references,
             "middle_pitch_hz": middle_hz,
-            "teacher_right": known,
+            "teacher_right": float(np.mean([a == b for a, b in zip(of, told, strict=True)])),
             "speakers": {name: {"unseen": name in unseen, **one} for name, one in found.items()},
         }
     out["seen"] = _together([one for one in out["speakers"].values() if not one["unseen"]])
@@ -98,6 +99,8 @@ class _Reference:
 
 def _reference(at: Desk, speaker: str, texts: Sequence[str]) -> _Reference:
     taught = [(text, one) for text, one in zip(texts, at.teacher(speaker, texts), strict=True) if one is not None]
+    if not taught:
+        raise BadFile(f"the teacher says none of the texts as {speaker}", "give sentences of words and plain marks")
     sounds = resynthesised(at, [(one.pcm, at.card.sample_rate_hz) for _, one in taught])
     return _Reference(
         np.stack([mfcc_statistics(*sound) for sound in sounds]), [text for text, _ in taught], [*map(_pitch, sounds)]
@@ -113,18 +116,6 @@ def _median_pitch(at: Desk, speaker: str, of: _Reference) -> float:
             "measure a voice whose vocoder can be understood (`studio eval vocoder`)",
         )
     return float(np.median(found))
-
-
-def _judge(references: Mapping[str, _Reference]) -> NearestSpeaker:
-    of = [speaker for speaker, one in references.items() for _ in one.texts]
-    return NearestSpeaker(np.concatenate([one.statistics for one in references.values()]), of)
-
-
-def _own(judge: NearestSpeaker, references: Mapping[str, _Reference]) -> float:
-    """The share of the teacher's recordings that is told right by those of other texts."""
-    of = [speaker for speaker, one in references.items() for _ in one.texts]
-    told = judge.of_its_own([text for one in references.values() for text in one.texts])
-    return float(np.mean([a == b for a, b in zip(of, told, strict=True)]))
 
 
 def _pitch(sound: Sound) -> float | None:
