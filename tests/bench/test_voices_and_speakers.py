@@ -1,0 +1,88 @@
+"""The evaluations that hold voices, or a voice's speakers, against each other; the teachers are real."""
+
+import json
+import shutil
+from dataclasses import replace
+
+import pytest
+from tinyvoice import write_tiny_voice
+
+from studio.core.errors import BadFile, BadOption, BadVoice
+from studio.measure.report import plain
+
+
+def test_speakers_are_told_by_the_teachers_speech(given, tmp_path, capsys, monkeypatch):
+    """A random voice is nobody; the teachers are told apart, and who is not learned stands apart."""
+    from studio.bench.evaluation import prompts
+    from studio.bench.evaluation.prompts import PromptSetting, eval_prompts
+
+    voices, texts = tmp_path / "voices", tmp_path / "texts.txt"
+    write_tiny_voice(voices, eos_bias=-50.0, speakers=("slt", "rms"))
+    recipe = 'name = "tiny"\ntitle = "Tiny"\nseed = 1\ntemperature = 0.7\n[corpus]\nspeakers = ["slt", "rms"]\n'
+    more = 'unseen = ["rms"]\nshard_sentences = 1\nvalidation_shards = 1\n'
+    (voices / "tiny" / "recipe.toml").write_text(recipe + more)
+    others = [f"Nobody had seen the {thing} by the river." for thing in "letter kettle stove boat child house".split()]
+    texts.write_text(given["texts"].read_text() + "\n".join(others) + "\n")
+    asked = {name: value for name, value in given.items() if name != "speakers"}
+    monkeypatch.setattr(prompts, "resynthesised", lambda _, sounds: [(pcm * 0, rate_hz) for pcm, rate_hz in sounds])
+    with pytest.raises(BadVoice, match="no pitch through the vocoder"):
+        eval_prompts(PromptSetting(**asked | {"voices": voices, "texts": texts}, references=6))
+    monkeypatch.setattr(prompts, "resynthesised", lambda _, sounds: sounds)  # its vocoder is noise
+    out = eval_prompts(PromptSetting(**asked | {"voices": voices, "texts": texts}, references=6))
+    assert out["teacher_right"] == 1.0, "a woman and a man"
+    slt, rms = out["speakers"]["slt"], out["speakers"]["rms"]
+    assert slt["target_pitch_hz"] > out["middle_pitch_hz"] > rms["target_pitch_hz"] > 60.0
+    assert (slt["n"], slt["unseen"], rms["n"], rms["unseen"]) == (1, False, 1, True)
+    assert sum(slt["nearest"].values()) == 1 and slt["right"] == slt["nearest"].get("slt", 0)
+    assert out["unseen"]["p_by_chance"] == (0.5 if rms["right"] else 1.0) and out["seen"]["n"] == 1
+    json.dumps(plain(out), allow_nan=False)
+    assert "rms, never learned" in capsys.readouterr().out
+    with pytest.raises(BadOption, match="each of 2 speakers says one or more"):
+        eval_prompts(PromptSetting(**asked | {"voices": voices, "texts": texts, "count": 1}, references=6))
+    with pytest.raises(BadFile, match="2 to be spoken and 7 to tell speakers by"):
+        eval_prompts(PromptSetting(**asked | {"voices": voices, "texts": texts}, references=7))
+
+
+def test_all_voices_stand_in_one_table(given, steady, tmp_path, capsys):
+    from studio.bench.evaluation.families import FamiliesSetting, eval_families
+
+    shutil.copytree(given["voices"], tmp_path / "voices")
+    shutil.move(tmp_path / "voices" / "tiny", tmp_path / "voices" / "other")
+    card = tmp_path / "voices" / "other" / "card.json"
+    card.write_text(json.dumps(json.loads(card.read_text()) | {"name": "other"}))
+    write_tiny_voice(tmp_path / "voices", family="dsm", speakers=("slt", "rms"), eos_bias=4.0)
+    asked = {**given, "voices": tmp_path / "voices", "count": 1}
+    out = eval_families(FamiliesSetting(**asked, predicted=1, timed=1, seams=2, only=("tiny",)))
+    (one,) = out["voices"].values()
+    assert [(row["speaker"], row["setting"]) for row in one["rows"]] == [
+        ("slt", name) for name in ("teacher", "dMel", "guidance=1.0", "guidance=2.0")
+    ]
+    assert one["family"] == "dsm" and one["timed"].keys() == {"guidance=1.0", "guidance=2.0"}
+    assert one["rows"][0]["mos"]["value"] > 0 and one["timed"]["guidance=1.0"]["rtf"] > 0
+    files = [tmp_path / "voices" / "tiny" / name for name in ("dsm.safetensors", "bpe.json")]
+    assert one["bytes"] == sum(path.stat().st_size for path in files), "the vocoder is all voices' own"
+    assert one["seams"] == {"setting": "", "n": 2, "found": None}, "every word of it is a segment"
+    printed = capsys.readouterr().out
+    assert "tiny slt guidance=2.0" in printed and "First audio" in printed and "Can seams be told" in printed
+    json.dumps(plain(out), allow_nan=False)
+    with pytest.raises(BadOption, match=r"there is no voice 'wren'.*there are other, tiny"):
+        eval_families(FamiliesSetting(**asked, only=("wren",)))
+
+
+def test_voices_are_compared_as_the_speakers_that_all_have(given, steady, tmp_path, monkeypatch):
+    from studio.bench.evaluation import families
+
+    for number, speakers in enumerate((("slt", "rms"), ("rms", "awb"), ("awb", "bdl"))):
+        write_tiny_voice(tmp_path / "voices", speakers=speakers)
+        shutil.move(tmp_path / "voices" / "tiny", tmp_path / "voices" / f"tiny{number}")
+        card = tmp_path / "voices" / f"tiny{number}" / "card.json"
+        card.write_text(json.dumps(json.loads(card.read_text()) | {"name": f"tiny{number}"}))
+    asked = {**given, "voices": tmp_path / "voices", "count": 1, "speakers": ()}
+    heard: list[tuple[str, ...]] = []
+    monkeypatch.setattr(families, "_voice", lambda setting, card, folder: (heard.append(setting.speakers), ({}, {}))[1])
+    setting = families.FamiliesSetting(**asked, quiet=True)
+    families.eval_families(replace(setting, only=("tiny0", "tiny1")))
+    families.eval_families(replace(setting, only=("tiny2",)))
+    assert heard == [("rms",), ("rms",), ("awb", "bdl")]
+    with pytest.raises(BadOption, match="no speaker in common"):
+        families.eval_families(setting)
