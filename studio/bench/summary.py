@@ -88,7 +88,7 @@ A word error rate is of the recogniser that its table names, so it is read besid
 speaker that the voice learned from, and beside the teacher's own frames through the same vocoder ("dMel").
 """
 _PAPER_HEAD = """Made by `studio bench summary` from what `studio train table` measured; nothing on this page is typed
-by hand. The nets are tiny and the corpus is the studio's own: what can be compared with the paper is which of two rows
+by hand. The nets are small and the corpus is the studio's own: what can be compared with the paper is which of two rows
 is better, not how good either is."""
 
 

@@ -60,7 +60,8 @@ def test_every_table_that_is_shipped_can_be_made(name, tmp_path):
     for net in table.nets:
         first, second = recipes[net.name], recipes[f"{net.name}-1"]
         assert second.seed == first.seed + 1 and second.fit == first.fit
-        assert sum(p.numel() for p in fitting_of(untaught(first)).fitter.net.parameters()) <= 1e6, "tiny"
+        size = sum(p.numel() for p in fitting_of(untaught(first)).fitter.net.parameters())
+        assert size <= (6e6 if net.voice or net.like else 1e6), "tiny, or of a shipped voice"
     for part in table.parts:
         assert part.claims and part.differs
         for row in part.rows:
@@ -172,7 +173,7 @@ def test_what_is_missing_is_named_before_anything_is_trained(tmp_path):
     with pytest.raises(BadFile, match=r"no vocoder hifigan for tacotron-overlap-4.*--name hifigan"):
         prepare(here, read_table("004"), 1)
     with pytest.raises(BadOption, match=r"needs a byte-pair encoding.*--bpe"):
-        prepare(shop(tmp_path, bpe=None), read_table("002"), 1)
+        prepare(shop(tmp_path, bpe=None), read(tmp_path, GOOD.replace("richtts-tiny", "ist-tiny")), 1)
 
 
 def test_nets_of_a_table_are_trained_alike(tmp_path):
