@@ -20,6 +20,8 @@ def voices_by_default(context: typer.Context, voices: Voices = VOICES, as_json: 
     """List the voices and what they are."""
     if context.invoked_subcommand is None:
         list_voices(voices, as_json)
+    asked = {"voices": voices, "as_json": as_json}
+    context.default_map = {"list": asked, "info": asked}  # what is said before the command holds for it
 
 
 @voices.command("list")

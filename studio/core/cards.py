@@ -3,17 +3,21 @@
 import glob
 import hashlib
 import json
+import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, cast
+from unicodedata import category
 
 from studio.core.errors import BadVoice
 from studio.core.files import MAX_SETTINGS_BYTES, read_bounded
 from studio.core.numbers import is_number
 from studio.core.shipped import DEFAULT_VOICE
 from studio.core.time import TimeBase
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -98,7 +102,7 @@ class Card:
         values = dict(data)
         try:
             values["options"] = tuple(_option(o) for o in data.get("options", ()))
-            values["speakers"] = tuple(data["speakers"])
+            values["speakers"] = tuple(data["speakers"]) if isinstance(data["speakers"], list | tuple) else ()
             card = Card(**values)
         except (TypeError, KeyError, ValueError) as error:
             raise BadVoice(f"the card is not complete: {error}", "compare it with a shipped card.json") from error
@@ -121,8 +125,12 @@ def _option(data: Mapping[str, Any]) -> OptionSpec:
 Check = Callable[[Any], bool]
 
 
+_TURNS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")  # the direction of what follows
+
+
 def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and not any("\ud800" <= sign <= "\udfff" for sign in value)  # half a sign
+    """Whether it can be shown: no half a sign, nothing that a terminal obeys or that turns what follows around."""
+    return isinstance(value, str) and not any(category(sign) in ("Cc", "Cs") or sign in _TURNS for sign in value)
 
 
 def _is_name(value: Any) -> bool:
@@ -182,7 +190,7 @@ _CHECKS: Mapping[str, tuple[Check, str]] = {
     "speakers": (_are_speakers, "a list of different names"),
     "temperature": (_is_between(0.0, 2.0), "a number from 0 to 2"),
     "look_ahead_words": (_is_whole(0, 1000), _WHOLE),
-    "delay_frames": (_is_whole(0, 100_000), _WHOLE),
+    "delay_frames": (_is_whole(0, 10_000), _WHOLE),
     "options": (lambda value: all(map(_is_option, value)), "a list of options with name, kind, default and label"),
     "stored_in": (lambda value: value in ("bfloat16", "int8"), "bfloat16 or int8"),
     "parameters": (_is_object_of(_is_whole(0, 2**63 - 1)), "an object of whole numbers"),
@@ -237,21 +245,39 @@ def find_file(folder: Path, card: Card, name: str) -> Path | None:
 def read_cards(root: Path) -> dict[str, tuple[Card, Path]]:
     """Cards and folders under ``root`` by name: the studio's default voice first, the others in the order of names.
 
+    A damaged card is left out, and the log says why: the other voices speak.
+
     Raises:
-        BadVoice: there is none, one is damaged, or one names another voice than its folder does.
+        BadVoice: there is none, or none that is whole.
     """
     found: dict[str, tuple[Card, Path]] = {}
+    damaged: list[BadVoice] = []
     for path in sorted(root.glob("*/card.json"), key=lambda path: (path.parent.name != DEFAULT_VOICE, path)):
-        folder, card = path.parent, read_card(path.parent)
-        if card.name != folder.name:
-            raise BadVoice(
-                f"the card in {folder} is of a voice {card.name!r}",
-                f"call the folder {card.name}, or write the folder's name into card.json",
-            )
-        found[card.name] = (card, folder)
+        try:
+            card = _named_as_its_folder(path.parent)
+        except BadVoice as error:
+            damaged.append(error)
+        else:
+            found[card.name] = (card, path.parent)
     if not found:
-        raise BadVoice(f"there are no voices in {root}", "point --voices at a folder such as assets/voices")
+        raise (
+            damaged[0]
+            if damaged
+            else BadVoice(f"there are no voices in {root}", "point --voices at a folder such as assets/voices")
+        )
+    for error in damaged:
+        log.warning("left out: %s", error)
     return found
+
+
+def _named_as_its_folder(folder: Path) -> Card:
+    card = read_card(folder)
+    if card.name != folder.name:
+        raise BadVoice(
+            f"the card in {folder} is of a voice {card.name!r}",
+            f"call the folder {card.name}, or write the folder's name into card.json",
+        )
+    return card
 
 
 def parse_voice(address: str, cards: Mapping[str, Card]) -> tuple[Card, str]:

@@ -96,6 +96,8 @@ class LocalEngine:
 
     def voice(self, name: str) -> Voice:
         """A loaded voice. Raises BadVoice."""
+        if name in self._loaded:  # nobody waits for another voice that is being loaded
+            return self._loaded[name]
         with self._loading:
             if name not in self._loaded:
                 self._loaded[name] = self._load_voice(

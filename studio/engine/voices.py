@@ -94,6 +94,10 @@ def load_voice(card: Card, folder: Path, device: torch.device, places: int) -> V
             family.prompt(speaker)
         slots = places * family.slots_per_row
         vocode = VocodeModule(load_vocoder(card, folder, device), alphabet(card.alphabet), slots, device)
+    except BadVoice as error:
+        raise error if card.name in error.what else BadVoice(f"voice {card.name!r}: {error.what}", error.do) from error
+    except BadOption as error:
+        raise BadVoice(f"the card of {card.name!r} describes no net that can be built: {error}", _RESTORE) from error
     except (TypeError, ValueError, LookupError, ArithmeticError, RuntimeError, AssertionError) as error:
         raise BadVoice(
             f"the card of {card.name!r} describes no net that can be built: {type(error).__name__}: {error!s:.200}",

@@ -1,16 +1,17 @@
 """Weights from disk: safetensors only, checked against the card before a byte of them is used."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from studio.core.cards import Card, find_file, sha256_of
 from studio.core.errors import BadVoice
+from studio.engine import dmel
 from studio.engine.eightbit import restored
 
 _FETCH = "fetch the voice again, or check out assets/voices from the repository"
@@ -64,9 +65,21 @@ def load_weights(net: nn.Module, folder: Path, card: Card, name: str) -> None:
         strange = [name for name, tensor in tensors.items() if not tensor.isfinite().all()]
         if strange:
             raise BadVoice(f"{path} holds numbers that are none, in {strange[0]:.80}", _FETCH)
+        _check_kinds(net, tensors, path)
         net.load_state_dict(tensors, strict=True)
     except (SafetensorError, RuntimeError, ValueError) as error:
         raise BadVoice(f"{path} does not fit the card's configuration: {error}", _FETCH) from error
+
+
+def _check_kinds(net: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Raises BadVoice: whole numbers stand where there are none, or silence is no frame."""
+    wanted = {name: one.dtype for name, one in net.state_dict().items()}
+    for name, tensor in tensors.items():
+        dtype = wanted.get(name, tensor.dtype)
+        if dtype != tensor.dtype and not (dtype.is_floating_point and tensor.dtype.is_floating_point):
+            raise BadVoice(f"{path} has numbers of another kind in {name:.80}: {tensor.dtype}, not {dtype}", _FETCH)
+    if (silence := tensors.get("silence")) is not None and int(silence.max()) >= dmel.LEVELS:
+        raise BadVoice(f"the silence in {path} has a level of {int(silence.max())}", f"levels are below {dmel.LEVELS}")
 
 
 def _missing(folder: Path, card: Card, name: str) -> BadVoice:

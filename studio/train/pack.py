@@ -141,9 +141,10 @@ def _card(
     sha256: dict[str, str],
 ) -> Card:
     base = dmel.TIME_BASE
-    in_force = merge_options(info.options, recipe.options, default_options(info.options))
-    teacher = open_teacher(recipe.corpus.teacher)
     named = recipe.corpus.named()
+    options = info.options_for([*named])
+    in_force = merge_options(options, recipe.options, default_options(options))
+    teacher = open_teacher(recipe.corpus.teacher)
     teachers = "; ".join(f"{name}: {who}" for name, speaker in named.items() if (who := teacher.about(speaker)))
     texts = "sentences of LJSpeech (public domain)"
     if recipe.corpus.kinds:
@@ -163,7 +164,7 @@ def _card(
         temperature=recipe.temperature,
         look_ahead_words=info.look_ahead_words,
         delay_frames=base.frame_of_time(config.get("delay_s", 0.0)),
-        options=tuple(replace(one, default=in_force[one.name]) for one in info.options),
+        options=tuple(replace(one, default=in_force[one.name]) for one in options),
         licence="Apache-2.0",
         learned_from=f"{texts}, spoken by free synthetic speakers: {teachers}",
         parameters=parameters,

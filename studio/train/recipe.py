@@ -1,11 +1,13 @@
 """Recipes: everything that decides a training, in one TOML file beside the voice it makes."""
 
+import json
+import math
 import tomllib
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, cast, get_type_hints
 
-from studio.core.cards import sha256_of
+from studio.core.cards import is_file_name, sha256_of
 from studio.core.errors import BadFile, BadOption
 from studio.core.files import MAX_SETTINGS_BYTES, read_bounded
 
@@ -35,6 +37,14 @@ class CorpusRecipe:
     teacher: str = "programs"
     kinds: dict[str, int] = field(default_factory=dict)
     stages: list[tuple[list[str], int]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if not self.speakers or len(set(self.speakers)) < len(self.speakers):
+            raise BadOption(f"[corpus] speakers is {self.speakers!r:.100}", "it lists one or more, each once")
+        if self.shard_sentences < 1 or self.validation_shards < 0:
+            raise BadOption(
+                "[corpus] has shards of nothing", "give shard_sentences of 1 or more, validation_shards of 0 or more"
+            )
 
     def named(self) -> dict[str, str]:
         """The teacher's speaker for each speaker of the voice's card, in order."""
@@ -296,6 +306,16 @@ class TacotronFit(FitRecipe):
             raise BadOption("[fit] guide_symbols is not above 0", "write how far attention may stray, such as 3.0")
 
 
+# The least and the most of a number of [fit], by how its name ends.
+_RANGES = {
+    "_share": (0.0, 1.0),
+    "_weight": (0.0, 1e6),
+    "_rate": (0.0, 1.0),
+    "steps": (1, 10**8),
+    "batch_tokens": (1, 10**7),
+    "max_frames": (1, 10**6),
+}
+
 FITS: dict[str, type[FitRecipe]] = {
     one.family: one for one in (SpeakStreamFit, RichTtsFit, NgramRichTtsFit, T5Fit, S5Fit, IstFit, DsmFit, TacotronFit)
 }
@@ -323,6 +343,8 @@ class Recipe:
     default_vocoder: str = ""
 
     def __post_init__(self) -> None:
+        if not is_file_name(self.name):
+            raise BadOption(f"a voice cannot be called {self.name!r:.100}", "use letters, digits, _, - and dots")
         unseen, speakers = set(self.corpus.unseen), set(self.corpus.speakers)
         if not unseen:
             return
@@ -338,23 +360,41 @@ class Recipe:
 
 
 def read_recipe(path: Path) -> Recipe:
-    """Read a recipe strictly. Raises BadOption on unknown or missing keys, BadFile when it cannot be read."""
+    """Read a recipe strictly.
+
+    Raises:
+        BadOption: keys are unknown or missing, or a value cannot be.
+        BadFile: it cannot be read.
+    """
     try:
-        data = tomllib.loads(read_bounded(path, MAX_SETTINGS_BYTES).decode("utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        data = read_toml(path)
+    except (OSError, ValueError) as error:
         raise BadFile(f"the recipe {path} cannot be read: {error}", "give a TOML file with --recipe") from error
     corpus = strict(CorpusRecipe, data.pop("corpus", {}), "corpus")
-    fit = data.pop("fit", None)
-    if fit is not None:
-        family = fit.pop("family", SpeakStreamFit.family)
-        if family not in FITS:
-            raise BadOption(f"[fit] family {family!r} cannot be trained", f"it is one of {', '.join(FITS)}")
-        if "windows" in fit:
-            fit["windows"] = strict(WindowDraw, fit["windows"], "fit.windows")
-        if isinstance(fit.get("distill"), dict):
-            fit["distill"] = strict(Distillation, fit["distill"], "fit.distill")
-        fit = strict(FITS[family], fit, "fit")
+    fit = _read_fit(data.pop("fit")) if "fit" in data else None
     return strict(Recipe, {**data, "corpus": corpus, "fit": fit}, "recipe")
+
+
+def _read_fit(said: Any) -> FitRecipe:
+    fit = {"family": SpeakStreamFit.family, **said} if isinstance(said, dict) else {"family": said}
+    family = fit.pop("family")
+    if not isinstance(family, str) or family not in FITS:
+        raise BadOption(f"[fit] family {family!r:.40} cannot be trained", f"it is one of {', '.join(FITS)}")
+    for name, kind in (("windows", WindowDraw), ("distill", Distillation)):
+        if name in fit:
+            fit[name] = strict(kind, fit[name], f"fit.{name}")
+    for name, value in fit.items():
+        _check_range(name, value)
+    return strict(FITS[family], fit, "fit")
+
+
+def _check_range(name: str, value: Any) -> None:
+    """Raises BadOption where a number of a training is outside of what its name allows."""
+    if type(value) not in (int, float):
+        return
+    low, high = next((bounds for end, bounds in _RANGES.items() if name.endswith(end)), (-math.inf, math.inf))
+    if not low <= value <= high:
+        raise BadOption(f"[fit] {name} cannot be {value!r:.40}", f"it is from {low:,} to {high:,}")
 
 
 def vocoder_settings(recipe: Recipe, name: str) -> dict[str, Any]:
@@ -378,13 +418,43 @@ def check_held_out(recipe: Recipe, texts: Path) -> set[str]:
     return sentences
 
 
-def strict(kind: type[T], data: dict[str, Any], where: str) -> T:
-    """A dataclass from what a file says. Raises BadOption on unknown or missing keys."""
-    known = {f.name for f in fields(kind)}  # type: ignore[arg-type]
-    unknown = sorted(set(data) - known)
+def read_toml(path: Path) -> dict[str, Any]:
+    """What a TOML file of settings says. Raises OSError, ValueError."""
+    try:
+        return tomllib.loads(read_bounded(path, MAX_SETTINGS_BYTES).decode("utf-8"))
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+
+
+def strict(kind: type[T], data: Any, where: str) -> T:
+    """A dataclass from what a file says. Raises BadOption on unknown or missing keys, and on values of another type."""
+    if not isinstance(data, dict):
+        raise BadOption(f"[{where}] is {data!r:.40}", "it is a table of keys and values")
+    hints = get_type_hints(kind)
+    known = {f.name: hints[f.name] for f in fields(kind)}  # type: ignore[arg-type]
+    unknown = sorted({*cast("dict[str, Any]", data)} - {*known})
     if unknown:
         raise BadOption(f"[{where}] has unknown keys: {', '.join(unknown)}", f"known are {', '.join(sorted(known))}")
+    for name, value in cast("dict[str, Any]", data).items():
+        _check_type(known[name], value, f"[{where}] {name}")
     try:
         return kind(**data)
     except TypeError as error:
         raise BadOption(f"[{where}] is not complete: {error}", f"it needs {', '.join(sorted(known))}") from error
+
+
+def _check_type(hint: Any, value: Any, what: str) -> None:
+    """Raises BadOption unless a value of a TOML file is of the type that a dataclass names."""
+    from pydantic import TypeAdapter, ValidationError
+
+    if is_dataclass(value) or (isinstance(value, list) and any(map(is_dataclass, cast("list[Any]", value)))):
+        return  # it was read before
+    try:
+        TypeAdapter(hint).validate_json(json.dumps(value), strict=True)
+    except ValidationError as error:
+        at = error.errors()[0]
+        raise BadOption(f"{what} cannot be {value!r:.80}", f"{at['msg'][:1].lower()}{at['msg'][1:]:.150}") from error
+    except TypeError as error:
+        raise BadOption(
+            f"{what} cannot be {value!r:.80}", "write numbers, texts, or lists and tables of them"
+        ) from error

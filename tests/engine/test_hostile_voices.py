@@ -1,16 +1,22 @@
 """Voice folders that anybody may have made: what their cards say is not believed, and no file is waited for."""
 
+import contextlib
 import json
 import os
+import shutil
+import threading
 import time
 
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 from tinyvoice import write_tiny_voice
 from typer.testing import CliRunner
 
 from studio.cli import cli
-from studio.core.cards import read_card, read_cards
+from studio.core.cards import read_card, read_cards, sha256_of
 from studio.core.errors import BadVoice
+from studio.core.shipped import VOICES
 from studio.engine.loop import open_engine
 from studio.text.normalise import best
 
@@ -36,7 +42,7 @@ def opened(folder):
 def test_a_card_that_asks_for_more_than_its_files_hold_takes_no_memory(folder, of):
     def change(card):
         part = card["config"] if of == "config" else card["vocoders"]["sourcefilter"]
-        part["layers" if of == "config" else "blocks"] = HUGE
+        part["hidden" if of == "config" else "width"] = 150_000
 
     changed(folder, change)
     began_s = time.monotonic()
@@ -48,10 +54,16 @@ def test_a_card_that_asks_for_more_than_its_files_hold_takes_no_memory(folder, o
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (lambda card: card["config"].update(heads=0), "describes no net that can be built"),
-        (lambda card: card["config"].update(longest_word_frames=0), "whole numbers above 0"),
-        (lambda card: card["config"].update(context_frames=HUGE), "whole numbers above 0"),
-        (lambda card: card["config"].update(kept_frames=-1), "whole numbers above 0"),
+        (lambda card: card["config"].update(heads=0), "heads cannot be 0; it is a whole number from 1 to"),
+        (lambda card: card["config"].update(layers=HUGE), "layers cannot be 1000000000"),
+        (lambda card: card["config"].update(layers=10**4000), "layers cannot be a number that long"),
+        (lambda card: card["config"].update(layers=True), "layers cannot be True"),
+        (lambda card: card["config"].update(longest_word_frames=0), "longest_word_frames cannot be 0"),
+        (lambda card: card["config"].update(context_frames=HUGE), "context_frames cannot be 1000000000"),
+        (lambda card: card["config"].update(context_frames=10), "kept_frames is more than context_frames"),
+        (lambda card: card["config"].update(kept_frames=-1), "kept_frames cannot be -1"),
+        (lambda card: card["config"].update(unheard_of=1), "unknown keys: unheard_of"),
+        (lambda card: card["config"].pop("width"), "keys are missing: .*width"),
         (lambda card: card["options"][1].update(name="zz"), "has no option 'zz'"),
         (lambda card: card.update(frame_samples=1), "another rate, frame or phase"),
         (lambda card: card.update(sample_rate_hz=8000), "another rate, frame or phase"),
@@ -98,4 +110,98 @@ def test_a_card_that_is_no_object_or_no_text_names_its_file(folder):
             (folder / "card.json").write_text(text)
         with pytest.raises(BadVoice, match=rf"tiny/card\.json: .*{told}"):
             read_cards(folder.parent)
+        (folder / "card.json").write_text(kept)
+
+
+@pytest.mark.parametrize(
+    ("voice", "of", "sizes"),
+    [
+        ("linnet", "config", {"layers": HUGE, "width": 0, "heads": 1, "hidden": 0}),
+        ("linnet", "config", {"prompt_frames": 20_000_000}),
+        ("linnet", "config", {"prompt_tokens": 200_000_000}),
+        ("linnet", "config", {"letter_frames": "x"}),
+        ("linnet", "config", {"most_tokens": -1}),
+        ("siskin", "config", {"depth_layers": HUGE, "depth_width": 0, "depth_heads": 1, "depth_hidden": 0}),
+        ("siskin", "config", {"extract_frames": 20_000_000}),
+        ("siskin", "config", {"tail_frames": HUGE}),
+        ("siskin", "config", {"look_ahead_words": 2.5}),
+        ("siskin", "config", {"depth_shared": 1}),
+        ("pipit", "config", {"convolutions": HUGE, "width": 0}),
+        ("pipit", "config", {"encoder_dropout": "x"}),
+        ("pipit", "config", {"prenet_dropout": 1.0}),
+        ("pipit", "config", {"longest_word_frames": 1.5}),
+        ("finch", "config", {"encoder_layers": 10**6, "width": 2, "heads": 1, "hidden": 1}),
+        ("finch", "config", {"reference_frames": 20_000_000}),
+        ("finch", "config", {"context_frames": None}),
+        ("finch", "config", {"kept_frames": 601}),
+        ("finch", "config", {"encoder_mask": "x"}),
+        ("finch", "config", {"alignment_scale": float("nan")}),
+        ("finch", "vocoder", {"blocks": HUGE, "width": 0}),
+        ("finch", "vocoder", {"upsampling": "x"}),
+    ],
+)
+def test_what_no_net_can_be_is_refused_before_it_is_built(tmp_path, voice, of, sizes):
+    folder = tmp_path / "voices" / voice
+    shutil.copytree(VOICES / voice, folder)
+    shutil.copytree(VOICES / "wren", tmp_path / "voices" / "wren")
+    changed(folder, lambda card: (card["config"] if of == "config" else card["vocoders"]["sourcevocos"]).update(sizes))
+    began_s = time.monotonic()
+    with pytest.raises(BadVoice, match=f"the card of '{voice}' describes no net|voice '{voice}': vocoder"):
+        open_engine(folder.parent, best(), device="cpu", threads=1, voice_names=[voice])
+    assert time.monotonic() - began_s < 5
+
+
+def test_numbers_of_another_kind_and_a_silence_that_is_none_are_refused(folder):
+    path = folder / "speakstream.safetensors"
+    tensors = load_file(path)
+    kept = tensors["silence"]
+    for silence, told in ((torch.full_like(kept, 200), "a level of 200"), (kept.float(), "numbers of another kind")):
+        save_file({**tensors, "silence": silence}, path)
+        changed(folder, lambda card: card["sha256"].update({path.name: sha256_of(path)}))
+        with pytest.raises(BadVoice, match=rf"speakstream\.safetensors.*{told}"):
+            opened(folder)
+
+
+def test_a_damaged_card_keeps_nobody_else_from_speaking(folder, caplog):
+    for name, text in (("broken", "{"), ("other", (folder / "card.json").read_text())):
+        (folder.parent / name).mkdir()
+        (folder.parent / name / "card.json").write_text(text)
+    assert [*read_cards(folder.parent)] == ["tiny"]
+    first, second = (one.getMessage() for one in caplog.records)
+    assert first.startswith("left out: ") and "broken/card.json is not valid JSON" in first
+    assert "the card in" in second and "is of a voice 'tiny'" in second
+
+
+def test_a_voice_that_is_being_loaded_holds_up_no_other(folder, monkeypatch):
+    with contextlib.closing(opened(folder)) as engine:
+        shutil.copytree(folder, folder.parent / "slow")
+        loading, loaded = threading.Event(), threading.Event()
+
+        def slowly(*_args):
+            loading.set()
+            assert loaded.wait(10)
+            raise BadVoice("it never came", "")
+
+        monkeypatch.setattr(engine, "_load_voice", slowly)
+        engine._cards["slow"], engine._folders["slow"] = engine._cards["tiny"], folder.parent / "slow"
+        waiting = threading.Thread(target=_try, args=(engine, "slow"))
+        waiting.start()
+        assert loading.wait(10)
+        assert engine.voice("tiny").card.name == "tiny"
+        loaded.set()
+        waiting.join(10)
+
+
+def _try(engine, name):
+    with contextlib.suppress(BadVoice):
+        engine.voice(name)
+
+
+@pytest.mark.parametrize("sign", ["\x1b[2J", "\n", "\u202e", "\x9b"])
+def test_what_a_terminal_obeys_is_no_title_and_no_speaker(folder, sign):
+    for change in ({"title": f"a{sign}b"}, {"speakers": [f"a{sign}b"], "default_speaker": ""}, {"speakers": "ab"}):
+        kept = (folder / "card.json").read_text()
+        changed(folder, lambda card, change=change: card.update(change))
+        with pytest.raises(BadVoice, match=f"{next(iter(change))} of the card is"):
+            read_card(folder)
         (folder / "card.json").write_text(kept)

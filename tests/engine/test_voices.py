@@ -86,7 +86,7 @@ def test_a_card_that_is_no_json(folder):
 
 def test_a_card_in_another_voices_folder_is_no_voice(folder):
     """It would be found by one name and loaded by the other."""
-    shutil.copytree(folder, folder.parent / "copy")
+    folder.rename(folder.parent / "copy")
     with pytest.raises(BadVoice, match=r"copy is of a voice .tiny.*call the folder tiny"):
         opened(folder)
 

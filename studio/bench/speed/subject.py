@@ -145,7 +145,7 @@ def random_voice(card: Card, folder: Path, device: torch.device, places: int) ->
     """A voice of a random card, whose segments end by the table; ``folder`` is not looked at."""
     torch.manual_seed(0)
     with torch.device(device):
-        net = SpeakStream(Config(**card.config))
+        net = SpeakStream(Config.read(card.config))
         vocoder = _vocoder(card.vocoder)
     net.silence.fill_(3)
     family = _TimedFamily(net.requires_grad_(False), places, device, capacity_tokens=CAPACITY_TOKENS)

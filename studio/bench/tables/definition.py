@@ -3,18 +3,16 @@
 They are TOML files in ``assets/tables``, one a paper; ``studio train table`` makes them.
 """
 
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from studio.bench import cascade
 from studio.core.cards import is_file_name
 from studio.core.errors import BadFile, BadOption
-from studio.core.files import MAX_SETTINGS_BYTES, read_bounded
 from studio.core.shipped import RECIPES, TABLES, VOICES
-from studio.train.recipe import strict
+from studio.train.recipe import read_toml, strict
 
 # What each way of measuring answers, and whether more of it is better.
 FIGURES: dict[str, dict[str, bool]] = {
@@ -146,24 +144,32 @@ def read_table(name: str, folder: Path = TABLES, recipes: Path = RECIPES, voices
         raise BadOption(f"there is no table {name!r:.100}", f"there are {', '.join(table_names(folder)) or 'none'}")
     path = folder / f"{name}.toml"
     try:
-        data = tomllib.loads(read_bounded(path, MAX_SETTINGS_BYTES).decode("utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        data = read_toml(path)
+    except (OSError, ValueError) as error:
         raise BadFile(f"the table {path} cannot be read: {error}", "restore it from the repository") from error
-    nets = [strict(Net, one, "nets") for one in data.pop("nets", [])]
-    parts = [_part(one) for one in data.pop("parts", [])]
+    nets = [strict(Net, one, "nets") for one in _listed(data, "nets", "table")]
+    parts = [_part(one) for one in _listed(data, "parts", "table")]
     table = strict(TableDefinition, {**data, "nets": nets, "parts": parts}, "table")
     _check(table, recipes, voices)
     return table
 
 
+def _listed(data: dict[str, Any], name: str, where: str) -> list[dict[str, Any]]:
+    """Tables that are listed under a name, taken out of what a file says. Raises BadOption: it lists something else."""
+    said = data.pop(name, [])
+    if not isinstance(said, list) or not all(isinstance(one, dict) for one in cast("list[Any]", said)):
+        raise BadOption(f"[{where}] {name} cannot be {said!r:.80}", "it is a list of tables")
+    return cast("list[dict[str, Any]]", said)
+
+
 def _part(data: dict[str, Any]) -> Part:
     where = f"parts {data.get('place', '')!s:.40}"
     measure = data.get("measure", "")
-    if measure not in FIGURES:
-        raise BadOption(f"[{where}] measure cannot be {measure!r}", f"it is one of {', '.join(FIGURES)}")
+    if not isinstance(measure, str) or measure not in FIGURES:
+        raise BadOption(f"[{where}] measure cannot be {measure!r:.40}", f"it is one of {', '.join(FIGURES)}")
     first = next(iter(FIGURES[measure]))
-    rows = [strict(Row, one, f"{where}.rows") for one in data.pop("rows", [])]
-    claims = [strict(Claim, {"figure": first, **one}, f"{where}.claims") for one in data.pop("claims", [])]
+    rows = [strict(Row, one, f"{where}.rows") for one in _listed(data, "rows", where)]
+    claims = [strict(Claim, {"figure": first, **one}, f"{where}.claims") for one in _listed(data, "claims", where)]
     return strict(Part, {"differs": "", **data, "rows": rows, "claims": claims}, where)
 
 
@@ -172,7 +178,9 @@ def _check(table: TableDefinition, recipes: Path, voices: Path) -> None:
     for net in table.nets:
         if bool(net.recipe) == bool(net.voice):
             raise BadOption(f"net {net.name!r} has a recipe and a voice, or neither", "name one of them")
-        if net.recipe and not (recipes / net.recipe).is_file():
+        if not is_file_name(net.name):
+            raise BadOption(f"no net can be called {net.name!r:.100}", "use letters, digits, _, - and dots")
+        if net.recipe and not (is_file_name(net.recipe) and (recipes / net.recipe).is_file()):
             raise BadOption(f"net {net.name!r} has no recipe {net.recipe!r}", f"it is a file of {recipes}")
         for voice in filter(None, (net.voice, net.like)):
             if not (is_file_name(voice) and (voices / voice / "recipe.toml").is_file()):

@@ -6,7 +6,7 @@ What is fitted already is not fitted again: a state belongs to a recipe and to a
 import hashlib
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 from studio.bench.material import read_texts
 from studio.bench.tables.definition import Net, TableDefinition
 from studio.core.cards import read_card, sha256_of
-from studio.core.errors import BadFile, BadOption, NeedsPackage
+from studio.core.errors import BadFile, BadOption, NeedsPackage, StudioError
 from studio.core.shipped import RECIPES, VOICES
 from studio.engine.families.bpe import FILE as BPE_FILE
 from studio.engine.loop import open_engine
@@ -63,12 +63,20 @@ def voice_name(net: Net, seed: int) -> str:
 
 
 def prepare(shop: Workshop, table: TableDefinition, seeds: int) -> dict[str, Recipe]:
-    """The recipe of every voice that a table needs, written into the work folder.
+    """The recipe of every voice that a table needs, written into the work folder, once all is there to make them.
 
     Raises:
         BadOption: the nets are not of the same corpus, steps and seed, or an encoding is missing.
         BadFile: a vocoder is missing, or the texts of a distillation.
     """
+    found = write_recipes(shop, table, seeds)
+    for error in lacking(shop, table, found):
+        raise error
+    return found
+
+
+def write_recipes(shop: Workshop, table: TableDefinition, seeds: int) -> dict[str, Recipe]:
+    """The recipe of every voice that a table needs, written into the work folder. Raises BadOption, BadFile."""
     found: dict[str, Recipe] = {}
     if shop.teacher_texts is not None:
         read_texts(shop.teacher_texts)
@@ -78,7 +86,6 @@ def prepare(shop: Workshop, table: TableDefinition, seeds: int) -> dict[str, Rec
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(_changed(shop, net, seed), encoding="utf-8")
             found[voice_name(net, seed)] = read_recipe(path)
-        _check_vocoder(shop, net)
     # A net that goes on from another has steps of its own, as the paper's has.
     own = {voice_name(net, seed) for net in table.nets if net.after for seed in range(seeds)}
     alike = {
@@ -91,13 +98,23 @@ def prepare(shop: Workshop, table: TableDefinition, seeds: int) -> dict[str, Rec
             f"the nets of table {table.paper} are not of the same speakers, unseen shards and steps",
             "give --steps, or change their recipes: a table compares what was trained alike",
         )
+    return found
+
+
+def lacking(shop: Workshop, table: TableDefinition, recipes: Mapping[str, Recipe]) -> Iterator[StudioError]:
+    """What is not at hand and must be made before the nets are: vocoders, a byte-pair encoding."""
+    there = sorted(path.stem for path in shop.vocoders.glob("*.safetensors"))
     for net in table.nets:
+        if not there or (net.vocoder and net.vocoder not in there):
+            yield BadFile(
+                f"{shop.vocoders} has no vocoder {net.vocoder or 'at all'} for {net.name}",
+                f"make it with `studio train vocoder{f' --name {net.vocoder}' if net.vocoder else ''}`",
+            )
         bpe = _bpe(shop, net)
-        if _reads_bpe(found[net.name]) and (bpe is None or not bpe.is_file()):
-            raise BadOption(
+        if _reads_bpe(recipes[net.name]) and (bpe is None or not bpe.is_file()):
+            yield BadOption(
                 f"{net.name} needs a byte-pair encoding", "make one with `studio train bpe`, and give --bpe FILE"
             )
-    return found
 
 
 def make(shop: Workshop, table: TableDefinition, net: Net, seed: int, recipes: Mapping[str, Recipe], hear: Ear) -> Path:
@@ -225,15 +242,6 @@ def _digest(shop: Workshop, recipe: Recipe, bpe: Path | None, needs: Sequence[st
     said = [recipe.fit.family, vars(recipe.fit), corpus, recipe.seed, recipe.temperature, shards, *needs]
     written = json.dumps(said, sort_keys=True, default=vars).encode()
     return hashlib.sha256(written + encoding).hexdigest()[:12]
-
-
-def _check_vocoder(shop: Workshop, net: Net) -> None:
-    there = sorted(path.stem for path in shop.vocoders.glob("*.safetensors"))
-    if not there or (net.vocoder and net.vocoder not in there):
-        raise BadFile(
-            f"{shop.vocoders} has no vocoder {net.vocoder or 'at all'} for {net.name}",
-            f"make it with `studio train vocoder{f' --name {net.vocoder}' if net.vocoder else ''}`",
-        )
 
 
 def _vocoders(shop: Workshop, net: Net) -> Path:

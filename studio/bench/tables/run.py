@@ -20,7 +20,7 @@ from rich.console import Console
 from studio.bench.material import Setting, desk, read_texts
 from studio.bench.tables.definition import Part, Row, TableDefinition, read_table
 from studio.bench.tables.measures import Measured
-from studio.bench.tables.nets import Workshop, make, prepare, voice_name
+from studio.bench.tables.nets import Workshop, lacking, make, prepare, voice_name, write_recipes
 from studio.bench.tables.show import show
 from studio.bench.tables.verdicts import figures_of, verdict
 from studio.core.errors import BadOption
@@ -98,14 +98,20 @@ def make_table(setting: TableSetting) -> dict[str, Any]:
 
 
 def plan(setting: TableSetting) -> dict[str, Any]:
-    """What a run would make: nets with their steps, and rows; nothing is trained or kept. Raises as ``make_table``."""
+    """What a run would make: nets with their steps, rows, and what is lacking; nothing is trained or kept.
+
+    Raises as ``make_table``, but for what is lacking.
+    """
     table = read_table(setting.name, setting.tables, setting.shop.recipes, setting.shop.shipped)
     work = [*_work(table, setting)]
     table = replace(table, nets=table.with_needs({net for net, _ in work}))
     with TemporaryDirectory() as folder:
-        recipes = prepare(replace(setting.shop, work=Path(folder)), table, setting.seeds)
+        shop = replace(setting.shop, work=Path(folder))
+        recipes = write_recipes(shop, table, setting.seeds)
+        missing = [str(error) for error in lacking(shop, table, recipes)]
     rows = [[part.place, row.name, row.reference or row.net] for _, (part, row) in work]
-    return {"paper": table.paper, "nets": {name: _said(one) for name, one in recipes.items()}, "rows": rows}
+    nets = {name: _said(one) for name, one in recipes.items()}
+    return {"paper": table.paper, "title": table.title, "nets": nets, "rows": rows, "lacking": missing}
 
 
 def _work(table: TableDefinition, setting: TableSetting) -> Iterator[tuple[str, tuple[Part, Row]]]:

@@ -33,18 +33,33 @@ def show(out: Mapping[str, Any]) -> None:
         _show_claims(part)
 
 
+def show_plan(found: Mapping[str, Any]) -> None:
+    """Print what a run would train and measure, and what it lacks."""
+    nets = [(name, one["family"], one["steps"], one["seed"]) for name, one in found["nets"].items()]
+    print_table(f"Nets of paper {found['paper']}: {found['title']}", ("", "family", "steps", "seed"), nets)
+    print_table("Rows", ("part", "row", "measured of"), found["rows"])
+    for one in found["lacking"]:
+        console().print(f"Lacking: {one}", highlight=False, markup=False)
+
+
 def _show_claims(part: Mapping[str, Any]) -> None:
     if not part["claims"]:
         return
     rows = []
     for one in part["claims"]:
         gain = one["gain"]
-        said = "" if gain is None else f"{gain['value']:+.3f} ({gain['low']:+.3f} to {gain['high']:+.3f})"
+        said = "" if gain is None else f"{gain['value']:+.3f} ({_span(gain)})"
         rows.append([one["says"], f"{one['paper']:+.3f}", said, one["holds"]])
     note = "by how much the one that the paper calls better is better; an interval that holds 0 tells nothing apart"
     print_table(f"What {part['place']} says", ("", "paper", "ours (95%)", "ours is"), rows, note)
     for sentence in told(part):
         console().print(sentence, highlight=False, markup=False)
+
+
+def _span(gain: Mapping[str, float]) -> str:
+    """A difference of one run and one other has no interval."""
+    low, high = gain["low"], gain["high"]
+    return "one run each" if low == high else f"{low:+.3f} to {high:+.3f}"
 
 
 def told(part: Mapping[str, Any]) -> list[str]:

@@ -1,4 +1,4 @@
-"""``studio train table``: the papers' tables, made by tiny nets."""
+"""``studio train table``: the papers' tables, made by small nets."""
 
 import json
 from pathlib import Path
@@ -45,11 +45,15 @@ def table(
     as_json: Json = False,
     save: Save = False,
 ) -> None:
-    """Make a paper's tables: fit every tiny net, measure every row, print the paper's figures beside ours."""
+    """Make a paper's tables: fit every net, measure every row, print the paper's figures beside ours."""
     from studio.bench.tables.definition import read_table, table_names
     from studio.bench.tables.nets import Workshop
     from studio.bench.tables.run import TableSetting, make_table, plan
+    from studio.bench.tables.show import show_plan
+    from studio.core.errors import BadOption
 
+    if not name and is_plan:
+        raise BadOption("a plan is of one paper", f"name it: {', '.join(table_names())}")
     if not name:
         for one in table_names():
             typer.echo(f"{one}  {read_table(one).title}")
@@ -78,6 +82,7 @@ def table(
         quiet=as_json,
     )
     if is_plan:
-        typer.echo(json.dumps(plan(setting), indent=1))
+        found = plan(setting)
+        typer.echo(json.dumps(found, indent=1)) if as_json else show_plan(found)
         return
     show(f"table-{name}", make_table(setting), as_json, save)

@@ -215,6 +215,7 @@ class FamilyInfo:
         load: takes (card, folder, device, places).
         notes: what it cannot do; for the card.
         compared: options that tables of measurements put beside each other.
+        options_of: the same where these speakers are a voice's, where they depend on it; takes their names.
         can_force: whether what ``load`` answers can be given frames; see ``studio.engine.families.forcing.Forcible``.
     """
 
@@ -226,6 +227,11 @@ class FamilyInfo:
     notes: str = ""
     compared: tuple[Mapping[str, Any], ...] = ({},)
     can_force: bool = False
+    options_of: Callable[[Sequence[str]], tuple[OptionSpec, ...]] | None = None
+
+    def options_for(self, speakers: Sequence[str]) -> tuple[OptionSpec, ...]:
+        """The options of a voice of these speakers, with their defaults."""
+        return self.options_of(speakers) if self.options_of else self.options
 
 
 def family_names() -> list[str]:

@@ -60,7 +60,8 @@ class Bpe:
         spelling: Spelling = "phonemes" if vocabulary.keys() >= {*PHONEMES} else "letters"
         needed = (*alphabet_of(spelling), *("".join(pair) for pair in merges))
         lacking = [one for one in needed if one not in vocabulary]
-        if lacking or sorted(map(str, vocabulary.values())) != sorted(map(str, range(len(vocabulary)))):
+        ids = list(cast("dict[str, Any]", vocabulary).values())
+        if lacking or not all(type(one) is int for one in ids) or sorted(ids) != [*range(len(ids))]:
             raise BadVoice(f"{path} has no token for {lacking[:1] or 'every id'}", _HINT)
         return Bpe(vocabulary, merges, spelling)
 

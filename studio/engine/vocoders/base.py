@@ -14,7 +14,8 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import torch
 from torch import Tensor, nn
 
-from studio.core.errors import BadVoice
+from studio.core.errors import BadOption, BadVoice
+from studio.engine.sizes import Sizes
 
 
 @dataclass
@@ -80,24 +81,16 @@ class Vocoder(nn.Module, ABC, Generic[StateT]):
 
     name: ClassVar[str]
     rows_apart: ClassVar[bool] = False
-    Config: ClassVar[type]
+    Config: ClassVar[type[Sizes]]
     config: Any
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """A vocoder with fresh weights from a card's plain values.
-
-        Raises:
-            BadVoice: the configuration has keys that this vocoder does not know.
-        """
-        known = {field.name for field in fields(cls.Config)}
-        unknown = sorted(set(config) - known)
-        if unknown:
-            raise BadVoice(
-                f"the configuration of vocoder {cls.name!r} has unknown keys: {', '.join(unknown)}",
-                f"known are {', '.join(sorted(known))}",
-            )
-        return cls(cls.Config(**{key: tuple(v) if isinstance(v, list) else v for key, v in config.items()}))
+        """A vocoder with fresh weights from a card's plain values. Raises BadVoice: they cannot be its sizes."""
+        try:
+            return cls(cls.Config.read(config))
+        except BadOption as error:
+            raise BadVoice(f"vocoder {cls.name!r}: {error.what}", error.do) from error
 
     def plain_config(self) -> dict[str, Any]:
         """The configuration as a card stores it."""

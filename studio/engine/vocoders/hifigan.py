@@ -11,13 +11,14 @@ from torch.nn import functional as F
 
 from studio.core.errors import BadVoice
 from studio.engine import dmel
+from studio.engine.sizes import Sizes
 from studio.engine.vocoders.overlapped import OverlappedVocoder
 
 _SLOPE = 0.1
 
 
 @dataclass(frozen=True)
-class HifiGanConfig:
+class HifiGanConfig(Sizes):
     """Sizes of a HiFi-GAN; the width is the paper's.
 
     Attributes:

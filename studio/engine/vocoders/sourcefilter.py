@@ -14,6 +14,7 @@ from torch.nn import functional as F
 
 from studio.engine import dmel
 from studio.engine.nets.products import Product
+from studio.engine.sizes import Sizes
 from studio.engine.vocoders import excitation
 from studio.engine.vocoders.base import State, Vocoder, seed_rows
 
@@ -25,7 +26,7 @@ _TWO_REGISTERS = 32  # floats, of the widest CPU
 
 
 @dataclass(frozen=True)
-class SourceFilterConfig:
+class SourceFilterConfig(Sizes):
     """Sizes of a source-filter vocoder.
 
     Attributes:

@@ -15,12 +15,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from studio.engine import dmel
+from studio.engine.sizes import Sizes
 from studio.engine.vocoders.base import State, Vocoder, seed_rows
 from studio.engine.vocoders.excitation import uniform_noise
 
 
 @dataclass(frozen=True)
-class VocStreamConfig:
+class VocStreamConfig(Sizes):
     """Sizes of a VocStream; the defaults are the paper's (4.6M + 7.3M).
 
     Attributes:

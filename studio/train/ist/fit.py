@@ -62,7 +62,7 @@ class IstFitting(Fitting):
         self._settings = fit = recipe.fit
         for ratio in recipe.fit.ratios:
             Options(ratio)
-        config = Config(**recipe.fit.config)
+        config = Config.read(recipe.fit.config)
         if config.speakers != len(recipe.corpus.speakers):
             raise BadOption(
                 f"[fit.config] has {config.speakers} speakers and [corpus] {len(recipe.corpus.speakers)}",

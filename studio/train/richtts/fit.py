@@ -49,7 +49,7 @@ class RichTtsFitting(Fitting):
     def __init__(self, recipe: Recipe) -> None:
         assert isinstance(recipe.fit, RichTtsFit)
         self._settings = fit = recipe.fit
-        config = Config(**recipe.fit.config)
+        config = Config.read(recipe.fit.config)
         if config.speakers != len(recipe.corpus.speakers):
             raise BadOption(
                 f"[fit.config] has {config.speakers} speakers and [corpus] {len(recipe.corpus.speakers)}",

@@ -195,7 +195,7 @@ class S5Fitting(AttendingFitting):
         assert isinstance(recipe.fit, S5Fit)
         self._settings = recipe.fit
         torch.manual_seed(recipe.seed)
-        fitter = S5Fitter(Config(**recipe.fit.config), recipe.fit)
+        fitter = S5Fitter(Config.read(recipe.fit.config), recipe.fit)
         super().__init__(recipe, fitter, recipe.fit.reference_frames)
 
     def batches(self, text: SpokenText, number: int) -> Iterator[Batch]:

@@ -45,7 +45,7 @@ class SpeakStreamFitting(Fitting):
         self._settings = recipe.fit
         torch.manual_seed(recipe.seed)
         super().__init__(
-            recipe, SpeakStreamFitter(Config(**recipe.fit.config), recipe.fit.phone_weight, recipe.fit.eos_weight)
+            recipe, SpeakStreamFitter(Config.read(recipe.fit.config), recipe.fit.phone_weight, recipe.fit.eos_weight)
         )
 
     def batches(self, text: SpokenText, number: int) -> Iterator[Batch]:

@@ -39,7 +39,7 @@ class T5Fitting(AttendingFitting):
     def __init__(self, recipe: Recipe) -> None:
         assert isinstance(recipe.fit, T5Fit)
         torch.manual_seed(recipe.seed)
-        super().__init__(recipe, T5Fitter(Config(**recipe.fit.config), recipe.fit), recipe.fit.reference_frames)
+        super().__init__(recipe, T5Fitter(Config.read(recipe.fit.config), recipe.fit), recipe.fit.reference_frames)
 
     def batches(self, text: SpokenText, number: int) -> Iterator[Batch]:
         """One pass over every sentence; the same for the same number."""

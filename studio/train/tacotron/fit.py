@@ -141,7 +141,7 @@ class TacotronFitting(Fitting):
     def __init__(self, recipe: Recipe) -> None:
         assert isinstance(recipe.fit, TacotronFit)
         self._settings = recipe.fit
-        config = Config(**recipe.fit.config)
+        config = Config.read(recipe.fit.config)
         if config.speakers != len(recipe.corpus.speakers):
             raise BadOption(
                 f"[fit.config] has {config.speakers} speakers and [corpus] {len(recipe.corpus.speakers)}",

@@ -337,14 +337,20 @@ def test_a_plan_trains_nothing(setting, ear, fits):
 
 def test_the_command_lists_and_plans(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    vocoders = tmp_path / "work" / "vocoders"
-    vocoders.mkdir(parents=True)
-    (vocoders / "sourcefilter.safetensors").touch()
     listed = CliRunner().invoke(cli, ["train", "table"], catch_exceptions=False)
     assert "001  S5-TTS by look-ahead and without its masks, beside T5-TTS" in listed.output
-    planned = CliRunner().invoke(cli, ["train", "table", "001", "--plan"], catch_exceptions=False)
+    planned = CliRunner().invoke(cli, ["train", "table", "001", "--plan", "--json"], catch_exceptions=False)
     assert json.loads(planned.output)["nets"]["s5-no-masks"]["steps"] == 3000
-    assert not (tmp_path / "work" / "tables").exists()
+    shown = CliRunner().invoke(cli, ["train", "table", "004", "--plan"], catch_exceptions=False)
+    assert "tacotron-overlap-8" in shown.output and "non-incremental, long" in shown.output
+    assert "Lacking: work/vocoders has no vocoder hifigan for tacotron-overlap-4" in " ".join(shown.output.split())
+    (tmp_path / "vocoders").mkdir()
+    (tmp_path / "vocoders" / "hifigan.safetensors").touch()
+    there = CliRunner().invoke(cli, ["train", "table", "004", "--plan", "--vocoders", "vocoders"])
+    assert there.exit_code == 0 and "Lacking" not in there.output
+    nameless = CliRunner().invoke(cli, ["train", "table", "--plan"])
+    assert isinstance(nameless.exception, BadOption) and "name it: 000, 001" in str(nameless.exception)
+    assert not (tmp_path / "work").exists()
 
 
 def test_the_key_of_a_row_holds_what_it_depends_on():

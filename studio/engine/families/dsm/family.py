@@ -18,7 +18,7 @@ from studio.engine.families.dsm.forcing import ATTENDS_TO, DsmForcing, stretches
 from studio.engine.families.dsm.modules import DsmSlots, DsmStep, StepModule
 from studio.engine.families.dsm.net import Config, Dsm
 from studio.engine.families.dsm.row import Delays, DsmRow
-from studio.engine.families.dsm.rule import MOST_SPEAKERS, OPTION_SPECS
+from studio.engine.families.dsm.rule import MOST_SPEAKERS, OPTION_SPECS, options_of
 from studio.engine.families.forcing import FAR, ForcedSegment, Given
 from studio.engine.nets.products import NumberFormat, check_format
 from studio.engine.slots import KeyValueSlots
@@ -65,7 +65,7 @@ class DsmFamily:
     @staticmethod
     def load(card: Card, folder: Path, device: torch.device, places: int) -> "DsmFamily":
         """The family of a card, verified weights in it. Raises BadVoice."""
-        config = Config(**card.config)
+        config = Config.read(card.config)
         bpe = Bpe.of_voice(card, folder, config.text_tokens)
         net = Dsm(config)
         load_weights(net, folder, card, WEIGHTS)
@@ -132,5 +132,5 @@ def check(card: Card, net: Dsm) -> None:
 
 COMPARED = ({"guidance": 1.0}, {"guidance": 2.0})
 INFO = FamilyInfo(
-    "dsm", "DSM-TTS (paper 002)", OPTION_SPECS, LOOK_AHEAD_WORDS, DsmFamily.load, NOTES, COMPARED, can_force=True
+    "dsm", "DSM-TTS (paper 002)", OPTION_SPECS, LOOK_AHEAD_WORDS, DsmFamily.load, NOTES, COMPARED, True, options_of
 )

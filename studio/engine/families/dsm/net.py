@@ -1,7 +1,7 @@
 """DSM-TTS's net (paper 002): a backbone over summed streams, cross-attention to speakers, a depth transformer."""
 
-from dataclasses import asdict, dataclass
-from typing import Any, cast
+from dataclasses import dataclass
+from typing import ClassVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -12,10 +12,11 @@ from studio.engine.families.dsm.depth import DepthTransformer
 from studio.engine.families.dsm.rule import MOST_SPEAKERS, Symbols
 from studio.engine.nets.cross import CrossAttention
 from studio.engine.nets.transformer import Decoder, DecoderConfig, Watch
+from studio.engine.sizes import Sizes
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Sizes):
     """Sizes.
 
     Attributes:
@@ -27,6 +28,13 @@ class Config:
         extract_frames: the longest recording that a speaker is told by.
         context_frames, longest_word_frames, tail_frames: see ``row.Delays``.
     """
+
+    BOUNDS: ClassVar = {
+        "delay_s": (0.0, 60.0),
+        "acoustic_delay_frames": (0, 400),
+        "look_ahead_words": (0, 20),
+        "tail_frames": (0, 400),
+    }
 
     layers: int
     width: int
@@ -64,10 +72,6 @@ class Config:
         if name not in sizes:
             raise BadOption(f"there is no config {name!r}", f"there are {', '.join(sizes)}")
         return sizes[name]
-
-    def to_dict(self) -> dict[str, Any]:
-        """The card's form."""
-        return asdict(self)
 
     @property
     def delay_frames(self) -> int:

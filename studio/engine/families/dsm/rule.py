@@ -7,7 +7,7 @@ says where the next WORD goes. All of it is plain Python.
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from studio.core.cards import OptionSpec
@@ -107,6 +107,15 @@ OPTION_SPECS = (
         high=MOST_SPEAKERS,
     ),
 )
+
+
+def options_of(speakers: Sequence[str]) -> tuple[OptionSpec, ...]:
+    """The options of a voice of these speakers: who the other one can be."""
+    who = ", ".join(f"{number} is {name}" for number, name in enumerate(speakers, 1))
+    said = f"who has the other turns: {who}, 0 nobody. From the next beginning on"
+    return tuple(
+        replace(one, help=said, high=len(speakers)) if one.name == "other_speaker" else one for one in OPTION_SPECS
+    )
 
 
 # ---------------------------------------------------------------- when a word may be fed

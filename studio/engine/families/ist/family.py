@@ -54,7 +54,7 @@ class IstFamily:
     @staticmethod
     def load(card: Card, folder: Path, device: torch.device, places: int) -> "IstFamily":
         """The family of a card, verified weights in it. Raises BadVoice."""
-        config = Config(**card.config)
+        config = Config.read(card.config)
         bpe = Bpe.of_voice(card, folder, config.text_tokens)
         net = Ist(config)
         load_weights(net, folder, card, WEIGHTS)

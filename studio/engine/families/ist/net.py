@@ -1,8 +1,8 @@
 """IST-LM's net (paper 003, section 4.3): one decoder-only stream of text tokens and dMel frames."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -13,10 +13,11 @@ from studio.engine import dmel
 from studio.engine.families.ist.layout import Symbols
 from studio.engine.families.ist.rule import RATIOS
 from studio.engine.nets.transformer import Decoder, DecoderConfig
+from studio.engine.sizes import Sizes
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Sizes):
     """Sizes.
 
     Attributes:
@@ -24,6 +25,8 @@ class Config:
         prompt_frames, prompt_tokens: the most that a speaker's prompt may have.
         letter_frames: how long a letter lasts in the corpus; this and what follows: see ``row.Limits``.
     """
+
+    BOUNDS: ClassVar = {"letter_frames": (0.1, 100.0)}
 
     layers: int
     width: int
@@ -56,10 +59,6 @@ class Config:
         if name not in sizes:
             raise BadOption(f"there is no config {name!r}", f"there are {', '.join(sizes)}")
         return sizes[name]
-
-    def to_dict(self) -> dict[str, Any]:
-        """The card's form."""
-        return asdict(self)
 
     @property
     def symbols(self) -> Symbols:

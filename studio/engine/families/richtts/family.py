@@ -42,7 +42,7 @@ class RichTtsFamily:
     @staticmethod
     def load(card: Card, folder: Path, device: torch.device, places: int) -> "RichTtsFamily":
         """The family of a card, verified weights in it. Raises BadVoice."""
-        net = RichTts(Config(**card.config))
+        net = RichTts(Config.read(card.config))
         load_weights(net, folder, card, f"{card.family}.safetensors")
         return RichTtsFamily(net.to(device), places, device, check_format(card.number_format))
 

@@ -3,17 +3,17 @@
 What SpeakStream's net has beyond it tells a segment's window; here there is none.
 """
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from studio.core.errors import BadOption
 from studio.engine.families.richtts.rule import SYMBOLS
 from studio.engine.nets.frame_decoder import FrameDecoder
 from studio.engine.nets.transformer import DecoderConfig
+from studio.engine.sizes import Sizes
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Sizes):
     """Sizes; ``longest_word_frames`` for each word of a piece is where one without an end is cut."""
 
     layers: int
@@ -35,10 +35,6 @@ class Config:
         if name not in sizes:
             raise BadOption(f"there is no config {name!r}", f"there are {', '.join(sizes)}")
         return sizes[name]
-
-    def to_dict(self) -> dict[str, Any]:
-        """The card's form."""
-        return asdict(self)
 
 
 class RichTts(FrameDecoder):

@@ -51,7 +51,7 @@ class S5Family:
     def load(card: Card, folder: Path, device: torch.device, places: int) -> "S5Family":
         """The family of a card, verified weights in it. Raises BadVoice, NeedsPackage."""
         phonemes.load()
-        net = S5(Config(**card.config))
+        net = S5(Config.read(card.config))
         load_weights(net, folder, card, "s5.safetensors")
         check_references(card, net)
         return S5Family(net.to(device), places, device, check_format(card.number_format))

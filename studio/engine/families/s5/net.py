@@ -4,8 +4,8 @@ A frame's eight codebooks are dMel's groups of ten channels: their embeddings ar
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -18,13 +18,14 @@ from studio.engine.families.s5.rule import LARGEST_LOOK_AHEAD
 from studio.engine.families.spelling import STRESSED, SYMBOLS
 from studio.engine.nets.cross import CrossAttention
 from studio.engine.nets.transformer import Decoder, DecoderConfig, attend_whole, rotary
+from studio.engine.sizes import Sizes
 
 _PLACES = 16  # sines of an encoder step's place, and as many cosines
 _PERIODS = (4.0, 2048.0)  # the shortest and the longest, in encoder steps
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Sizes):
     """Sizes.
 
     Attributes:
@@ -34,6 +35,8 @@ class Config:
         longest_word_frames: a word that does not end is cut at so many frames.
         reference_frames: the longest reference recording; 0 where an embedding tells the speaker instead.
     """
+
+    BOUNDS: ClassVar = {"reference_frames": (0, 10_000), "alignment_scale": (1e-9, 1.0)}
 
     encoder_layers: int
     decoder_layers: int
@@ -51,6 +54,11 @@ class Config:
     longest_word_frames: int = 60
     reference_frames: int = 0
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.kept_frames > self.context_frames:
+            raise BadOption("kept_frames is more than context_frames", "a drop leaves a part of the context")
+
     @staticmethod
     def named(name: str, speakers: int = 2) -> "Config":
         """``paper`` (4 and 8 layers, width 768), ``small`` (to be shipped) or ``tiny`` (for tables)."""
@@ -62,10 +70,6 @@ class Config:
         if name not in sizes:
             raise BadOption(f"there is no config {name!r}", f"there are {', '.join(sizes)}")
         return sizes[name]
-
-    def to_dict(self) -> dict[str, Any]:
-        """The card's form."""
-        return asdict(self)
 
 
 class S5(nn.Module):

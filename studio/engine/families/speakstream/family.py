@@ -56,7 +56,7 @@ class SpeakStreamFamily:
     @staticmethod
     def load(card: Card, folder: Path, device: torch.device, places: int) -> "SpeakStreamFamily":
         """The family of a card, verified weights in it. Raises BadVoice."""
-        net = SpeakStream(Config(**card.config))
+        net = SpeakStream(Config.read(card.config))
         load_weights(net, folder, card, "speakstream.safetensors")
         return SpeakStreamFamily(net.to(device), places, device, check_format(card.number_format))
 

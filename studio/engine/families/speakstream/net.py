@@ -1,7 +1,6 @@
 """SpeakStream's net (paper 000, section III.B): one decoder-only stream of characters and dMel frames."""
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from torch import Tensor, nn
 
@@ -9,12 +8,11 @@ from studio.core.errors import BadOption
 from studio.engine.families.speakstream.rule import BOS, LARGEST_WINDOW, SCHEMES, SYMBOLS
 from studio.engine.nets.frame_decoder import FrameDecoder
 from studio.engine.nets.transformer import DecoderConfig
-
-_MOST_FRAMES = 100_000  # of a context: most of an hour
+from studio.engine.sizes import Sizes
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Sizes):
     """Sizes. ``context_frames`` is what a slot remembers at a segment's start, ``kept_frames`` what a drop leaves."""
 
     layers: int
@@ -28,10 +26,9 @@ class Config:
     longest_word_frames: int = 60  # a segment without EOS is cut at this many frames for each of its words
 
     def __post_init__(self) -> None:
-        if not 0 < self.kept_frames <= self.context_frames <= _MOST_FRAMES or self.longest_word_frames <= 0:
-            raise ValueError(
-                "context_frames, kept_frames (no more than these) and longest_word_frames are whole numbers above 0"
-            )
+        super().__post_init__()
+        if self.kept_frames > self.context_frames:
+            raise BadOption("kept_frames is more than context_frames", "a drop leaves a part of the context")
 
     @staticmethod
     def named(name: str, speakers: int = 2) -> "Config":
@@ -44,10 +41,6 @@ class Config:
         if name not in sizes:
             raise BadOption(f"there is no config {name!r}", f"there are {', '.join(sizes)}")
         return sizes[name]
-
-    def to_dict(self) -> dict[str, Any]:
-        """The card's form."""
-        return asdict(self)
 
 
 class SpeakStream(FrameDecoder):

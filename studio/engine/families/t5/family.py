@@ -48,7 +48,7 @@ class T5Family:
     def load(card: Card, folder: Path, device: torch.device, places: int) -> "T5Family":
         """The family of a card, verified weights in it. Raises BadVoice, NeedsPackage."""
         phonemes.load()
-        net = T5(Config(**card.config))
+        net = T5(Config.read(card.config))
         load_weights(net, folder, card, "t5.safetensors")
         check_references(card, net)
         return T5Family(net.to(device), places, device, check_format(card.number_format))

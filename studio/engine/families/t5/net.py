@@ -21,6 +21,7 @@ class Config(S5Config):
     decoder_mask: bool = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.encoder_mask or self.decoder_mask:
             raise BadOption("T5-TTS has no look-ahead masks", "leave encoder_mask and decoder_mask out, or write false")
 

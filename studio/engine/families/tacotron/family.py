@@ -44,7 +44,7 @@ class TacotronFamily:
     def load(card: Card, folder: Path, device: torch.device, places: int) -> "TacotronFamily":
         """The family of a card, verified weights in it. Raises BadVoice, NeedsPackage."""
         phonemes.load()
-        config = Config(**card.config)
+        config = Config.read(card.config)
         check(card, config)
         net = Tacotron(config)
         load_weights(net, folder, card, WEIGHTS)

@@ -3,8 +3,7 @@
 The mel frame that the paper's last linear layer answers is drawn here from a distribution over dMel's levels.
 """
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -15,12 +14,13 @@ from studio.core.errors import BadOption
 from studio.engine import dmel
 from studio.engine.families.spelling import STRESSED, SYMBOLS
 from studio.engine.families.tacotron.head import Head
+from studio.engine.sizes import Sizes
 
 PROSODY_LEVELS = 3  # prosodic word, phonological phrase, intonational phrase
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Sizes):
     """Sizes.
 
     Attributes:
@@ -60,10 +60,6 @@ class Config:
         if name not in sizes:
             raise BadOption(f"there is no config {name!r}", f"there are {', '.join(sizes)}")
         return sizes[name]
-
-    def to_dict(self) -> dict[str, Any]:
-        """The card's form."""
-        return asdict(self)
 
 
 class Encoder(nn.Module):

@@ -124,10 +124,15 @@ export class Session {
     const isOfSocket = m.utterance === undefined;
     if (!isOfSocket && m.utterance !== this.current?.id) return;
     const isBusy = !isOfSocket && m.code === "busy";
+    const isNotBegun = !isOfSocket && m.code === "bad_option" && !this.current.isKnown;
     if (isBusy && this.phase === "stopping") return void this.over(); // nobody wants it any more
     if (isBusy) {
       this.takeBack();
       this.retryTimer = setTimeout(() => this.again(), m.retry_ms ?? 2000);
+    } else if (isNotBegun) { // its settings do not go together: the text waits for others
+      if (this.mode === "keyboard") this.keyboard.reclaim(this.current);
+      this.endsNext = false;
+      this.drop();
     } else if (!isOfSocket && m.code !== "bad_option" && !this.current.samples) {
       this.drop();
     }

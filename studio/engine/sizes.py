@@ -1,0 +1,82 @@
+"""What a card or a recipe may say of a net's sizes: each is checked before anything is built from it.
+
+A file says how many layers there are and how many frames are remembered; what it says is not believed before it is a
+number that a net can have.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, ClassVar, Self, get_type_hints
+
+from studio.core.errors import BadOption
+
+# The least and the most of a whole number, by how its name ends: what stands further up comes first.
+_WHOLE = (
+    (("layers", "blocks", "convolutions", "speakers"), (1, 256)),
+    (("longest_word_frames",), (1, 1_000)),
+    (("_frames", "_words"), (1, 10_000)),
+    (("_tokens",), (1, 20_000)),
+    (("",), (1, 200_000)),
+)
+_MOST_SIDES = 16  # numbers that a size may list
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Base of all configurations of nets and vocoders.
+
+    Attributes:
+        BOUNDS: the least and the most of fields whose name does not say them.
+    """
+
+    BOUNDS: ClassVar[Mapping[str, tuple[float, float]]] = {}
+
+    def __post_init__(self) -> None:
+        hints = get_type_hints(type(self))
+        for one in fields(self):
+            self._check(one.name, hints[one.name], getattr(self, one.name))
+
+    @classmethod
+    def read(cls, said: Mapping[str, Any]) -> Self:
+        """Sizes from a card or a recipe. Raises BadOption: one is unknown or missing, or cannot be."""
+        known = {one.name for one in fields(cls)}
+        if unknown := sorted({*said} - known):
+            raise BadOption(f"unknown keys: {', '.join(unknown)[:200]}", f"known are {', '.join(sorted(known))}")
+        try:
+            return cls(**{key: tuple(value) if isinstance(value, list) else value for key, value in said.items()})
+        except TypeError as error:
+            raise BadOption(f"keys are missing: {error!s:.200}", f"known are {', '.join(sorted(known))}") from error
+
+    def to_dict(self) -> dict[str, Any]:
+        """The card's form."""
+        return asdict(self)
+
+    def _check(self, name: str, hint: Any, value: Any) -> None:
+        if hint is bool:
+            if type(value) is not bool:
+                raise BadOption(f"{name} cannot be {value!r:.40}", "it is true or false")
+            return
+        if hint in (int, float):
+            self._check_number(name, hint, value)
+            return
+        if not isinstance(value, tuple) or not 0 < len(value) <= _MOST_SIDES:
+            raise BadOption(f"{name} cannot be {value!r:.40}", f"it lists up to {_MOST_SIDES} whole numbers")
+        for one in value:
+            self._check_number(name, int, one)
+
+    def _check_number(self, name: str, kind: type, value: Any) -> None:
+        is_whole = kind is int
+        fits = type(value) is int if is_whole else type(value) in (int, float)
+        low, high = self._bounds(name, is_whole=is_whole)
+        if not fits or not low <= value <= high:
+            shown = f"{value!r:.40}" if type(value) is not int or abs(value) < 10**18 else "a number that long"
+            wanted = "a whole number" if is_whole else "a number"
+            raise BadOption(f"{name} cannot be {shown}", f"it is {wanted} from {low:,} to {high:,}")
+
+    def _bounds(self, name: str, *, is_whole: bool) -> tuple[float, float]:
+        if name in self.BOUNDS:
+            return self.BOUNDS[name]
+        if not is_whole:
+            return (0.0, math.nextafter(1.0, 0.0)) if name.endswith("dropout") else (-1e6, 1e6)
+        return next(bounds for ends, bounds in _WHOLE if name.endswith(ends))

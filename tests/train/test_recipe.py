@@ -1,0 +1,119 @@
+"""Recipes and tables that anybody may have written: what cannot be is told before anything is trained."""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from studio.bench.tables.definition import read_table
+from studio.core.errors import BadFile, BadOption, StudioError
+from studio.core.shipped import RECIPES, TABLES, VOICES
+from studio.train.families import fitting_of
+from studio.train.recipe import read_recipe
+
+EVERY = [*RECIPES.glob("*.toml"), *VOICES.glob("*/recipe.toml")]
+
+
+def changed(tmp_path: Path, *changes: tuple[str, str], of: str = "ist-tiny") -> Path:
+    text = (RECIPES / f"{of}.toml").read_text(encoding="utf-8")
+    for old, new in changes:
+        text, count = re.subn(rf"(?m)^{old}.*$", new.replace("\\", r"\\"), text, count=1)
+        assert count == 1, old
+    path = tmp_path / "recipe.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("path", EVERY, ids=[f"{path.parent.name}-{path.stem}" for path in EVERY])
+def test_what_is_shipped_can_be_read(path):
+    assert read_recipe(path).corpus.speakers
+
+
+@pytest.mark.parametrize(
+    ("key", "line", "told"),
+    [
+        ("steps =", 'steps = "many"', r"\[fit\] steps cannot be 'many'; input should be a valid integer"),
+        ("steps =", "steps = -1", r"\[fit\] steps cannot be -1; it is from 1 to"),
+        ("steps =", "steps = 0", "steps cannot be 0"),
+        ("steps =", "steps = true", "steps cannot be True"),
+        ("peak_rate =", "peak_rate = nan", "peak_rate cannot be nan; it is from 0"),
+        ("own_share =", "own_share = 1.5", "own_share cannot be 1.5; it is from 0.0 to 1.0"),
+        ("seed =", 'seed = "x"', r"\[recipe\] seed cannot be 'x'"),
+        ("name =", 'name = "../../x"', r"a voice cannot be called '\.\./\.\./x'"),
+        ("speakers = \\[", "speakers = []", r"speakers is \[\]; it lists one or more"),
+        ("speakers = \\[", 'speakers = ["a", "a"]', "each once"),
+        ("speakers = \\[", 'speakers = "ab"', "speakers cannot be 'ab'; input should be a valid"),
+        ("shard_sentences =", "shard_sentences = 0", "has shards of nothing"),
+        ("family =", 'family = ["s5"]', r"family \['s5'\] cannot be trained"),
+        ("prompt_frames =", "prompt_frames = 1979-05-27", "prompt_frames cannot be .*write numbers, texts"),
+    ],
+)
+def test_a_value_of_another_type_or_out_of_range_is_named(tmp_path, key, line, told):
+    with pytest.raises(BadOption, match=told):
+        read_recipe(changed(tmp_path, (key, line)))
+
+
+@pytest.mark.parametrize("text", ['fit = "x"', "corpus = 3", "fit = 3", "[fit]\nfamily = 1", "[fit]\nwindows = 3"])
+def test_a_recipe_of_other_things_is_refused(tmp_path, text):
+    path = tmp_path / "recipe.toml"
+    path.write_text('[corpus]\nspeakers = ["a"]\nshard_sentences = 1\nvalidation_shards = 0\n', encoding="utf-8")
+    whole = f"{text}\n{path.read_text()}" if "corpus" not in text else text
+    path.write_text(whole, encoding="utf-8")
+    with pytest.raises(BadOption, match=r"is a table of keys and values|cannot be trained|is 3"):
+        read_recipe(path)
+
+
+@pytest.mark.parametrize(
+    ("key", "line", "told"),
+    [
+        ("layers =", "layers = 1000000000", "layers cannot be 1000000000; it is a whole number from 1 to 256"),
+        ("width =", 'width = "x"', "width cannot be 'x'"),
+        ("width =", "width = -1", "width cannot be -1"),
+        ("heads =", "heads = 0", "heads cannot be 0"),
+        ("heads =", "depth = 3", "unknown keys: depth"),
+    ],
+)
+def test_sizes_that_no_net_has_are_refused(tmp_path, key, line, told):
+    with pytest.raises(BadOption, match=told):
+        fitting_of(read_recipe(changed(tmp_path, (key, line))))
+
+
+def test_a_nest_of_lists_is_no_recipe_and_no_table(tmp_path):
+    nested = f"a = {'[' * 100_000}"
+    (tmp_path / "recipe.toml").write_text(nested, encoding="utf-8")
+    with pytest.raises(BadFile, match="cannot be read: it is nested too deeply"):
+        read_recipe(tmp_path / "recipe.toml")
+    (tmp_path / "9.toml").write_text(nested, encoding="utf-8")
+    with pytest.raises(BadFile, match="cannot be read: it is nested too deeply"):
+        read_table("9", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ('name = "ist"', 'name = "../../escaped"', r"no net can be called '\.\./\.\./escaped'"),
+        ('voice = "linnet"', 'recipe = "../voices/finch/recipe.toml"', r"no recipe '\.\./voices"),
+        ('voice = "linnet"', 'recipe = "/etc/passwd"', "no recipe '/etc/passwd'"),
+        ('voice = "linnet"', 'voice = "../x"', r"of no voice '\.\./x'"),
+        ('voice = "linnet"', "recipe = 3", r"\[nets\] recipe cannot be 3; input should be a valid string"),
+        ('name = "ist"', 'name = ["q"]', r"\[nets\] name cannot be \['q'\]"),
+        ('measure = "wer"', 'measure = ["wer"]', r"measure cannot be \['wer'\]; it is one of"),
+        ('paper = "003"', 'paper = "003"\nparts = [1]', "cannot be read"),
+    ],
+)
+def test_a_table_that_cannot_be_is_refused(tmp_path, old, new, told):
+    shutil.copytree(TABLES, tmp_path / "tables")
+    path = tmp_path / "tables" / "003.toml"
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new, 1), encoding="utf-8")
+    with pytest.raises(StudioError, match=told):
+        read_table("003", tmp_path / "tables")
+
+
+@pytest.mark.parametrize("name", ["nets", "parts"])
+def test_a_table_lists_tables(tmp_path, name):
+    (tmp_path / "9.toml").write_text(f'paper = "9"\ntitle = "one"\n{name} = [1]\n', encoding="utf-8")
+    with pytest.raises(BadOption, match=rf"\[table\] {name} cannot be \[1\]; it is a list of tables"):
+        read_table("9", tmp_path)
