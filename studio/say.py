@@ -268,7 +268,8 @@ def unspoken(trace: Trace) -> list[str]:
     left_out = [event for event in trace.events if isinstance(event, Unsupported)]
     told = [f"{text[event.char_start : event.char_end].strip()[:40]!r}: {event.why}" for event in left_out]
     if not len(trace.pcm):
-        raise BadText(f"nothing of the text can be spoken: {', '.join(told[:5])}", "give words in Latin letters")
+        why = f": {', '.join(told[:5])}" if told else ""
+        raise BadText(f"nothing of the text can be spoken{why}", "give words in Latin letters")
     return told
 
 

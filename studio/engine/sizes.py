@@ -4,7 +4,6 @@ A file says how many layers there are and how many frames are remembered; what i
 number that a net can have.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar, Self, get_type_hints
@@ -78,5 +77,5 @@ class Sizes:
         if name in self.BOUNDS:
             return self.BOUNDS[name]
         if not is_whole:
-            return (0.0, math.nextafter(1.0, 0.0)) if name.endswith("dropout") else (-1e6, 1e6)
+            return (0.0, 0.99) if name.endswith("dropout") else (-1e6, 1e6)
         return next(bounds for ends, bounds in _WHOLE if name.endswith(ends))

@@ -87,6 +87,8 @@ def load_voice(card: Card, folder: Path, device: torch.device, places: int) -> V
     info = family_info(card.family)
     if strange := sorted({one.name for one in card.options} - {one.name for one in info.options}):
         raise BadVoice(f"{info.name} has no option {strange[0]!r:.80} as on the card of {card.name!r}", _RESTORE)
+    if (told := card.config.get("speakers", len(card.speakers))) != len(card.speakers):
+        raise BadVoice(f"the net of {card.name!r} knows {told!r:.40} speakers, the card others", "pack the voice anew")
     try:
         with no_larger_than(folder, card):
             family = info.load(card, folder, device, places)

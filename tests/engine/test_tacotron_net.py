@@ -313,9 +313,10 @@ def reshaped(path) -> None:
         (lambda f, c: (f / "tacotron.safetensors").unlink(), "has no file tacotron.safetensors"),
         (lambda f, c: c.update(speakers=["one"]), "knows 2 speakers, the card others"),
         (lambda f, c: c["config"].update(kernel=4), "sizes are of no net"),
-        (lambda f, c: c["config"].update(location_kernel=0), "sizes are of no net"),
-        (lambda f, c: c["config"].update(prenet_dropout=1.0), "sizes are of no net"),
-        (lambda f, c: c["config"].update(longest_word_frames=0), "sizes are of no net"),
+        (lambda f, c: c["config"].update(width=49), "sizes are of no net"),
+        (lambda f, c: c["config"].update(location_kernel=0), "location_kernel cannot be 0"),
+        (lambda f, c: c["config"].update(prenet_dropout=1.0), "prenet_dropout cannot be 1.0"),
+        (lambda f, c: c["config"].update(longest_word_frames=0), "longest_word_frames cannot be 0"),
         (lambda f, c: c["config"].update(unheard_of=7), "describes no net"),
     ],
 )

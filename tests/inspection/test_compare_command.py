@@ -1,6 +1,7 @@
 """``studio compare``: the table, JSON and pictures, and what cannot be compared."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -117,6 +118,11 @@ def test_utterances_are_named_by_what_differs() -> None:
     assert labels([of("v", vocoder="p"), of("v", vocoder="q")]) == ["p", "q"]
     assert labels([of("v"), Trace({"source": "recording", "rate_hz": 1}, [], pcm())]) == ["v:a", "recording"]
     assert len(labels([of("v" * 500), of("w")])[0]) <= 60
+    keys = [ev.Text(t_ms=600.0 * k, char_start=k, text="x") for k in range(2)]
+    typed = Trace(of("v").meta, keys, pcm())
+    at_once = Trace(of("v").meta, [replace(one, t_ms=0.0) for one in keys], pcm())
+    assert labels([typed, at_once]) == ["v:a, typed", "v:a, text at once"]
+    assert labels([typed, typed]) == ["v:a", "v:a"]
 
 
 def test_a_trace_is_compared_with_itself_vocoded_a_segment_at_a_time(tmp_path: Path) -> None:

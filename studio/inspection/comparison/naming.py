@@ -3,20 +3,35 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from studio.core.events import Text
 from studio.core.text.typography import printable
 from studio.core.traces.trace import Trace
 
 MAX_CHARS = 60
+AT_ONCE_MS = 300.0  # a text whose pieces came within this was not typed
 _KINDS = ("voice", "speaker", "family", "vocoder", "seed", "temperature", "device")
 
 
 def labels(traces: Sequence[Trace]) -> list[str]:
-    """A name for each: what not all have in common, else voice and speaker; ``recording`` where nothing is known."""
+    """A name for each: what not all have in common, else voice and speaker; ``recording`` where nothing is known.
+
+    Those that are alike in all of that are told apart by how their text came.
+    """
     told = [_told(trace.meta) for trace in traces]
     known = [one for one in told if one]
     names = dict.fromkeys(name for one in known for name in one)
     differing = [name for name in names if len({one[name] for one in known if name in one}) > 1]
-    return [_label(one, differing) for one in told]
+    found = [(_label(one, differing), _came(trace)) for one, trace in zip(told, traces, strict=True)]
+    ways = {name: {came for other, came in found if other == name} for name, _ in found}
+    return [f"{name}, {came}" if came and len(ways[name]) > 1 else name for name, came in found]
+
+
+def _came(trace: Trace) -> str:
+    """How the text of an utterance came; empty where that is not told, as of a recording."""
+    times_ms = [event.t_ms for event in trace.events if isinstance(event, Text)]
+    if not times_ms:
+        return ""
+    return "typed" if times_ms[-1] - times_ms[0] > AT_ONCE_MS else "text at once"
 
 
 def _label(told: Mapping[str, str], differing: Sequence[str]) -> str:

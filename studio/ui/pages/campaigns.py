@@ -147,7 +147,7 @@ def _draft(row: dict[str, Any]) -> str:
 
 def _demo(path: str) -> str:
     return (
-        '<article class="owner-card demo"><h2>Rate the voice: a demo</h2><p>Ten screens, three minutes, no '
+        '<article class="owner-card demo"><h2>Rate the voices: a demo</h2><p>Twelve screens, a few minutes, no '
         "token needed. Your answers are kept in this studio's own database.</p>"
         f'<p><a class="button" href=".{plain(path)}" target="_blank" rel="noopener">Rate the demo</a></p></article>'
     )

@@ -79,7 +79,7 @@ class Options:
                     f"other_speaker is from 1 to {speakers}, or 0 for nobody",
                 )
             if turn == OTHER and not other_speaker:
-                raise BadOption("nobody is the other speaker", "choose one by other_speaker")
+                raise BadOption("nobody is the other speaker", f"choose one by other_speaker, 1 to {speakers}")
             return Options(guidance, turn, other_speaker)
 
         return read
@@ -92,7 +92,7 @@ OPTION_SPECS = (
         1.0,
         "Guidance",
         "how far to go from what is said without text and speaker, 1 for no further; more costs twice the time. "
-        "From the next beginning on",
+        "Holds from the next stretch of text on",
         low=1.0,
         high=STRONGEST_GUIDANCE,
     ),
@@ -102,7 +102,7 @@ OPTION_SPECS = (
         "int",
         0,
         "Other speaker",
-        "number of the voice's speaker who has the other turns, 0 for nobody. From the next beginning on",
+        "number of the voice's speaker who has the other turns, 0 for nobody. Holds from the next stretch of text on",
         low=0,
         high=MOST_SPEAKERS,
     ),
@@ -112,7 +112,7 @@ OPTION_SPECS = (
 def options_of(speakers: Sequence[str]) -> tuple[OptionSpec, ...]:
     """The options of a voice of these speakers: who the other one can be."""
     who = ", ".join(f"{number} is {name}" for number, name in enumerate(speakers, 1))
-    said = f"who has the other turns: {who}, 0 nobody. From the next beginning on"
+    said = f"who has the other turns: {who}, 0 nobody. Holds from the next stretch of text on"
     return tuple(
         replace(one, help=said, high=len(speakers)) if one.name == "other_speaker" else one for one in OPTION_SPECS
     )

@@ -104,8 +104,6 @@ class IstFamily:
 def check(card: Card, net: Ist) -> None:
     """Raises BadVoice unless every speaker has a prompt with its transcript, and stretches fit into a slot."""
     c, prompts = net.config, net.prompts()
-    if len(card.speakers) != c.speakers:
-        raise BadVoice(f"there are prompts of {c.speakers} speakers, and the card names others", "pack the voice anew")
     for speaker, (tokens, frames) in zip(card.speakers, prompts, strict=True):
         if not (tokens and len(frames) and max(tokens) < c.text_tokens and frames.max() < dmel.LEVELS):
             raise BadVoice(

@@ -25,8 +25,6 @@ def reference(net: S5, speaker: int) -> Reference:
 
 def check_references(card: Card, net: S5) -> None:
     """Raises BadVoice unless every speaker has a reference and its transcript, where these tell the speaker."""
-    if len(card.speakers) != net.config.speakers:
-        raise BadVoice(f"the net knows {net.config.speakers} speakers, the card others", "pack the voice anew")
     if net.config.reference_frames > _LONGEST_REFERENCE:
         raise BadVoice(f"a reference has {net.config.reference_frames} frames", f"at most {_LONGEST_REFERENCE} fit")
     for number, speaker in enumerate(card.speakers if net.config.reference_frames else ()):

@@ -80,7 +80,7 @@ export class Making {
     const buttons = ways.map((way) => h("button", { type: "button", text: way.name, title: way.title, on: { click: () => this.begin(way) } }));
     this.page.querySelector(".ways").replaceChildren(...buttons);
     const set = Object.entries({ ...base.options, ...(base.seed ? { seed: base.seed } : {}), ...(base.temperature === null ? {} : { temperature: base.temperature }) });
-    this.page.querySelector(".base").textContent = set.length ? `The rest stays as it was set: ${set.map(([name, value]) => `${name} = ${value}`).join(", ")}.` : "";
+    this.page.querySelector(".base").textContent = set.length ? `Set, where a button does not say otherwise: ${set.map(([name, value]) => `${name} = ${value}`).join(", ")}.` : "";
     this.show();
   }
 
