@@ -304,3 +304,24 @@ def test_what_crosses_the_close_of_an_idle_socket_is_said_whole(
     assert "waiting" in states, "nothing crossed"
     assert "offline" not in states
     assert live.page.locator(".status").text_content() == ""
+
+
+def test_settings_that_do_not_go_together_are_told_and_the_text_waits_for_others(visit: Callable[..., LivePage]) -> None:
+    live = visit()
+    set_to = """(options) => {
+      const { settings } = document.querySelector('.live').tap.page;
+      settings.options = { ...settings.options, ...options };
+      settings.send();
+    }"""
+    live.page.evaluate(set_to, {"m": 2, "n": 5})
+    live.type("One two three ")
+    told = live.wait_status("hop n = 5 is more than window m = 2")
+    assert "no utterance" not in told
+    live.wait_phase("idle")
+    assert live.lit == [] and "no utterance" not in live.page.locator(".status").text_content()
+    live.page.evaluate(set_to, {"m": 2, "n": 1})
+    live.type("four. ")
+    live.finish()
+    live.wait_said()
+    assert [word["i"] for word in live.lit] == [0, 1, 2, 3], "what was typed before is said, too"
+    assert "n = 5" not in live.page.locator(".status").text_content()

@@ -97,6 +97,7 @@ export const RECEIVED = {
 const NOTED = {
   ready(page) {
     page.status.drop("busy");
+    page.status.drop("bad_option"); // what was refused has been set otherwise since
     page.canCompare = true; // there was a place for it
     page.show();
   },
