@@ -117,6 +117,9 @@ def test_utterances_are_named_by_what_differs() -> None:
     assert labels([of("v", options={"m": 1}), of("w", options={"k": 2})]) == ["v", "w"], "an option that one has alone"
     assert labels([of("v", vocoder="p"), of("v", vocoder="q")]) == ["p", "q"]
     assert labels([of("v"), Trace({"source": "recording", "rate_hz": 1}, [], pcm())]) == ["v:a", "recording"]
+    assert labels([of("v", temperature=0.1), of("w", temperature=0.2)]) == ["v", "w"], "each voice has its own"
+    hot = [of("v", temperature=0.1), of("v", temperature=0.3), of("w", temperature=0.2)]
+    assert labels(hot) == ["v temperature=0.1", "v temperature=0.3", "w temperature=0.2"]
     assert len(labels([of("v" * 500), of("w")])[0]) <= 60
     keys = [ev.Text(t_ms=600.0 * k, char_start=k, text="x") for k in range(2)]
     typed = Trace(of("v").meta, keys, pcm())

@@ -306,7 +306,9 @@ def test_what_crosses_the_close_of_an_idle_socket_is_said_whole(
     assert live.page.locator(".status").text_content() == ""
 
 
-def test_settings_that_do_not_go_together_are_told_and_the_text_waits_for_others(visit: Callable[..., LivePage]) -> None:
+def test_settings_that_do_not_go_together_are_told_and_the_text_waits_for_others(
+    visit: Callable[..., LivePage],
+) -> None:
     live = visit()
     set_to = """(options) => {
       const { settings } = document.querySelector('.live').tap.page;

@@ -21,7 +21,8 @@ def labels(traces: Sequence[Trace]) -> list[str]:
     known = [one for one in told if one]
     names = dict.fromkeys(name for one in known for name in one)
     differing = [name for name in names if len({one[name] for one in known if name in one}) > 1]
-    found = [(_label(one, differing), _came(trace)) for one, trace in zip(told, traces, strict=True)]
+    own = _own(known)
+    found = [(_label(one, differing, own), _came(trace)) for one, trace in zip(told, traces, strict=True)]
     ways = {name: {came for other, came in found if other == name} for name, _ in found}
     return [f"{name}, {came}" if came and len(ways[name]) > 1 else name for name, came in found]
 
@@ -34,11 +35,19 @@ def _came(trace: Trace) -> str:
     return "typed" if times_ms[-1] - times_ms[0] > AT_ONCE_MS else "text at once"
 
 
-def _label(told: Mapping[str, str], differing: Sequence[str]) -> str:
+def _own(told: Sequence[Mapping[str, str]]) -> list[str]:
+    """What each voice has for itself alone, so that the voice says it: its temperature, where all kept to that."""
+    heat: dict[str, set[str]] = {}
+    for one in told:
+        heat.setdefault(one.get("voice", ""), set()).add(one.get("temperature", ""))
+    return ["temperature"] if len(heat) > 1 and all(len(own) == 1 for own in heat.values()) else []
+
+
+def _label(told: Mapping[str, str], differing: Sequence[str], own: Sequence[str]) -> str:
     if not told:
         return "recording"
     who = [told[name] for name in ("voice", "speaker") if name in differing and name in told]
-    others = [name for name in differing if name not in ("voice", "speaker", "family") and name in told]
+    others = [name for name in differing if name not in ("voice", "speaker", "family", *own) and name in told]
     # "m=3" says what it is; a vocoder's name does, too
     parts = [":".join(who), *(told[name] if name == "vocoder" else f"{name}={told[name]}" for name in others)]
     found = " ".join(filter(None, parts)) or ":".join(told[name] for name in ("voice", "speaker") if name in told)

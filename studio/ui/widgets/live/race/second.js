@@ -4,7 +4,7 @@ import { asked, drawn, nameOf, spokenName } from "../../options/drawn.js";
 
 const AGAINST = "against"; // its name in the address; its options are against.name
 const SENTENCES = ["Word by word", "Sentence by sentence"];
-const written = (options) => Object.entries(options).map(([name, value]) => `${name} ${value}`).join(", ");
+const written = (options) => Object.entries(options).map(([name, value]) => `${name.replaceAll("_", " ")} ${value}`).join(", ");
 
 export class Second {
   /** `changed` is called when somebody chose otherwise; `wanted` are settings of the page's address, as text. */
