@@ -102,7 +102,8 @@ class Card:
         values = dict(data)
         try:
             values["options"] = tuple(_option(o) for o in data.get("options", ()))
-            values["speakers"] = tuple(data["speakers"]) if isinstance(data["speakers"], list | tuple) else ()
+            said = data["speakers"]  # a text would be one of a letter each
+            values["speakers"] = tuple(cast("list[Any]", said)) if isinstance(said, list | tuple) else ()
             card = Card(**values)
         except (TypeError, KeyError, ValueError) as error:
             raise BadVoice(f"the card is not complete: {error}", "compare it with a shipped card.json") from error

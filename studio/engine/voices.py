@@ -1,6 +1,7 @@
 """Voices: a card, a family's net and a vocoder, loaded and verified together."""
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -84,20 +85,30 @@ def load_vocoder(card: Card, folder: Path, device: torch.device, name: str = "")
 
 def load_voice(card: Card, folder: Path, device: torch.device, places: int) -> Voice:
     """Load and verify a voice with slots for so many utterances. Raises BadVoice."""
-    info = family_info(card.family)
-    if strange := sorted({one.name for one in card.options} - {one.name for one in info.options}):
-        raise BadVoice(f"{info.name} has no option {strange[0]!r:.80} as on the card of {card.name!r}", _RESTORE)
-    if (told := card.config.get("speakers", len(card.speakers))) != len(card.speakers):
-        raise BadVoice(f"the net of {card.name!r} knows {told!r:.40} speakers, the card others", "pack the voice anew")
-    try:
+    with _told_of(card):
+        info = family_info(card.family)
+        if strange := sorted({one.name for one in card.options} - {one.name for one in info.options}):
+            raise BadVoice(f"{info.name} has no option {strange[0]!r:.80} as on the card of {card.name!r}", _RESTORE)
+        if (told := card.config.get("speakers", len(card.speakers))) != len(card.speakers):
+            raise BadVoice(f"the net knows {told!r:.40} speakers, the card others", "pack the voice anew")
         with no_larger_than(folder, card):
             family = info.load(card, folder, device, places)
         for speaker in range(len(card.speakers)):
             family.prompt(speaker)
         slots = places * family.slots_per_row
         vocode = VocodeModule(load_vocoder(card, folder, device), alphabet(card.alphabet), slots, device)
+    return Voice(card, family, vocode, device, [*range(slots)][::-1])
+
+
+@contextmanager
+def _told_of(card: Card) -> Generator[None]:
+    """Whatever is wrong with a card and its files is told of that voice. Raises BadVoice."""
+    try:
+        yield
     except BadVoice as error:
-        raise error if card.name in error.what else BadVoice(f"voice {card.name!r}: {error.what}", error.do) from error
+        if card.name in error.what:
+            raise
+        raise BadVoice(f"voice {card.name!r}: {error.what}", error.do) from error
     except BadOption as error:
         raise BadVoice(f"the card of {card.name!r} describes no net that can be built: {error}", _RESTORE) from error
     except (TypeError, ValueError, LookupError, ArithmeticError, RuntimeError, AssertionError) as error:
@@ -105,7 +116,6 @@ def load_voice(card: Card, folder: Path, device: torch.device, places: int) -> V
             f"the card of {card.name!r} describes no net that can be built: {type(error).__name__}: {error!s:.200}",
             _RESTORE,
         ) from error
-    return Voice(card, family, vocode, device, [*range(slots)][::-1])
 
 
 def _check_sound(card: Card, config: Mapping[str, Any]) -> None:
