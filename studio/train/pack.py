@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from studio.core.cards import Card, is_file_name, sha256_of, write_card
+from studio.core.cards import Card, sha256_of, write_card
 from studio.core.errors import BadFile, BadOption, BadVoice
 from studio.core.files import MAX_SETTINGS_BYTES, read_bounded
 from studio.core.options import default_options, merge_options
@@ -39,12 +39,10 @@ def pack_voice(recipe: Recipe, state: Path, vocoders: Path, out: Path, *, eight_
     Raises:
         BadFile: weights or a vocoder's sizes are missing, damaged, or of another recipe; or the whole would be larger
             than 40 MB.
-        BadOption: the recipe's name is no folder's, or it fits nothing.
+        BadOption: the recipe fits nothing.
     """
-    if recipe.fit is None or not is_file_name(recipe.name):
-        raise BadOption(
-            f"the recipe {recipe.name!r:.100} is of no voice", "it has a [fit], and a name of letters, digits, - and _"
-        )
+    if recipe.fit is None:
+        raise BadOption(f"the recipe {recipe.name!r:.100} is of no voice", "a voice's has a [fit]")
     info = family_info(recipe.fit.family)
     weights = state / f"{info.name}.safetensors"
     if not weights.is_file():

@@ -36,7 +36,7 @@ print(json.dumps(told))
 
 
 def test_speaking_gives_a_process_its_threads_back(tmp_path: Path) -> None:
-    write_tiny_voice(tmp_path, speakers=("one",))
+    write_tiny_voice(tmp_path)
     run = subprocess.run([sys.executable, "-c", TOLD, str(tmp_path)], capture_output=True, text=True, timeout=120)
     assert run.returncode == 0, run.stderr
     before, after, two_speak, one_speaks, none_speaks = json.loads(run.stdout)

@@ -161,7 +161,7 @@ def test_what_cannot_be_packed_leaves_the_voice_as_it_was(made, monkeypatch, spo
 
 @pytest.mark.parametrize("change", [{"name": "../../out"}, {"name": ""}, {"name": "a/b"}, {"fit": None}])
 def test_a_recipe_of_no_voice_is_refused(made, change):
-    with pytest.raises(BadOption, match="is of no voice"):
+    with pytest.raises(BadOption, match=r"is of no voice|a voice cannot be called"):
         pack_voice(replace(tiny_t5_recipe(), **change), made / "state", made / "vocoders", made / "voices")
     assert [path.name for path in (made / "voices").iterdir()] == ["small"]
 
