@@ -52,4 +52,4 @@ def test_what_a_family_cannot_do_is_said_once(tmp_path: Path) -> None:
     card = json.loads(path.read_text())
     for notes in ("", family_info("tacotron").notes):
         path.write_text(json.dumps({**card, "notes": notes}))
-        assert voices("info", "--voices", str(tmp_path)).stdout.count("clause by clause") == 1
+        assert voices("info", "--voices", str(tmp_path)).stdout.count("It speaks clause by clause") == 1

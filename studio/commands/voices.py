@@ -54,7 +54,7 @@ def info(
     from rich.console import Console
 
     for title, text in _facts(card, found[card.name][1]):
-        Console(highlight=False, soft_wrap=True).print(f"[bold]{title:<14}[/bold]", text, markup=True)
+        Console(highlight=False, soft_wrap=True, emoji=False).print(f"[bold]{title:<14}[/bold]", text, markup=True)
 
 
 def _facts(card: "Card", folder: Path) -> list[tuple[str, str]]:
@@ -96,4 +96,5 @@ def _speakers(card: "Card") -> str:
 
 def _option(one: "OptionSpec") -> str:
     allowed = ", ".join(one.choices) if one.kind == "choice" else f"{one.low:g} to {one.high:g}" if one.high else ""
-    return f"{one.default} ({allowed}): {one.label}" if allowed else f"{one.default}: {one.label}"
+    said = f"{one.label}: {one.help}" if one.help else one.label
+    return f"{one.default} ({allowed}): {said}" if allowed else f"{one.default}: {said}"
