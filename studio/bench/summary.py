@@ -85,8 +85,8 @@ _HEAD = """# Results
 Made by `studio bench summary` from the newest files of `bench/results/`; nothing on this page is typed by hand.
 A table says which voice it is of: `lark` is the voice that went when `wren` came.
 A word error rate is of the recogniser that its table names, so it is read beside that of the teacher, the synthetic
-speaker that the voice learned from, and beside the teacher's own frames through the same vocoder ("dMel"): where a
-table lacks them, the teacher was not at hand, and the table of all voices has them.
+speaker that the voice learned from, and beside the teacher's own frames through the same vocoder ("dMel"); where a
+table lacks them, the teacher was not at hand.
 """
 _PAPER_HEAD = """Made by `studio bench summary` from what `studio train table` measured; nothing on this page is typed
 by hand. The nets are small and the corpus is the studio's own: what can be compared with the paper is which of two rows

@@ -91,9 +91,13 @@ def hardware() -> dict[str, Any]:
 
 
 def _command() -> str:
-    """What was typed, as ``studio`` however it was started; without --cache, which changes no figure."""
+    """What was typed, as ``studio`` however it was started, without --cache, which changes no figure.
+
+    Of a path from the root only the name is told: where files lie is one machine's.
+    """
     name, said = Path(sys.argv[0]).name, sys.argv[1:]
     kept = [word for before, word in zip(["", *said], said, strict=False) if "--cache" not in (before, word)]
+    kept = [re.sub(r"(^|[:=])(/(?!/)[^:]*)", lambda found: found[1] + Path(found[2]).name, word) for word in kept]
     return shlex.join(["studio" if name == "__main__.py" else name, *kept])
 
 

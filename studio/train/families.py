@@ -6,20 +6,11 @@ from pathlib import Path
 
 from studio.core.errors import BadOption
 from studio.train.dsm.fit import DsmFitting
+from studio.train.fits import DsmFit, IstFit, NgramRichTtsFit, RichTtsFit, S5Fit, SpeakStreamFit, T5Fit, TacotronFit
 from studio.train.fitting import Fitting
 from studio.train.imsd.fit import DistilledFitting
 from studio.train.ist.fit import IstFitting
-from studio.train.recipe import (
-    DsmFit,
-    IstFit,
-    NgramRichTtsFit,
-    Recipe,
-    RichTtsFit,
-    S5Fit,
-    SpeakStreamFit,
-    T5Fit,
-    TacotronFit,
-)
+from studio.train.recipe import Recipe
 from studio.train.richtts.fit import RichTtsFitting
 from studio.train.s5.fit import S5Fitting
 from studio.train.speakstream.fit import SpeakStreamFitting

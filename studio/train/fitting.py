@@ -16,8 +16,9 @@ from torch import Tensor, nn
 
 from studio.core.errors import BadFile
 from studio.train.arithmetic import arithmetic
+from studio.train.fits import FitRecipe
 from studio.train.muon import Float32Muon
-from studio.train.recipe import FitRecipe, Recipe
+from studio.train.recipe import Recipe
 from studio.train.spoken import SpokenText
 from studio.train.weights import begin_from, begin_like, write_weights
 

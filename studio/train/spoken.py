@@ -9,7 +9,8 @@ import numpy as np
 from studio.core.errors import BadFile
 from studio.engine import dmel
 from studio.train.features import Sentence, read_features, typical_silence
-from studio.train.recipe import CorpusRecipe, FitRecipe
+from studio.train.fits import FitRecipe
+from studio.train.recipe import CorpusRecipe
 
 BUCKET = 384  # sequences sorted by length together
 

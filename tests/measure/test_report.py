@@ -20,6 +20,23 @@ def test_a_result_says_on_what_and_by_which_command(tmp_path, monkeypatch):
     assert {"python", "numpy"} <= set(data["versions"])
 
 
+def test_a_command_tells_no_path_of_this_machine(tmp_path, monkeypatch):
+    said = [
+        "--texts",
+        "/home/me/a b.txt",
+        "--recogniser",
+        "whisper:/opt/w",
+        "--work=/var/x/",
+        "--voices",
+        "work/voices",
+        "1:3",
+    ]
+    monkeypatch.setattr("sys.argv", ["/usr/bin/studio", "eval", "wer", *said])
+    data = json.loads(write_result("wer", {}, tmp_path).read_text())
+    told = "--texts 'a b.txt' --recogniser whisper:w --work=x --voices work/voices 1:3"
+    assert data["command"] == f"studio eval wer {told}"
+
+
 def test_no_voice_takes_anothers_place(tmp_path):
     today = write_result("wer", {"voice": "wren"}, tmp_path).name.removeprefix("wer-")
     assert write_result("wer", {"voice": "linnet:clara"}, tmp_path).name == f"wer-linnet-{today}"

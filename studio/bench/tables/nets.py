@@ -70,7 +70,7 @@ def prepare(shop: Workshop, table: TableDefinition, seeds: int) -> dict[str, Rec
         BadFile: a vocoder is missing, or the texts of a distillation.
     """
     found = write_recipes(shop, table, seeds)
-    for error in lacking(shop, table, found):
+    if error := next(lacking(shop, table, found), None):
         raise error
     return found
 

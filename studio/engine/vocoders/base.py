@@ -8,7 +8,7 @@ exception is ``overlapped.py``, whose samples come ``look_ahead_frames`` later.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import torch
@@ -94,7 +94,7 @@ class Vocoder(nn.Module, ABC, Generic[StateT]):
 
     def plain_config(self) -> dict[str, Any]:
         """The configuration as a card stores it."""
-        return asdict(self.config)
+        return self.config.to_dict()
 
     def parameter_count(self) -> int:
         """How many numbers training has set."""

@@ -14,8 +14,8 @@ from studio.engine.families.dsm.net import Config
 from studio.engine.families.dsm.rule import MOST_SPEAKERS, Grid, lay_out
 from studio.train.bpe import encoded_words, phones_of_tokens
 from studio.train.features import Sentence
+from studio.train.fits import DsmFit
 from studio.train.guide import NOWHERE, spread
-from studio.train.recipe import DsmFit
 from studio.train.spoken import BUCKET, SpokenText, cut, grouped, join, noisy, prompts
 
 

@@ -21,9 +21,10 @@ from studio.engine.nets.transformer import Watch
 from studio.train.dsm.apart import lay_text_apart, tokens_of
 from studio.train.dsm.batches import Batch, Streams, training_batches, validation_batches
 from studio.train.features import PHONES
+from studio.train.fits import DsmFit
 from studio.train.fitting import Fitter, Fitting, drawn_levels, mean_losses
 from studio.train.guide import GuidedHead
-from studio.train.recipe import DsmFit, Recipe
+from studio.train.recipe import Recipe
 from studio.train.spoken import SpokenText, prompts
 from studio.train.weights import begin_like
 

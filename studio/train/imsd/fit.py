@@ -21,7 +21,8 @@ from torch import Tensor
 from studio.core.errors import BadFile, BadOption
 from studio.engine.eightbit import restored
 from studio.engine.families.t5.net import Config as T5Config
-from studio.train.recipe import Distillation, Recipe, S5Fit
+from studio.train.fits import Distillation, S5Fit
+from studio.train.recipe import Recipe
 from studio.train.s5.batches import WHOLE, Batch, Sequence5, can_align, collate, sequence
 from studio.train.s5.fit import S5Fitter, S5Fitting, at_steps
 from studio.train.spoken import BUCKET, SpokenText, cut, grouped, join
@@ -128,7 +129,7 @@ class DistilledFitting(S5Fitting):
         if settings.distill is None:
             raise BadOption(f"the recipe {recipe.name!r} has no [fit.distill]", "leave out --teacher and --taught")
         self._taught = taught
-        config = T5Config(**{k: v for k, v in settings.config.items() if k not in ("encoder_mask", "decoder_mask")})
+        config = T5Config.read({k: v for k, v in settings.config.items() if k not in ("encoder_mask", "decoder_mask")})
         tutor = T5Fitter(config, settings)
         try:
             tutor.net.load_state_dict(restored(load_file(teacher)))

@@ -14,8 +14,8 @@ from studio.engine.families.ist.layout import FRAME, Layout, Symbols
 from studio.engine.families.ist.rule import RATIOS, Ratio
 from studio.train.bpe import encoded_words, phones_of_tokens
 from studio.train.features import Sentence
+from studio.train.fits import IstFit
 from studio.train.guide import NOWHERE, spread
-from studio.train.recipe import IstFit
 from studio.train.spoken import BUCKET, SpokenText, cut, grouped, join, noisy, prompts, words_of_frames
 
 _DRAWS = 20  # until a sentence of a prompt's length is found

@@ -16,11 +16,12 @@ from studio.engine.families.bpe import Bpe
 from studio.engine.families.ist.net import Config, Ist
 from studio.engine.families.ist.rule import Options
 from studio.engine.nets.transformer import Watch
+from studio.train.fits import IstFit
 from studio.train.fitting import Fitting, mean_losses
 from studio.train.guide import GuidedHead
 from studio.train.ist.batches import Batch, Encoded, training_batches, validation_batches
 from studio.train.next_frame import NextFrameFitter
-from studio.train.recipe import IstFit, Recipe
+from studio.train.recipe import Recipe
 from studio.train.spoken import SpokenText, prompts
 
 CHECKED_RATIOS = ("1:3", "3:9", "12:24", "whole")

@@ -16,7 +16,7 @@ from studio.engine import dmel
 from studio.engine.families.richtts.rule import NGRAM, Options, symbols
 from studio.engine.families.speakstream.rule import spell
 from studio.train.features import Sentence
-from studio.train.recipe import RichTtsFit
+from studio.train.fits import RichTtsFit
 from studio.train.speakstream import batches as speakstream
 from studio.train.speakstream.interleave import FRAME, SYMBOL, Interleaved
 from studio.train.spoken import BUCKET, SpokenText, cut, grouped, join, words_of_frames

@@ -13,10 +13,11 @@ from torch import Tensor
 from studio.core.errors import BadOption
 from studio.engine.families.richtts.net import Config, RichTts
 from studio.engine.nets.transformer import Watch
+from studio.train.fits import RichTtsFit
 from studio.train.fitting import Fitting, mean_losses
 from studio.train.guide import GuidedHead
 from studio.train.next_frame import NextFrameFitter
-from studio.train.recipe import Recipe, RichTtsFit
+from studio.train.recipe import Recipe
 from studio.train.richtts.batches import Batch, training_batches, validation_batches
 from studio.train.spoken import SpokenText
 

@@ -12,7 +12,7 @@ from studio.engine import dmel
 from studio.engine.families.spelling import END, SPACE, spell, words_of
 from studio.text.phonemes import pronounce
 from studio.train.features import Sentence
-from studio.train.recipe import FitRecipe
+from studio.train.fits import FitRecipe
 from studio.train.spoken import BUCKET, SpokenText, cut, grouped, join, noisy, words_of_frames
 
 WHOLE = 0  # the look-ahead of a text that is seen to its end

@@ -20,8 +20,9 @@ from studio.engine.families.s5.net import S5, Config, seen_steps
 from studio.engine.families.s5.rule import LARGEST_LOOK_AHEAD
 from studio.engine.families.spelling import spell
 from studio.text.phonemes import pronounce
+from studio.train.fits import S5Fit
 from studio.train.fitting import Fitter, Fitting, drawn_levels, mean_losses
-from studio.train.recipe import Recipe, S5Fit
+from studio.train.recipe import Recipe
 from studio.train.s5.batches import Batch, training_batches, validation_batches
 from studio.train.spoken import SpokenText, prompts
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from studio.engine import dmel
 from studio.engine.families.speakstream.rule import FILLER, Options
 from studio.train.features import Sentence
-from studio.train.recipe import SpeakStreamFit
+from studio.train.fits import SpeakStreamFit
 from studio.train.speakstream.interleave import BOS, EOS, FRAME, SYMBOL, Interleaved, crop, interleave
 from studio.train.spoken import BUCKET, SpokenText, cut, grouped, join, noisy
 

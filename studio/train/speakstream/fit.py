@@ -12,9 +12,10 @@ from torch import Tensor
 from studio.engine.families.speakstream.net import Config, SpeakStream
 from studio.engine.families.speakstream.rule import Options
 from studio.engine.nets.transformer import Watch
+from studio.train.fits import SpeakStreamFit
 from studio.train.fitting import Fitting, mean_losses
 from studio.train.next_frame import NextFrameFitter
-from studio.train.recipe import Recipe, SpeakStreamFit
+from studio.train.recipe import Recipe
 from studio.train.speakstream.batches import Batch, training_batches, validation_batches
 from studio.train.spoken import SpokenText
 

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from studio.engine.families.t5.net import T5, Config
+from studio.train.fits import T5Fit
 from studio.train.fitting import mean_losses
-from studio.train.recipe import Recipe, T5Fit
+from studio.train.recipe import Recipe
 from studio.train.s5.batches import WHOLE, Batch, training_batches, validation_batches
 from studio.train.s5.fit import AttendingFitter, AttendingFitting
 from studio.train.spoken import SpokenText

@@ -16,8 +16,8 @@ from studio.engine.families.spelling import END, PHONEMES, SPACE, spell, words_o
 from studio.engine.families.tacotron.rule import WHOLE, Options, prosody_of, repeated
 from studio.text.phonemes import pronounce
 from studio.train.features import Sentence, phone_of
+from studio.train.fits import TacotronFit
 from studio.train.guide import spread
-from studio.train.recipe import TacotronFit
 from studio.train.spoken import BUCKET, SpokenText, cut, grouped, join, noisy, words_of_frames
 
 

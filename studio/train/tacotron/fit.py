@@ -19,8 +19,9 @@ from torch import Tensor, nn
 from studio.core.errors import BadOption
 from studio.engine.families.tacotron.net import Config, Tacotron
 from studio.train.features import PHONES
+from studio.train.fits import TacotronFit
 from studio.train.fitting import Fitter, Fitting, drawn_levels, mean_losses
-from studio.train.recipe import Recipe, TacotronFit
+from studio.train.recipe import Recipe
 from studio.train.spoken import SpokenText
 from studio.train.tacotron.batches import Batch, training_batches, validation_batches
 from studio.train.tacotron.own_past import own_past

@@ -34,10 +34,11 @@ from studio.train.dsm.batches import (
 from studio.train.dsm.fit import DsmFitter
 from studio.train.families import fitting_of
 from studio.train.features import Sentence
+from studio.train.fits import DsmFit
 from studio.train.fitting import WorkingCopy, optimisers, run, train_step
 from studio.train.guide import NOWHERE
 from studio.train.pack import pack_voice
-from studio.train.recipe import CorpusRecipe, DsmFit, Recipe, read_recipe
+from studio.train.recipe import CorpusRecipe, Recipe, read_recipe
 from studio.train.spoken import SpokenText
 
 ROOT = Path(__file__).parents[3]

@@ -27,9 +27,10 @@ from studio.text.phonemes import pronounce
 from studio.train.corpus.texts import Text, write_texts
 from studio.train.families import fitting_of
 from studio.train.features import Sentence, read_features, save_features
+from studio.train.fits import Distillation, S5Fit
 from studio.train.fitting import WorkingCopy, optimisers, run, train_step
 from studio.train.imsd.fit import Cycle, DistilledFitting, cycles, hidden_loss, logit_loss
-from studio.train.recipe import CorpusRecipe, Distillation, Recipe, S5Fit, read_recipe
+from studio.train.recipe import CorpusRecipe, Recipe, read_recipe
 from studio.train.s5.batches import WHOLE
 from studio.train.spoken import SpokenText
 from studio.train.taught import Speaking, is_heard, speak_taught

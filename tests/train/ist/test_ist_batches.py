@@ -26,12 +26,13 @@ from studio.text.normalise import best
 from studio.train.ahead import Ahead
 from studio.train.families import fitting_of
 from studio.train.features import Sentence
+from studio.train.fits import IstFit
 from studio.train.fitting import WorkingCopy, run
 from studio.train.guide import NOWHERE
 from studio.train.ist.batches import Batch, Encoded, collate, lay_out, training_batches, validation_batches
 from studio.train.ist.fit import IstFitter
 from studio.train.pack import pack_voice
-from studio.train.recipe import IstFit, Recipe, read_recipe
+from studio.train.recipe import Recipe, read_recipe
 from studio.train.spoken import SpokenText, prompts
 
 RECIPE = Path(__file__).parents[3] / "assets" / "recipes" / "ist-tiny.toml"

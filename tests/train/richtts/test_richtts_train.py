@@ -24,9 +24,10 @@ from studio.engine.loop import open_engine
 from studio.text.normalise import best
 from studio.train.families import fitting_of
 from studio.train.features import Sentence
+from studio.train.fits import NgramRichTtsFit, RichTtsFit
 from studio.train.fitting import WorkingCopy, optimisers, run, train_step
 from studio.train.pack import pack_voice
-from studio.train.recipe import CorpusRecipe, NgramRichTtsFit, Recipe, RichTtsFit, read_recipe
+from studio.train.recipe import CorpusRecipe, Recipe, read_recipe
 from studio.train.richtts.batches import Batch, Piece, collate, options_of, pieces
 from studio.train.speakstream.interleave import FRAME, SYMBOL
 

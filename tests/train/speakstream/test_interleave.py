@@ -9,8 +9,8 @@ from studio.engine.families.speakstream.net import Config
 from studio.engine.families.speakstream.rule import SCHEMES, W_EOS, Options, spell
 from studio.train.arithmetic import arithmetic
 from studio.train.features import Sentence, typical_silence
+from studio.train.fits import WindowDraw
 from studio.train.fitting import WorkingCopy, rate_at
-from studio.train.recipe import WindowDraw
 from studio.train.speakstream.batches import collate
 from studio.train.speakstream.fit import SpeakStreamFitter
 from studio.train.speakstream.interleave import BOS, EOS, FRAME, SYMBOL, crop, interleave

@@ -21,9 +21,10 @@ from studio.text.normalise import best
 from studio.text.phonemes import pronounce
 from studio.train.families import fitting_of
 from studio.train.features import Sentence
+from studio.train.fits import S5Fit, T5Fit
 from studio.train.fitting import WorkingCopy, optimisers, run, train_step
 from studio.train.pack import pack_voice
-from studio.train.recipe import S5Fit, T5Fit, read_recipe
+from studio.train.recipe import read_recipe
 from studio.train.s5.batches import WHOLE, Batch, collate, sequence
 
 ROOT = Path(__file__).parents[3]

@@ -21,9 +21,10 @@ from studio.text.normalise import best
 from studio.text.phonemes import pronounce
 from studio.train.families import fitting_of
 from studio.train.features import Sentence, phone_of
+from studio.train.fits import TacotronFit
 from studio.train.fitting import WorkingCopy, optimisers, run, train_step
 from studio.train.pack import pack_voice
-from studio.train.recipe import CorpusRecipe, Recipe, TacotronFit, read_recipe
+from studio.train.recipe import CorpusRecipe, Recipe, read_recipe
 from studio.train.tacotron.batches import Batch, clauses, collate, rule_of
 from studio.train.tacotron.fit import given_shares, guide_loss, straight_places
 from studio.train.tacotron.own_past import own_past
