@@ -260,12 +260,10 @@ def read_cards(root: Path) -> dict[str, tuple[Card, Path]]:
             damaged.append(error)
         else:
             found[card.name] = (card, path.parent)
+    if not found and damaged:
+        raise damaged[0]
     if not found:
-        raise (
-            damaged[0]
-            if damaged
-            else BadVoice(f"there are no voices in {root}", "point --voices at a folder such as assets/voices")
-        )
+        raise BadVoice(f"there are no voices in {root}", "point --voices at a folder such as assets/voices")
     for error in damaged:
         log.warning("left out: %s", error)
     return found

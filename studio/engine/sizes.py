@@ -35,6 +35,9 @@ class Sizes:
         hints = get_type_hints(type(self))
         for one in fields(self):
             self._check(one.name, hints[one.name], getattr(self, one.name))
+        kept, context = (getattr(self, name, 0) for name in ("kept_frames", "context_frames"))
+        if kept > context:
+            raise BadOption("kept_frames is more than context_frames", "a drop leaves a part of the context")
 
     @classmethod
     def read(cls, said: Mapping[str, Any]) -> Self:

@@ -215,8 +215,8 @@ class FamilyInfo:
         load: takes (card, folder, device, places).
         notes: what it cannot do; for the card.
         compared: options that tables of measurements put beside each other.
-        options_of: the same where these speakers are a voice's, where they depend on it; takes their names.
         can_force: whether what ``load`` answers can be given frames; see ``studio.engine.families.forcing.Forcible``.
+        options_of: the options of a voice by the names of its speakers, where they depend on these.
     """
 
     name: str

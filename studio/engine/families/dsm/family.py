@@ -128,5 +128,13 @@ def check(card: Card, net: Dsm) -> None:
 
 COMPARED = ({"guidance": 1.0}, {"guidance": 2.0})
 INFO = FamilyInfo(
-    "dsm", "DSM-TTS (paper 002)", OPTION_SPECS, LOOK_AHEAD_WORDS, DsmFamily.load, NOTES, COMPARED, True, options_of
+    "dsm",
+    "DSM-TTS (paper 002)",
+    OPTION_SPECS,
+    LOOK_AHEAD_WORDS,
+    DsmFamily.load,
+    NOTES,
+    COMPARED,
+    can_force=True,
+    options_of=options_of,
 )

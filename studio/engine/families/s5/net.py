@@ -54,11 +54,6 @@ class Config(Sizes):
     longest_word_frames: int = 60
     reference_frames: int = 0
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.kept_frames > self.context_frames:
-            raise BadOption("kept_frames is more than context_frames", "a drop leaves a part of the context")
-
     @staticmethod
     def named(name: str, speakers: int = 2) -> "Config":
         """``paper`` (4 and 8 layers, width 768), ``small`` (to be shipped) or ``tiny`` (for tables)."""

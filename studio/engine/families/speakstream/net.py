@@ -25,11 +25,6 @@ class Config(Sizes):
     kept_frames: int = 360
     longest_word_frames: int = 60  # a segment without EOS is cut at this many frames for each of its words
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.kept_frames > self.context_frames:
-            raise BadOption("kept_frames is more than context_frames", "a drop leaves a part of the context")
-
     @staticmethod
     def named(name: str, speakers: int = 2) -> "Config":
         """``paper`` (36 layers, 258M parameters: section IV.A), ``small`` (shipped) or ``tiny`` (at most 1M)."""
