@@ -195,13 +195,11 @@ def say(
 ) -> None:
     """Speak a text: through the loudspeaker, or with -o into a WAV file."""
     from studio import say as saying
-    from studio.core.cards import parse_voice
+    from studio.core.cards import parse_voice, read_cards
     from studio.core.errors import BadOption
-    from studio.core.options import parse_options
+    from studio.core.options import merge_options, parse_options
     from studio.core.ports import SpeakRequest
     from studio.core.time import MonotonicClock
-    from studio.engine.loop import open_engine
-    from studio.text.normalise import best
 
     if arrivals and (text or typing_wpm is not None):
         raise BadOption("--arrivals brings its own text and times", "leave out the text and --typing-wpm")
@@ -220,10 +218,14 @@ def say(
         source = list(saying.at_once(text) if typing_wpm is None else saying.typed(text, typing_wpm))
     short = {"m": window, "n": hop, "scheme": scheme}
     written = [f"{name}={value}" for name, value in short.items() if value is not None] + (option or [])
+    card, _ = parse_voice(voice, {name: card for name, (card, _) in read_cards(voices).items()})
+    options = merge_options(card.options, parse_options(card.options, written), {})
+
+    from studio.engine.loop import open_engine  # takes seconds: a slip of the pen is told before
+    from studio.text.normalise import best
+
     engine = open_engine(voices, best(), device, threads=threads, vocoder=vocoder)
     try:
-        card, _ = parse_voice(voice, {card.name: card for card in engine.cards()})
-        options = parse_options(card.options, written)
         request = SpeakRequest(voice=voice, seed=seed, temperature=temperature, options=options)
         folder = trace.with_suffix("") if trace else None
         with saying.progress() as told:

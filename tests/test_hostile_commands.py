@@ -210,6 +210,19 @@ def test_samples_that_are_no_numbers_end_the_utterance(voices: Path) -> None:
     engine.close()
 
 
+@pytest.mark.parametrize("asked", [("--option", "m=99"), ("--option", "k=1"), ("--voice", "nobody")])
+def test_what_a_voice_has_not_is_told_before_anything_is_loaded(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    voices: Path,
+    tmp_path: Path,
+    asked: tuple[str, str],
+) -> None:
+    monkeypatch.setattr("studio.engine.loop.open_engine", lambda *_, **__: pytest.fail("loaded"))
+    said = told(monkeypatch, capsys, "say", "One two.", "-o", tmp_path / "x.wav", "--voices", voices, *asked)
+    assert asked[1].partition("=")[0] in said
+
+
 # --- full disks, and the end ---------------------------------------------------------------------
 
 

@@ -1,7 +1,9 @@
 """Answers about sounds, kept by content address, so that a stopped evaluation goes on where it was."""
 
+import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -10,6 +12,7 @@ from rich.progress import Progress
 from studio.core.clips import clip_id
 from studio.measure.recognisers.port import Sound
 
+_SPEAKS = ("core", "engine", "text")  # the packages that decide what a voice sounds like
 _BATCH = 24  # sounds whose answers are lost when a run is stopped
 T = TypeVar("T", covariant=True)
 
@@ -18,6 +21,23 @@ class Asked(Protocol[T]):
     """Answers for sounds, in order; ``on_done`` is called after each."""
 
     def __call__(self, sounds: Sequence[Sound], *, on_done: Callable[[], object]) -> Sequence[T]: ...
+
+
+@cache
+def speaking_code() -> str:
+    """``code_digest`` of this program, as it was when it was first asked: what other code spoke is spoken anew."""
+    return code_digest(Path(__file__).resolve().parents[1])
+
+
+def code_digest(package: Path) -> str:
+    """Digest of the code in ``package`` that makes speech.
+
+    By content, since a commit says too much (its other files speak nothing) and too little (files may differ from it).
+    """
+    digest = hashlib.sha256()
+    for path in sorted(path for name in _SPEAKS for path in (package / name).rglob("*.py")):
+        digest.update(f"{path.relative_to(package)} {path.stat().st_size}\n".encode() + path.read_bytes())
+    return digest.hexdigest()
 
 
 def answers(

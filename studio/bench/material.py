@@ -24,14 +24,13 @@ import torch
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress
 
-from studio.bench.kept import answers
+from studio.bench.kept import answers, speaking_code
 from studio.core.cards import parse_voice, read_cards
 from studio.core.clips import read_wav, to_int16, write_wav
 from studio.core.errors import BadFile, BadOption, NeedsPackage
 from studio.core.files import read_lines
 from studio.core.options import default_options, merge_options, parse_options
 from studio.core.ports import SpeakRequest
-from studio.core.traces.provenance import sources
 from studio.core.traces.trace import Trace, TraceWriter, collect, open_trace
 from studio.engine import dmel
 from studio.engine.families.base import family_info
@@ -89,7 +88,7 @@ class Desk:
         self.speakers = setting.speakers or named
         self._engine: LocalEngine | None = None
         self._opening = threading.Lock()
-        self._sources = sources()  # speech of other sources is made anew
+        self._code = speaking_code()
 
     @property
     def engine(self) -> LocalEngine:
@@ -155,7 +154,7 @@ class Desk:
 
     def _speak_one(self, speaker: str, text: str, options: dict[str, Any]) -> Trace:
         voice, seed = f"{self.card.name}:{speaker}", self.setting.seed
-        key = [voice, self.card.sha256, self.card.temperature, seed, self.setting.device, options, text, self._sources]
+        key = [voice, self.card.sha256, self.card.temperature, seed, self.setting.device, options, text, self._code]
         folder = self.folder / "speech" / _sha(key)
         path = folder.with_name(folder.name + ".trace")
         if path.is_file():

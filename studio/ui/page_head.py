@@ -11,7 +11,9 @@ from studio.ui.page_policy import host_of
 
 CLAIM = "It speaks while you are still typing."
 PICTURE = "live/race/card.png"  # a race of the voice wren, saved from the page
-_THEIRS = re.compile(rb'<meta\s+(?:property|name)="(?:og:|twitter:|description")[^>]*>\s*', re.IGNORECASE)
+_THEIRS = re.compile(
+    rb'<meta\s+(?:property|name)="(?:og:|twitter:|description")[^>]*>\s*|<link\s+rel="manifest"[^>]*>\s*', re.IGNORECASE
+)
 _CHARSET = re.compile(rb'<meta charset="[^"]*"\s*/?>')
 # What the Inspect page's address names is asked for before the page's own scripts have come, which take half a second.
 _EARLY = """<script>{
@@ -22,7 +24,7 @@ _BY_LINK = ("/rate", "/annotate")
 
 
 def described(html: bytes, scope: Scope, title: str) -> bytes:
-    """A page whose description is its own.
+    """A page whose description is its own, without Gradio's link to a manifest that nobody serves.
 
     Raters' and annotators' pages keep only a plain title: their links show nothing of the studio behind them.
     """

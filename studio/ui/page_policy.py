@@ -70,7 +70,6 @@ class PagePolicy:
             "font-src": "'self'",
             "media-src": "'self' blob:",
             "connect-src": _connections(scope),
-            "manifest-src": "'self'",
             "base-uri": "'self'",
             "form-action": "'self'",
         }

@@ -262,6 +262,16 @@ def test_what_an_address_asks_and_cannot_have_is_told(
     )
 
 
+def test_what_waits_for_the_next_text_is_told_where_a_text_is_being_said(live: LivePage) -> None:
+    speaker, note = live.page.locator('[data-set="speaker"]'), live.page.locator(".settings-note")
+    speaker.select_option("high")
+    assert note.text_content() == ""
+    live.type("one two three four ")
+    live.wait_lit(1)
+    speaker.select_option("low")
+    assert note.text_content() == "The speaker changes with the next text."
+
+
 def test_options_change_at_the_next_segment(live: LivePage) -> None:
     live.type("one two three four ")
     live.wait_lit(1)

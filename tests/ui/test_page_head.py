@@ -36,3 +36,7 @@ def test_a_shared_link_shows_our_title_description_and_picture_once(server: Any)
 def test_a_link_to_a_listening_test_shows_nothing_of_the_studio(ratings: Ratings) -> None:
     tags = _tags(_page(ratings.url + "rate"))
     assert not [name for name in tags if name.startswith(("og:", "twitter:", "description"))]
+
+
+def test_a_page_links_to_no_manifest_that_nobody_serves(server: Any) -> None:
+    assert 'rel="manifest"' not in _page(server.url)

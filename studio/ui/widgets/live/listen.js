@@ -15,7 +15,7 @@ export function listen(page, examples) {
   root.querySelector('[data-set="told"]').addEventListener("change", (e) => page.tellReaders(e.target.checked));
   root.querySelector('[data-set="smooth"]').addEventListener("change", (e) => {
     page.tell({ type: "smooth", isSmooth: e.target.checked });
-    page.settings.changed("The pace changes with the next text.");
+    page.settings.changedNext("pace");
   });
   root.ownerDocument.addEventListener("keydown", (page.escape = (e) => e.key === "Escape" && !e.isComposing && page.isActive && page.do("stop")));
   for (const type of ["pointerdown", "keydown"]) root.ownerDocument.addEventListener(type, (page.wake = () => page.gesture()), true);

@@ -45,7 +45,7 @@ export class Live {
     this.status = new Status(root);
     this.collect = new Collect(root, server);
     this.timeline = new Timeline(root, server);
-    this.settings = new Settings(root, this.params, { set: () => this.address.changed(), changed: (settings, rateHz) => this.configure(settings, rateHz) });
+    this.settings = new Settings(root, this.params, { set: () => this.address.changed(), isActive: () => this.isActive, changed: (settings, rateHz) => this.configure(settings, rateHz) });
     this.player = new Player(base, { port: (port, rateHz) => this.tell({ type: "port", port, rateHz }, [port]), message: (m) => this.heard(m) }, this.params.has("tap"));
     this.worker = new Worker(`${base}/live/worker/worker.js`, { type: "module" });
     this.worker.onmessage = ({ data }) => this.receive(data);

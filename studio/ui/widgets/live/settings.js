@@ -5,7 +5,10 @@ import { asked, drawn, nameOf, spokenName } from "../options/drawn.js";
 const SEND_AFTER_MS = 120;
 
 export class Settings {
-  /** `on` has changed(settings, rateHz), set(): somebody moved something; `wanted` are settings by name, as text. */
+  /**
+   * `on` has changed(settings, rateHz), set(): somebody moved something, isActive(): whether a text is being said;
+   * `wanted` are settings by name, as text.
+   */
   constructor(root, wanted, on) {
     this.wanted = wanted;
     this.root = root.querySelector(".settings");
@@ -19,7 +22,7 @@ export class Settings {
     this.voice.addEventListener("change", () => this.choose());
     this.about = this.root.querySelector(".voice-about");
     this.cannot = this.root.querySelector(".voice-cannot");
-    this.speaker.addEventListener("change", () => this.changed("The speaker changes with the next text."));
+    this.speaker.addEventListener("change", () => this.changedNext("speaker"));
     this.seedInForce = 0;
     this.seedSaid = this.root.querySelector("#live-seed-said");
     for (const type of ["change", "blur"]) this.seed.addEventListener(type, () => this.takeSeed());
@@ -58,7 +61,7 @@ export class Settings {
     this.showHeat();
     this.options = Object.fromEntries(card.options.map((o) => [o.name, o.default]));
     this.root.querySelector(".options").replaceChildren(...card.options.map((o) => this.draw(o)));
-    if (!first) this.changed("The voice changes with the next text.");
+    if (!first) this.changedNext("voice");
   }
 
   showHeat() {
@@ -172,6 +175,11 @@ export class Settings {
     this.timer = setTimeout(() => this.send(), SEND_AFTER_MS);
   }
 
+  /** Something that the text which is being said keeps: where there is one, the page tells when it comes. */
+  changedNext(what) {
+    this.changed(this.on.isActive() ? `The ${what} changes with the next text.` : "");
+  }
+
   /** Something is to be said: what was moved a moment ago holds for it. */
   settle() {
     if (this.timer) this.send();
@@ -203,7 +211,7 @@ export class Settings {
     this.seedSaid.textContent = isGood ? "" : `A seed is a whole number from ${seed.min} to ${seed.max}. Seed ${seedInForce} stays in force.`;
     if (!isGood) return this.clearNote();
     seed.value = this.seedInForce = Number(seed.value);
-    if (this.seedInForce !== seedInForce) this.changed("The seed changes with the next text.");
+    if (this.seedInForce !== seedInForce) this.changedNext("seed");
   }
 
   /** The server says which options are in force. */
