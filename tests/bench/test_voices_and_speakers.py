@@ -44,7 +44,7 @@ def test_speakers_are_told_by_the_teachers_speech(given, tmp_path, capsys, monke
 
 
 def test_all_voices_stand_in_one_table(given, steady, tmp_path, capsys):
-    from studio.bench.evaluation.families import FamiliesSetting, eval_families
+    from studio.bench.evaluation.families import FamiliesSetting, eval_families, show
 
     shutil.copytree(given["voices"], tmp_path / "voices")
     shutil.move(tmp_path / "voices" / "tiny", tmp_path / "voices" / "other")
@@ -65,6 +65,10 @@ def test_all_voices_stand_in_one_table(given, steady, tmp_path, capsys):
     printed = capsys.readouterr().out
     assert "tiny slt guidance=2.0" in printed and "First audio" in printed and "Can seams be told" in printed
     json.dumps(plain(out), allow_nan=False)
+    show(out | {"voices": {"tiny": one, "again": one}})
+    printed = capsys.readouterr().out
+    assert printed.count("slt, teacher") == printed.count("slt, dMel") == 1, "they are the same for every voice"
+    assert "again slt guidance=2.0" in printed and printed.index("slt, dMel") < printed.index("tiny slt guidance=1.0")
     with pytest.raises(BadOption, match=r"there is no voice 'wren'.*there are other, tiny"):
         eval_families(FamiliesSetting(**asked, only=("wren",)))
 
