@@ -155,6 +155,22 @@ SWITCH_AT_MS = """(ms) => new Promise((done) => {
 })"""
 
 
+@pytest.mark.parametrize("lane", [0, 1, 2], ids=["first", "second", "difference"])
+def test_the_playhead_crosses_no_name(compare: Callable[..., Compare], lane: int) -> None:
+    tab = compare().open(SLOW, QUICK).opened(2)
+    tab.ask("viewer.player.place(viewer.scene.axis.ms(20))")
+    box = tab.ask("viewer.scene.canvas.getBoundingClientRect().toJSON()")
+    top = box["y"] + tab.ask(f"viewer.scene.lane({lane})")
+
+    def seen(first: float, height: float) -> bytes:
+        clip = {"x": box["x"], "y": top + first, "width": 60, "height": height}
+        return tab.page.screenshot(clip=clip)
+
+    with_it = seen(2, 16), seen(30, 60)
+    tab.page.add_style_tag(content=".compare .head { display: none; }")
+    assert seen(2, 16) == with_it[0] and seen(30, 60) != with_it[1]
+
+
 def test_another_is_heard_at_the_same_word_without_a_gap(compare: Callable[..., Compare]) -> None:
     tab = compare().open(SLOW, QUICK).opened(2)
     tab.page.locator(".scene").focus()

@@ -60,6 +60,13 @@ export class Scene {
     return RULER + LANE * k;
   }
 
+  /** A CSS mask for what lies over the picture and crosses no name. */
+  get maskOfNames() {
+    const lanes = this.takes.length + (this.takes.length > 1 ? 1 : 0); // the last one is the difference's
+    const gaps = Array.from({ length: lanes }, (_, k) => [this.lane(k) + 1, this.lane(k) + NAME]);
+    return `linear-gradient(${gaps.map(([top, end]) => `#000 ${top}px, transparent ${top}px ${end}px, #000 ${end}px`).join(", ")})`;
+  }
+
   /** Lay the words over each other, or not; what was seen in the middle stays there. */
   stretch(isOn) {
     const { axis } = this;

@@ -24,6 +24,7 @@ export class Viewer {
     this.player = new Mixer(this.scene.takes, () => this.scene.maps, (ms) => this.moved(ms), () => this.changed());
     this.scene.after = () => this.placed();
     this.scatter = new Scatter(this.find(".scatter canvas"), (i) => this.choose(i, true), (row) => this.hoverRow(row));
+    this.find(".head").style.maskImage = this.scene.maskOfNames;
     this.fill();
     this.listen();
     this.scene.resize();
