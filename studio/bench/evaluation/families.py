@@ -128,9 +128,7 @@ def show(out: Mapping[str, Any]) -> None:
     """Print the figures, fresh or read back from bench/results."""
     voices: Mapping[str, Any] = out["voices"]
     lines = [line for name, one in voices.items() for line in _lines(name, one)]
-    rows = [
-        *dict.fromkeys(row for is_first in (True, False) for is_reference, row in lines if is_reference is is_first)
-    ]
+    rows = [*dict.fromkeys(row for _, row in sorted(lines, key=lambda line: not line[0]))]
     columns = ("", "n", "WER", "95%", "above dMel", "95% paired", "predicted MOS", "above teacher")
     note = f"predicted by {weights_name(out['predictor'])}, not by people"
     print_table(f"All voices on {out['texts']}; WER by {recogniser_name(out)}", columns, rows, note)
