@@ -6,58 +6,22 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 from urllib.request import urlopen
 
-import numpy as np
 import pytest
-from inspection.spoken import FRAME, RATE_HZ
 from serve.serving import eventually
+from ui.compare_page import VIEWER, Compare, Spans, put
 from ui.conftest import Server
 from ui.live_page import LivePage
 from ui.owner_site import Site
 from ui.test_axe import violations
 
-from studio.core import events as ev
 from studio.core.clips import read_wav
-from studio.core.traces.trace import TraceWriter, open_trace
+from studio.core.traces.trace import open_trace
 from studio.inspection.comparison.compare import compare as compare_traces
 from studio.inspection.comparison.compare import take_of
 from studio.library.library import Library
 from studio.ui.comparison_file import write_comparison
 
 SLOW, QUICK, OTHER, LONG = (letter * 22 for letter in "sqol")
-VIEWER = "document.querySelector('.compare')?.viewer"
-Spans = list[tuple[str, int, int]]  # word, first frame, frame after the last
-
-
-def put(folder: Path, token: str, spans: Spans, hz: float = 220.0, **options: int) -> Path:
-    """A trace on the shelf whose words lie where they are said to, in frames of 25 ms."""
-    frames = spans[-1][2]
-    pcm = (6000 * np.sin(2 * np.pi * hz * np.arange(frames * FRAME) / RATE_HZ)).astype(np.int16)
-    text = " ".join(word for word, _, _ in spans)
-    ready = ev.Ready(
-        utterance=1,
-        voice="v",
-        speaker="a",
-        family="speakstream",
-        rate_hz=RATE_HZ,
-        frame_samples=FRAME,
-        seed=3,
-        options=options,
-    )
-    out: list[ev.Event] = [ready, ev.Text(char_start=0, text=text, t_ms=1.0)]
-    at = 0
-    for i, (word, first, last) in enumerate(spans):
-        start = text.index(word, at)
-        at = start + len(word)
-        out.append(ev.Committed(i=i, word=word, written=i, char_start=start, char_end=at, t_ms=2.0))
-        out.append(ev.WordStart(i=i, sample=first * FRAME, source="eos", t_ms=20.0))
-        out.append(ev.WordEnd(i=i, sample=last * FRAME, source="eos", t_ms=20.0))
-    out.append(ev.Segment(index=0, words=list(range(len(spans))), seen=[0], sample=0, frame=0, t_ms=9.0))
-    out.append(ev.Audio(sample=0, pcm=pcm, t_ms=10.0))
-    writer = TraceWriter(folder / token, {})
-    writer.write(*out, ev.Ended(samples=len(pcm), compute_ms=1.0, t_ms=30.0))
-    return writer.close()
-
-
 SLOW_SPANS: Spans = [("one", 0, 40), ("two", 40, 80), ("three", 100, 140)]
 QUICK_SPANS: Spans = [("one", 0, 20), ("two", 20, 40), ("three", 40, 80)]
 
@@ -69,43 +33,6 @@ def shelf(site: Site) -> Site:
     put(folder, QUICK, QUICK_SPANS, 440.0, m=3)
     put(folder, OTHER, [("nothing", 0, 10), ("of", 10, 20), ("that", 20, 30)], m=2)
     return site
-
-
-class Compare:
-    """One tab with the page."""
-
-    def __init__(self, browser: Any, url: str, **context: Any) -> None:
-        self.page = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **context}).new_page()
-        self.url, self.wrong = url, []
-        self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
-        self.page.on("request", lambda request: self._seen(request.url))
-
-    def _seen(self, url: str) -> None:
-        if not url.startswith((self.url, self.url.replace("http", "ws"), "data:", "blob:")):
-            self.wrong.append(url)
-
-    def open(self, *tokens: str, more: str = "") -> "Compare":
-        query = "&".join([*(f"trace={token}" for token in tokens), *filter(None, [more])])
-        self.page.goto(f"{self.url}compare?{query}")
-        self.page.wait_for_selector(".compare[data-ready][data-voices]", state="attached")
-        return self
-
-    def opened(self, count: int) -> "Compare":
-        self.until(f"viewer && viewer.scene.takes.length === {count} && viewer.measured && viewer.scene.drawn > 0")
-        if count > 1:
-            self.until("viewer.scene.difference")
-        return self
-
-    def until(self, script: str) -> None:
-        eventually(lambda: self.ask(script), script)
-
-    def ask(self, script: str) -> Any:
-        return self.page.evaluate(f"() => {{ const viewer = {VIEWER}; return {script}; }}")
-
-    def told(self, part: str) -> str:
-        said = self.page.locator(".status")
-        eventually(lambda: part in said.text_content(), part)
-        return said.text_content()
 
 
 @pytest.fixture

@@ -1,0 +1,81 @@
+"""The Compare page in a tab, and the traces that it is shown."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from inspection.spoken import FRAME, RATE_HZ
+from serve.serving import eventually
+
+from studio.core import events as ev
+from studio.core.traces.trace import TraceWriter
+
+VIEWER = "document.querySelector('.compare')?.viewer"
+Spans = list[tuple[str, int, int]]  # word, first frame, frame after the last
+
+
+def put(folder: Path, token: str, spans: Spans, hz: float = 220.0, **options: int) -> Path:
+    """A trace on the shelf whose words lie where they are said to, in frames of 25 ms."""
+    frames = spans[-1][2]
+    pcm = (6000 * np.sin(2 * np.pi * hz * np.arange(frames * FRAME) / RATE_HZ)).astype(np.int16)
+    text = " ".join(word for word, _, _ in spans)
+    ready = ev.Ready(
+        utterance=1,
+        voice="v",
+        speaker="a",
+        family="speakstream",
+        rate_hz=RATE_HZ,
+        frame_samples=FRAME,
+        seed=3,
+        options=options,
+    )
+    out: list[ev.Event] = [ready, ev.Text(char_start=0, text=text, t_ms=1.0)]
+    at = 0
+    for i, (word, first, last) in enumerate(spans):
+        start = text.index(word, at)
+        at = start + len(word)
+        out.append(ev.Committed(i=i, word=word, written=i, char_start=start, char_end=at, t_ms=2.0))
+        out.append(ev.WordStart(i=i, sample=first * FRAME, source="eos", t_ms=20.0))
+        out.append(ev.WordEnd(i=i, sample=last * FRAME, source="eos", t_ms=20.0))
+    out.append(ev.Segment(index=0, words=list(range(len(spans))), seen=[0], sample=0, frame=0, t_ms=9.0))
+    out.append(ev.Audio(sample=0, pcm=pcm, t_ms=10.0))
+    writer = TraceWriter(folder / token, {})
+    writer.write(*out, ev.Ended(samples=len(pcm), compute_ms=1.0, t_ms=30.0))
+    return writer.close()
+
+
+class Compare:
+    """One tab with the page."""
+
+    def __init__(self, browser: Any, url: str, **context: Any) -> None:
+        self.page = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **context}).new_page()
+        self.url, self.wrong = url, []
+        self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
+        self.page.on("request", lambda request: self._seen(request.url))
+
+    def _seen(self, url: str) -> None:
+        if not url.startswith((self.url, self.url.replace("http", "ws"), "data:", "blob:")):
+            self.wrong.append(url)
+
+    def open(self, *tokens: str, more: str = "") -> "Compare":
+        query = "&".join([*(f"trace={token}" for token in tokens), *filter(None, [more])])
+        self.page.goto(f"{self.url}compare?{query}")
+        self.page.wait_for_selector(".compare[data-ready][data-voices]", state="attached")
+        return self
+
+    def opened(self, count: int) -> "Compare":
+        self.until(f"viewer && viewer.scene.takes.length === {count} && viewer.measured && viewer.scene.drawn > 0")
+        if count > 1:
+            self.until("viewer.scene.difference")
+        return self
+
+    def until(self, script: str) -> None:
+        eventually(lambda: self.ask(script), script)
+
+    def ask(self, script: str) -> Any:
+        return self.page.evaluate(f"() => {{ const viewer = {VIEWER}; return {script}; }}")
+
+    def told(self, part: str) -> str:
+        said = self.page.locator(".status")
+        eventually(lambda: part in said.text_content(), part)
+        return said.text_content()
