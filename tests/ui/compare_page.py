@@ -12,6 +12,11 @@ from studio.core.traces.trace import TraceWriter
 
 VIEWER = "document.querySelector('.compare')?.viewer"
 Spans = list[tuple[str, int, int]]  # word, first frame, frame after the last
+# Some of what the page tells stands there for milliseconds only, so that all of it is kept.
+LISTEN = """(status) => {
+  window.everTold = [status.textContent];
+  new MutationObserver(() => window.everTold.push(status.textContent)).observe(status, { childList: true, characterData: true, subtree: true });
+}"""
 
 
 def put(folder: Path, token: str, spans: Spans, hz: float = 220.0, **options: int) -> Path:
@@ -60,7 +65,12 @@ class Compare:
     def open(self, *tokens: str, more: str = "") -> "Compare":
         query = "&".join([*(f"trace={token}" for token in tokens), *filter(None, [more])])
         self.page.goto(f"{self.url}compare?{query}")
+        return self.arrive()
+
+    def arrive(self) -> "Compare":
+        """The page is on its way, and is waited for."""
         self.page.wait_for_selector(".compare[data-ready][data-voices]", state="attached")
+        self.page.locator(".status").evaluate(LISTEN)
         return self
 
     def opened(self, count: int) -> "Compare":
@@ -76,6 +86,7 @@ class Compare:
         return self.page.evaluate(f"() => {{ const viewer = {VIEWER}; return {script}; }}")
 
     def told(self, part: str) -> str:
-        said = self.page.locator(".status")
-        eventually(lambda: part in said.text_content(), part)
-        return said.text_content()
+        """What the page told, and perhaps tells no more, with these words in it."""
+        script = "(part) => window.everTold.find((said) => said.includes(part))"
+        eventually(lambda: self.page.evaluate(script, part), part)
+        return self.page.evaluate(script, part)

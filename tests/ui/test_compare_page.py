@@ -274,8 +274,7 @@ def test_live_and_inspect_lead_here(
     assert "m=2" in link
     tab = compare(server.url)
     tab.page.goto(link)
-    tab.opened(1)
-    tab.told("One alone")
+    tab.arrive().opened(1).told("One alone")
     assert tab.page.locator(".says").input_value() == "One two three."
     assert "m = 2" in tab.page.locator(".base").text_content()
     tab.page.get_by_role("link", name="Inspect 1 tone:low").click()
