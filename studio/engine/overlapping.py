@@ -12,7 +12,9 @@ from studio.core.traces.forced import MAX_FORCED_S, Left, Unable, always
 from studio.core.traces.overlapped import SOURCE
 from studio.core.traces.trace import Trace
 from studio.engine.alphabets import alphabet
+from studio.engine.families.base import family_info
 from studio.engine.vocoders.by_segments import by_segments, spans_of
+from studio.engine.vocoders.fades import FADES
 from studio.engine.voices import Voice
 
 
@@ -39,7 +41,7 @@ def overlapped_trace(voice: Voice, trace: Trace, wanted: Callable[[], bool] = al
                 raise Left("nobody waits for the answer")
             yield span
 
-    made = by_segments(vocoder, mels, asked(), int(trace.meta.get("seed", 0)))
+    made = by_segments(vocoder, mels, asked(), int(trace.meta.get("seed", 0)), FADES[family_info(card.family).fade])
     pcm = np.zeros_like(trace.pcm)
     pcm[: len(made)] = made[: len(pcm)]
     meta = {**trace.meta, "source": SOURCE, "vocoder": f"{trace.meta.get('vocoder', card.vocoder)}, overlapped"}

@@ -17,8 +17,9 @@ from studio.engine import dmel
 from studio.engine.alphabets import alphabet
 from studio.engine.loop import LocalEngine, open_engine
 from studio.engine.vocode import VocodeModule
+from studio.engine.vocoders.fades import equal_power
 from studio.engine.vocoders.hifigan import HifiGan
-from studio.engine.vocoders.overlapped import OverlappedVocoder, equal_power
+from studio.engine.vocoders.overlapped import OverlappedVocoder
 from studio.engine.vocoders.registry import build_vocoder
 from studio.text.normalise import best
 

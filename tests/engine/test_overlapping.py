@@ -17,11 +17,9 @@ from studio.core.traces.overlapped import Overlaps
 from studio.core.traces.trace import Trace, TraceWriter, collect, open_trace
 from studio.engine import dmel
 from studio.engine.loop import LocalEngine, open_engine
-from studio.engine.vocoders.by_segments import OVERLAP_FRAMES, by_segments, spans_of, streamed
-from studio.engine.vocoders.overlapped import equal_power
+from studio.engine.vocoders.by_segments import by_segments, spans_of, streamed
+from studio.engine.vocoders.fades import FADES, hann
 from studio.text.normalise import best
-
-FADED = OVERLAP_FRAMES * dmel.TIME_BASE.frame_samples
 
 
 @pytest.fixture(scope="module")
@@ -45,22 +43,52 @@ def spoken(engine: LocalEngine, tmp_path_factory: pytest.TempPathFactory) -> Tra
     return open_trace(writer.close())
 
 
-def test_segments_are_vocoded_from_silence_and_faded_over_four_frames(engine: LocalEngine, spoken: Trace) -> None:
+@pytest.mark.parametrize(("name", "frames"), [("equal-power", 4), ("hann", 2)])
+def test_segments_are_vocoded_from_silence_and_faded_as_the_papers_say(
+    name: str, frames: int, engine: LocalEngine, spoken: Trace
+) -> None:
+    fade, faded = FADES[name], frames * dmel.TIME_BASE.frame_samples
     vocoder = engine.voice("tiny").vocoder
     mels = dmel.dequantise(torch.from_numpy(np.array(spoken.frames[:20])))
     whole = by_segments(vocoder, mels, [(0, 20)], 3)
     assert np.abs(whole / 32768.0 - streamed(vocoder, mels, 3)).max() < 1e-4
     cut = 12
-    two = by_segments(vocoder, mels, [(0, cut), (cut, cut), (cut, 20)], 3)  # one of them has no frames
+    two = by_segments(vocoder, mels, [(0, cut), (cut, cut), (cut, 20)], 3, fade)  # one of them has no frames
     at = cut * dmel.TIME_BASE.frame_samples
     assert len(two) == len(whole)
-    assert (two[: at - FADED] == whole[: at - FADED]).all()
-    first, second = streamed(vocoder, mels[:cut], 3), streamed(vocoder, mels[cut - OVERLAP_FRAMES :], 3)
-    rise, fall = (side.numpy() for side in equal_power(FADED))
-    between = first[-FADED:] * fall + second[:FADED] * rise
-    assert np.abs(two[at - FADED : at] / 32768.0 - between).max() < 1e-4
-    assert np.abs(two[at:] / 32768.0 - second[FADED:]).max() < 1e-4
+    assert (two[: at - faded] == whole[: at - faded]).all()
+    first, second = streamed(vocoder, mels[:cut], 3), streamed(vocoder, mels[cut - frames :], 3)
+    rise, fall = (side.numpy() for side in fade.curve(faded))
+    between = first[-faded:] * fall + second[:faded] * rise
+    assert np.abs(two[at - faded : at] / 32768.0 - between).max() < 1e-4
+    assert np.abs(two[at:] / 32768.0 - second[faded:]).max() < 1e-4
     assert (two != whole).any()
+
+
+def test_the_hann_fade() -> None:
+    """Paper 001's: a Hanning window's two halves, so that what is alike on both sides stays as loud."""
+    rise, fall = hann(600)
+    assert torch.allclose(torch.cat((rise, fall)), torch.hann_window(2400)[1::2], atol=1e-6)
+    assert torch.allclose(rise + fall, torch.ones(600)) and (rise.diff() > 0).all()
+
+
+def test_the_voice_of_a_family_is_faded_as_its_paper_says(tmp_path: Path) -> None:
+    write_tiny_voice(tmp_path, family="s5")
+    found = open_engine(tmp_path, best(), "cpu")
+    try:
+        utterance = found.open(SpeakRequest(voice="tiny:one", seed=3))
+        utterance.push_text("several words of one sentence")
+        utterance.end()
+        spoken = collect(utterance.provenance, utterance.events())
+        mels = dmel.dequantise(torch.from_numpy(np.array(spoken.frames)))
+        spans = spans_of(spoken, dmel.TIME_BASE.frame_samples)
+        wanted = by_segments(found.voice("tiny").vocoder, mels, spans, 3, FADES["hann"])
+        made = found.overlap(spoken).pcm
+        assert (made[: len(wanted)] == wanted[: len(made)]).all()
+        otherwise = by_segments(found.voice("tiny").vocoder, mels, spans, 3)
+        assert (made[: len(wanted)] != otherwise[: len(made)]).any()
+    finally:
+        found.close()
 
 
 def test_the_trace_is_the_same_utterance_with_another_sound(engine: LocalEngine, spoken: Trace, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from studio.bench.material import Desk, Setting, desk, read_texts, written
 from studio.core.errors import BadFile, BadVoice
 from studio.core.traces.trace import Trace
 from studio.engine import dmel
-from studio.engine.vocoders.by_segments import OVERLAP_FRAMES, by_segments, spans_of
+from studio.engine.vocoders.by_segments import EQUAL_POWER, by_segments, spans_of
 from studio.measure.recognisers.pocketsphinx import WordTime, align_all
 from studio.measure.recognisers.port import Sound
 from studio.measure.report import print_table
@@ -59,7 +59,7 @@ def eval_seams(setting: SeamSetting) -> dict[str, Any]:
     with desk(setting) as at:
         if at.card.family != "speakstream":
             raise BadVoice(f"{at.card.name} is of the family {at.card.family}", "measure a voice of speakstream")
-        out |= at.about() | {"setting": written(at.one_setting), "overlap_frames": OVERLAP_FRAMES}
+        out |= at.about() | {"setting": written(at.one_setting), "overlap_frames": EQUAL_POWER.frames}
         for n in setting.hops:
             found = seams_of(at, texts, at.one_setting | {"n": n})
             if found is None:

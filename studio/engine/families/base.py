@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -216,6 +216,7 @@ class FamilyInfo:
         notes: what it cannot do; for the card.
         compared: options that tables of measurements put beside each other.
         can_force: whether what ``load`` answers can be given frames; see ``studio.engine.families.forcing.Forcible``.
+        fade: how its paper joins chunks that are vocoded apart, a name of ``studio.engine.vocoders.fades``.
         options_of: the options of a voice by the names of its speakers, where they depend on these.
     """
 
@@ -227,6 +228,7 @@ class FamilyInfo:
     notes: str = ""
     compared: tuple[Mapping[str, Any], ...] = ({},)
     can_force: bool = False
+    fade: Literal["equal-power", "hann"] = "equal-power"
     options_of: Callable[[Sequence[str]], tuple[OptionSpec, ...]] | None = None
 
     def options_for(self, speakers: Sequence[str]) -> tuple[OptionSpec, ...]:

@@ -1,7 +1,7 @@
 """Frames vocoded causally, as they are spoken; and a segment at a time, spliced and cross-faded, to compare with.
 
-The second is what systems do whose vocoder knows nothing of the chunk before (paper 004, section 2.1.4, equation 4):
-each segment is vocoded from silence with the last frames of the one before it, over which the two are cross-faded.
+The second is what systems do whose vocoder knows nothing of the chunk before (papers 001 and 004): each segment is
+vocoded from silence with the last frames of the one before it, over which the two are cross-faded.
 """
 
 from collections.abc import Iterable
@@ -13,9 +13,9 @@ import torch
 from studio.core.clips import to_int16
 from studio.core.traces.trace import Trace
 from studio.engine.vocoders.base import Vocoder
-from studio.engine.vocoders.overlapped import equal_power
+from studio.engine.vocoders.fades import FADES, Fade
 
-OVERLAP_FRAMES = 4
+EQUAL_POWER = FADES["equal-power"]
 
 
 @torch.inference_mode()
@@ -31,7 +31,11 @@ def streamed(vocoder: Vocoder[Any], log_mels: torch.Tensor, seed: int = 0) -> np
 
 
 def by_segments(
-    vocoder: Vocoder[Any], log_mels: torch.Tensor, spans: Iterable[tuple[int, int]], seed: int = 0
+    vocoder: Vocoder[Any],
+    log_mels: torch.Tensor,
+    spans: Iterable[tuple[int, int]],
+    seed: int = 0,
+    fade: Fade = EQUAL_POWER,
 ) -> np.ndarray:
     """Samples int16 [T] of frames [F, C], each span of frames [first, end) vocoded by itself and cross-faded.
 
@@ -43,11 +47,11 @@ def by_segments(
     for first, end in spans:
         if end <= first:
             continue
-        before = min(OVERLAP_FRAMES, first)
+        before = min(fade.frames, first)
         made = streamed(vocoder, log_mels[first - before : end], seed)
         faded = before * samples
         if faded:
-            rise, fall = (side.numpy() for side in equal_power(faded))
+            rise, fall = (side.numpy() for side in fade.curve(faded))
             out[-faded:] = out[-faded:] * fall + made[:faded] * rise
         out = np.concatenate([out, made[faded:]])
     return to_int16(out)

@@ -6,7 +6,6 @@ The samples of the newest frames are held back until the chunk after them is the
 out is ``look_ahead_frames`` late.
 """
 
-import math
 from abc import abstractmethod
 from dataclasses import dataclass
 
@@ -15,6 +14,7 @@ from torch import Tensor
 
 from studio.engine import dmel
 from studio.engine.vocoders.base import State, Vocoder, seed_rows
+from studio.engine.vocoders.fades import equal_power
 
 
 @dataclass
@@ -82,9 +82,3 @@ class OverlappedVocoder(Vocoder[OverlapState]):
     def held_back(self, state: OverlapState) -> Tensor:
         """Samples of the newest frames, as they are where nothing follows: [B, look_ahead_frames * frame_samples]."""
         return state.held
-
-
-def equal_power(samples: int) -> tuple[Tensor, Tensor]:
-    """alpha and beta of equation 4, rising and falling [samples] each: their squares sum to one."""
-    at = (torch.arange(samples, dtype=torch.float64) + 0.5) / samples * (math.pi / 2)
-    return at.sin().float(), at.cos().float()

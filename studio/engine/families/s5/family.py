@@ -104,4 +104,5 @@ INFO = FamilyInfo(
     S5Family.load,
     compared=COMPARED,
     can_force=True,
+    fade="hann",
 )
