@@ -51,13 +51,14 @@ def test_all_voices_stand_in_one_table(given, steady, tmp_path, capsys):
     card = tmp_path / "voices" / "other" / "card.json"
     card.write_text(json.dumps(json.loads(card.read_text()) | {"name": "other"}))
     write_tiny_voice(tmp_path / "voices", family="dsm", speakers=("slt", "rms"), eos_bias=4.0)
+    (tmp_path / "voices" / "tiny" / "curves.jsonl").write_text('{"step": 10}\n{"step": 12, "validation": {}}\n')
     asked = {**given, "voices": tmp_path / "voices", "count": 1}
     out = eval_families(FamiliesSetting(**asked, predicted=1, timed=1, seams=2, only=("tiny",)))
     (one,) = out["voices"].values()
     assert [(row["speaker"], row["setting"]) for row in one["rows"]] == [
         ("slt", name) for name in ("teacher", "dMel", "guidance=1.0", "guidance=2.0")
     ]
-    assert one["family"] == "dsm" and one["timed"].keys() == {"guidance=1.0", "guidance=2.0"}
+    assert one["family"] == "dsm" and one["steps"] == 12 and one["timed"].keys() == {"guidance=1.0", "guidance=2.0"}
     assert one["rows"][0]["mos"]["value"] > 0 and one["timed"]["guidance=1.0"]["rtf"] > 0
     files = [tmp_path / "voices" / "tiny" / name for name in ("dsm.safetensors", "bpe.json")]
     assert one["bytes"] == sum(path.stat().st_size for path in files), "the vocoder is all voices' own"
@@ -65,7 +66,7 @@ def test_all_voices_stand_in_one_table(given, steady, tmp_path, capsys):
     printed = capsys.readouterr().out
     assert "tiny slt guidance=2.0" in printed and "First audio" in printed and "Can seams be told" in printed
     json.dumps(plain(out), allow_nan=False)
-    show(out | {"voices": {"tiny": one, "again": one}})
+    show(out | {"voices": {"tiny": one, "again": one | {"steps": None}}})
     printed = capsys.readouterr().out
     assert printed.count("slt, teacher") == printed.count("slt, dMel") == 1, "they are the same for every voice"
     assert "again slt guidance=2.0" in printed and printed.index("slt, dMel") < printed.index("tiny slt guidance=1.0")

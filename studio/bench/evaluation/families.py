@@ -5,6 +5,7 @@ The table that no paper has: what each way of weaving text and speech costs and 
 speech and answers, but what is timed is never kept.
 """
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from studio.bench.latency import LatencySetting, bench_latency
 from studio.bench.material import Setting, desk, read_texts, written
 from studio.core.cards import Card, find_file, read_cards
 from studio.core.errors import BadOption
+from studio.core.files import read_lines
 from studio.engine.families.base import family_info
 from studio.measure.report import print_table, recogniser_name, weights_name
 
@@ -105,6 +107,7 @@ def _voice(setting: FamiliesSetting, card: Card, folder: Path) -> tuple[dict[str
         "paper": family_info(card.family).paper,
         "sha256": card.sha256,
         "parameters": card.parameters[card.family],
+        "steps": _steps(folder),
         "vocoder": card.vocoder,
         "bytes": sum(path.stat().st_size for name in net if (path := find_file(folder, card, name))),
         "rows": rows,
@@ -112,6 +115,12 @@ def _voice(setting: FamiliesSetting, card: Card, folder: Path) -> tuple[dict[str
         "seams": _seams(Setting(**same), read_texts(texts, setting.seams)) if setting.seams else None,
     }
     return figures, {"recogniser": heard["recogniser"], "predictor": judged["predictor"]}
+
+
+def _steps(folder: Path) -> int | None:
+    """The step at which the last training of a voice ended, by the curves in its folder; None where there are none."""
+    curves = folder / "curves.jsonl"
+    return json.loads(read_lines(curves)[-1])["step"] if curves.is_file() else None
 
 
 def _seams(setting: Setting, texts: list[str]) -> dict[str, Any]:
@@ -132,11 +141,8 @@ def show(out: Mapping[str, Any]) -> None:
     columns = ("", "n", "WER", "95%", "above dMel", "95% paired", "predicted MOS", "above teacher")
     note = f"predicted by {weights_name(out['predictor'])}, not by people"
     print_table(f"All voices on {out['texts']}; WER by {recogniser_name(out)}", columns, rows, note)
-    facts = [
-        (name, one["family"], f"{one['parameters'] / 1e6:.2f}M", f"{one['bytes'] / 1e6:.1f} MB", one["vocoder"])
-        for name, one in voices.items()
-    ]
-    print_table("The same voices", ("", "family", "parameters", "weights", "vocoder"), facts)
+    facts = [(name, one["family"], *_size(one), one.get("steps"), one["vocoder"]) for name, one in voices.items()]
+    print_table("The same voices", ("", "family", "parameters", "weights", "steps", "vocoder"), facts)
     times = [
         (f"{name} {setting}", _ms(one["t2_t0_ms"]), _ms(one["t2_t0a_ms"]), f"{one['rtf']:.3f}")
         for name, of in voices.items()
@@ -170,6 +176,10 @@ def _lines(name: str, one: Mapping[str, Any]) -> Iterator[tuple[bool, tuple[obje
                 f"{better['value']:+.2f}" if better else None,
             ),
         )
+
+
+def _size(one: Mapping[str, Any]) -> tuple[str, str]:
+    return f"{one['parameters'] / 1e6:.2f}M", f"{one['bytes'] / 1e6:.1f} MB"
 
 
 def _seam_row(named: tuple[str, Mapping[str, Any]]) -> list[object]:
