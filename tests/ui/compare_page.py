@@ -15,7 +15,8 @@ Spans = list[tuple[str, int, int]]  # word, first frame, frame after the last
 # Some of what the page tells stands there for milliseconds only, so that all of it is kept.
 LISTEN = """(status) => {
   window.everTold = [status.textContent];
-  new MutationObserver(() => window.everTold.push(status.textContent)).observe(status, { childList: true, characterData: true, subtree: true });
+  const listening = new MutationObserver(() => window.everTold.push(status.textContent));
+  listening.observe(status, { childList: true, characterData: true, subtree: true });
 }"""
 
 
