@@ -1,16 +1,15 @@
 """The Compare page in a tab, and the traces that it is shown."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from inspection.spoken import FRAME, RATE_HZ
 from serve.serving import eventually
+from ui.viewer_tab import ViewerTab
 
 from studio.core import events as ev
 from studio.core.traces.trace import TraceWriter
 
-VIEWER = "document.querySelector('.compare')?.viewer"
 Spans = list[tuple[str, int, int]]  # word, first frame, frame after the last
 # Some of what the page tells stands there for milliseconds only, so that all of it is kept.
 LISTEN = """(status) => {
@@ -50,18 +49,10 @@ def put(folder: Path, token: str, spans: Spans, hz: float = 220.0, **options: in
     return writer.close()
 
 
-class Compare:
+class Compare(ViewerTab):
     """One tab with the page."""
 
-    def __init__(self, browser: Any, url: str, **context: Any) -> None:
-        self.page = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **context}).new_page()
-        self.url, self.wrong = url, []
-        self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
-        self.page.on("request", lambda request: self._seen(request.url))
-
-    def _seen(self, url: str) -> None:
-        if not url.startswith((self.url, self.url.replace("http", "ws"), "data:", "blob:")):
-            self.wrong.append(url)
+    viewer = "document.querySelector('.compare')?.viewer"
 
     def open(self, *tokens: str, more: str = "") -> "Compare":
         query = "&".join([*(f"trace={token}" for token in tokens), *filter(None, [more])])
@@ -79,12 +70,6 @@ class Compare:
         if count > 1:
             self.until("viewer.scene.difference")
         return self
-
-    def until(self, script: str) -> None:
-        eventually(lambda: self.ask(script), script)
-
-    def ask(self, script: str) -> Any:
-        return self.page.evaluate(f"() => {{ const viewer = {VIEWER}; return {script}; }}")
 
     def told(self, part: str) -> str:
         """What the page told, and perhaps tells no more, with these words in it."""

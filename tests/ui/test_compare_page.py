@@ -8,7 +8,7 @@ from urllib.request import urlopen
 
 import pytest
 from serve.serving import eventually
-from ui.compare_page import VIEWER, Compare, Spans, put
+from ui.compare_page import Compare, Spans, put
 from ui.conftest import Server
 from ui.live_page import LivePage
 from ui.owner_site import Site
@@ -296,7 +296,7 @@ def test_what_was_kept_is_ticked_and_compared(shelf: Site, enter: Callable[..., 
     page.locator(".entry", has_text=QUICK[:4]).get_by_label("Choose").check()
     assert violations(page) == []
     page.get_by_role("link", name="Compare 2").click()
-    eventually(lambda: page.evaluate(f"{VIEWER}?.scene.difference"), "the comparison")
+    eventually(lambda: page.evaluate(f"{Compare.viewer}?.scene.difference"), "the comparison")
     assert page.locator("[data-take]").all_text_contents() == ["1 m=1", "2 m=3"]
 
 

@@ -6,16 +6,13 @@ from typing import Any
 
 import pytest
 from inspection.spoken import RATE_HZ, pcm, story
-from serve.serving import eventually
 from ui.conftest import Server
 from ui.live_page import LivePage
-from ui.waits import PATIENCE_S
+from ui.viewer_tab import ViewerTab
 
 from studio.core.clips import write_wav
 from studio.core.traces.trace import TraceWriter, open_trace
 from studio.ui.inspection_file import write_inspection
-
-VIEWER = "document.querySelector('.inspect').viewer"
 
 
 @pytest.fixture(scope="module")
@@ -25,18 +22,10 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return writer.close()
 
 
-class Inspect:
+class Inspect(ViewerTab):
     """One tab with the page, or with a file."""
 
-    def __init__(self, browser: Any, url: str, **context: Any) -> None:
-        self.page = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **context}).new_page()
-        self.url, self.wrong = url, []
-        self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
-        self.page.on("request", lambda request: self._seen(request.url))
-
-    def _seen(self, url: str) -> None:
-        if not url.startswith((self.url, "data:", "blob:")):
-            self.wrong.append(url)
+    viewer = "document.querySelector('.inspect').viewer"
 
     def open(self, path: str = "inspect") -> "Inspect":
         self.page.goto(self.url + path)
@@ -50,13 +39,6 @@ class Inspect:
         self.page.wait_for_selector(".inspect[data-state=open] .view")
         self.until("viewer.scene.drawn > 0 && viewer.scene.places.pitch")  # which comes last, and moves what is below
         return self
-
-    def until(self, script: str) -> None:
-        """Wait until something holds; asked from outside: a page's policy may forbid what Playwright waits with."""
-        eventually(lambda: self.ask(script), script, PATIENCE_S)
-
-    def ask(self, script: str) -> Any:
-        return self.page.evaluate(f"() => {{ const viewer = {VIEWER}; return {script}; }}")
 
     def point(self, ms: float, lane: str) -> tuple[float, float]:
         """Where a time lies in a lane, on the page."""
@@ -138,7 +120,7 @@ def test_it_plays_from_here_loops_and_stops_at_a_seam(inspect: Callable[..., Ins
     tab.page.keyboard.press("h")
     tab.page.keyboard.press("l")
     tab.page.evaluate(
-        f"() => {{ window.turns = 0; const p = {VIEWER}.player, at = p.place.bind(p);"
+        f"() => {{ window.turns = 0; const p = {tab.viewer}.player, at = p.place.bind(p);"
         " p.place = (ms) => { window.turns++; at(ms); }; }"
     )
     tab.page.keyboard.press("Space")
