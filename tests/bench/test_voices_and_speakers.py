@@ -34,6 +34,7 @@ def test_speakers_are_told_by_the_teachers_speech(given, tmp_path, capsys, monke
     assert slt["target_pitch_hz"] > out["middle_pitch_hz"] > rms["target_pitch_hz"] > 60.0
     assert (slt["n"], slt["unseen"], rms["n"], rms["unseen"]) == (1, False, 1, True)
     assert sum(slt["nearest"].values()) == 1 and slt["right"] == slt["nearest"].get("slt", 0)
+    assert slt["nearer"]["share"] in (0.0, 1.0) and out["unseen"]["nearer"]["share"] == rms["nearer"]["share"]
     assert out["unseen"]["p_by_chance"] == (0.5 if rms["right"] else 1.0) and out["seen"]["n"] == 1
     json.dumps(plain(out), allow_nan=False)
     assert "rms, never learned" in capsys.readouterr().out

@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 from scipy.signal import lfilter
 
-from studio.measure.speaker_identity import COEFFICIENTS, NearestSpeaker, mfcc_statistics
+from studio.measure.speaker_identity import (
+    COEFFICIENTS,
+    Nearer,
+    NearestSpeaker,
+    mfcc_statistics,
+    nearer,
+    nearer_together,
+)
 
 RATE_HZ = 24_000
 TRACTS = {"short": (650, 1700, 2800), "middle": (560, 1450, 2450), "long": (480, 1250, 2150)}  # formants, Hz
@@ -45,6 +52,27 @@ def test_its_own_recordings_are_told_by_those_of_other_texts(judge: NearestSpeak
     shuffled = np.random.default_rng(0).permutation(np.repeat([*TRACTS], 12))
     guessed = NearestSpeaker(judge._recordings, shuffled.tolist()).of_its_own(texts)
     assert np.mean(np.array(guessed) == shuffled) < 0.6, "names that say nothing are not found again"
+
+
+def test_a_voice_between_two_is_nearer_to_who_it_leans_to_than_others_are(judge: NearestSpeaker) -> None:
+    def of(formants: tuple[int, ...]) -> np.ndarray:
+        return np.stack([mfcc_statistics(spoken(formants, seed), RATE_HZ) for seed in range(200, 210)])
+
+    leaning = tuple(round(0.7 * a + 0.3 * b) for a, b in zip(TRACTS["middle"], TRACTS["short"], strict=True))
+    others = of(TRACTS["middle"])
+    assert judge.of(of(leaning)).count("short") < 5, "it is not taken for them"
+    found = nearer(judge.distances(of(leaning), "short"), judge.distances(others, "short"))
+    assert found.share > 0.9 and found.p < 0.001
+    away = nearer(judge.distances(of(leaning), "long"), judge.distances(others, "long"))
+    assert away.share < 0.1 and away.p > 0.99, "and leans away from the other side"
+    assert judge.distances(of(TRACTS["long"]), "long").mean() < judge.distances(others, "long").mean()
+
+
+def test_nearer_counts_pairs_and_several_speakers_are_taken_together() -> None:
+    assert nearer(np.array([1.0, 3.0]), np.array([2.0, 4.0])) == Nearer(0.75, pytest.approx(1 / 3))
+    assert nearer(np.array([2.0]), np.array([2.0])).share == 0.5
+    together = nearer_together([Nearer(0.8, 0.05), Nearer(0.6, 0.05)])
+    assert together == Nearer(pytest.approx(0.7), pytest.approx(0.0025 * (1 - np.log(0.0025)))), "Fisher 1925"
 
 
 def test_neither_loudness_nor_pauses_tell_a_speaker() -> None:

@@ -1,11 +1,11 @@
-"""Is each speaker of a voice heard as the one that its recording is of? By pitch, and by the nearest speaker.
+"""Is each speaker of a voice heard as the one that its recording is of? By pitch, and by who is nearest and nearer.
 
 Both are told from the teacher's own speech of other texts, through dMel and the voice's vocoder: what a voice that took
 over all of the speaker would sound like. So the teacher is the ceiling, and one speaker of them all is chance.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from studio.core.errors import BadFile, BadOption, BadVoice
 from studio.measure.recognisers.port import Sound
 from studio.measure.report import print_table
 from studio.measure.signal.prosody import prosody
-from studio.measure.speaker_identity import NearestSpeaker, mfcc_statistics
+from studio.measure.speaker_identity import Nearer, NearestSpeaker, mfcc_statistics, nearer, nearer_together
 from studio.train.recipe import read_recipe
 
 TARGET_SHARE = 0.95
@@ -65,11 +65,15 @@ def eval_prompts(setting: PromptSetting) -> dict[str, Any]:
         judge = NearestSpeaker(np.concatenate([one.statistics for one in references.values()]), of)
         told = judge.of_its_own([text for one in references.values() for text in one.texts])
         middle_hz = float(np.exp(np.mean(np.log([*pitch.values()]))))
-        found = {}
+        sounds: dict[str, list[Sound]] = {}
         for turn, speaker in enumerate(speakers):
             traces = at.speak(speaker, spoken_texts[turn :: len(speakers)], dict(at.one_setting))
-            sounds = [(trace.pcm, trace.rate_hz) for trace in traces]
-            found[speaker] = _figures(judge, speaker, sounds, pitch[speaker], middle_hz)
+            sounds[speaker] = [(trace.pcm, trace.rate_hz) for trace in traces]
+        statistics = {name: np.stack([mfcc_statistics(*sound) for sound in of]) for name, of in sounds.items()}
+        found = {
+            name: _figures(judge, name, statistics) | _pitches(sounds[name], pitch[name], middle_hz)
+            for name in speakers
+        }
         unseen = _unseen(at)
         out: dict[str, Any] = at.about() | {
             "texts": setting.texts.name,
@@ -122,15 +126,22 @@ def _pitch(sound: Sound) -> float | None:
     return prosody(*sound).pitch_of(50)
 
 
-def _figures(
-    judge: NearestSpeaker, speaker: str, sounds: Sequence[Sound], target_hz: float, middle_hz: float
-) -> dict[str, Any]:
-    nearest = judge.of(np.stack([mfcc_statistics(*sound) for sound in sounds]))
-    pitches = [pitch for pitch in map(_pitch, sounds) if pitch is not None]
+def _figures(judge: NearestSpeaker, speaker: str, statistics: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """Whose the speaker's sentences are nearest to, and how near to the speaker beside those of all others."""
+    own = statistics[speaker]
+    others = np.concatenate([of for name, of in statistics.items() if name != speaker])
+    nearest = judge.of(own)
     return {
-        "n": len(sounds),
+        "n": len(own),
         "right": nearest.count(speaker),
         "nearest": {name: nearest.count(name) for name in sorted({*nearest})},
+        "nearer": asdict(nearer(judge.distances(own, speaker), judge.distances(others, speaker))),
+    }
+
+
+def _pitches(sounds: Sequence[Sound], target_hz: float, middle_hz: float) -> dict[str, Any]:
+    pitches = [pitch for pitch in map(_pitch, sounds) if pitch is not None]
+    return {
         "pitch_hz": float(np.median(pitches)) if pitches else None,
         "target_pitch_hz": target_hz,
         "voiced": len(pitches),
@@ -157,6 +168,7 @@ def _together(figures: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "n": n,
         "right": right,
         "share": {"value": right / n, "low": float(bounds.low), "high": float(bounds.high)},
+        "nearer": asdict(nearer_together([Nearer(**one["nearer"]) for one in figures])),
         "on_its_side": sum(one["on_its_side"] for one in figures) / max(1, sum(one["voiced"] for one in figures)),
     }
 
@@ -166,6 +178,10 @@ def _p_by_chance(found: Mapping[str, Any], speakers: int) -> float:
     from scipy.stats import binomtest  # pyright: ignore[reportMissingTypeStubs]
 
     return float(binomtest(found["right"], found["n"], 1.0 / speakers, alternative="greater").pvalue)
+
+
+def _nearer(found: Mapping[str, float]) -> str:
+    return f"{found['share']:.2f} (p {found['p']:.1g})"
 
 
 def show(out: Mapping[str, Any]) -> None:
@@ -180,6 +196,7 @@ def show(out: Mapping[str, Any]) -> None:
                 name + (", never learned" if one["unseen"] else ""),
                 f"{one['right']} of {one['n']}",
                 mistaken,
+                _nearer(one["nearer"]),
                 pitch,
                 f"{one['target_pitch_hz']:.0f}",
                 f"{one['on_its_side']} of {one['voiced']}",
@@ -189,15 +206,25 @@ def show(out: Mapping[str, Any]) -> None:
         if key in out:
             of = out[key]
             share = f"{of['share']['value']:.3f} ({of['share']['low']:.3f}-{of['share']['high']:.3f})"
-            rows.append([name, share, "", "", "", f"{of['on_its_side']:.3f}"])
+            rows.append([name, share, "", _nearer(of["nearer"]), "", "", f"{of['on_its_side']:.3f}"])
     note = (
         f"The teacher's own sentences are told right in {out['teacher_right']:.3f}; chance is "
         f"{1 / len(out['speakers']):.3f}; {TARGET_SHARE} is to be reached of those that it learned. "
+        "Nearer: of how many pairs the sentence that should be the speaker's is nearer to them than the sentence of "
+        "another, and how likely that is by chance, which is 0.5. "
         f"Pitches are medians, and the middle of all speakers is {out['middle_pitch_hz']:.0f} Hz."
     )
     if "unseen" in out:
         note += (
             f" By chance alone as many of those never learned are right with p = {out['unseen']['p_by_chance']:.2g}."
         )
-    columns = ("speaker", "nearest to itself", "else most to", "pitch, Hz", "teacher's, Hz", "pitch on its side")
+    columns = (
+        "speaker",
+        "nearest to itself",
+        "else most to",
+        "nearer than others",
+        "pitch, Hz",
+        "teacher's, Hz",
+        "on its side",
+    )
     print_table(f"Who is heard of {out['voice']}: {out['texts']} dealt to its speakers", columns, rows, note)
