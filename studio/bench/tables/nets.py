@@ -6,6 +6,7 @@ What is fitted already is not fitted again: a state belongs to a recipe and to a
 import hashlib
 import json
 import shutil
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,17 +87,17 @@ def write_recipes(shop: Workshop, table: TableDefinition, seeds: int) -> dict[st
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(_changed(shop, net, seed), encoding="utf-8")
             found[voice_name(net, seed)] = read_recipe(path)
-    # A net that goes on from another has steps of its own, as the paper's has.
-    own = {voice_name(net, seed) for net in table.nets if net.after for seed in range(seeds)}
-    alike = {
-        json.dumps([one.corpus.speakers, one.corpus.validation_shards, _steps(one)])
-        for name, one in found.items()
-        if name not in own
-    }
-    if len(alike) > 1:
+    corpora = {json.dumps([one.corpus.speakers, one.corpus.validation_shards]) for one in found.values()}
+    # What goes on from a shipped voice has that voice's steps behind it, others begin: alike is whoever begins alike.
+    # A net that goes on from another of the table has steps of its own, as the paper's has.
+    steps: dict[str | None, set[int]] = defaultdict(set)
+    for net in table.nets:
+        if not net.after:
+            steps[net.voice] |= {_steps(found[voice_name(net, seed)]) for seed in range(seeds)}
+    if len(corpora) > 1 or any(len(of) > 1 for of in steps.values()):
         raise BadOption(
             f"the nets of table {table.paper} are not of the same speakers, unseen shards and steps",
-            "give --steps, or change their recipes: a table compares what was trained alike",
+            "give --steps, or change their recipes: a table compares what was trained alike, of nets that begin alike",
         )
     return found
 

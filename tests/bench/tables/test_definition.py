@@ -8,8 +8,10 @@ from studio.bench.tables.definition import FIGURES, TableDefinition, read_table,
 from studio.bench.tables.nets import Workshop, prepare
 from studio.core.errors import BadFile, BadOption
 from studio.core.options import merge_options
+from studio.core.shipped import RECIPES
 from studio.engine.families.base import family_info
 from studio.train.families import fitting_of, untaught
+from studio.train.recipe import read_recipe
 
 PRINTED = [  # paper, part, row, figure: as printed
     ("000", 0, "XTTS-V2, n=1", "wer", 2.2228),
@@ -181,6 +183,18 @@ def test_nets_of_a_table_are_trained_alike(tmp_path):
     with pytest.raises(BadOption, match="not of the same speakers, unseen shards and steps"):
         prepare(shop(tmp_path), read(tmp_path, two), 1)
     assert len(prepare(shop(tmp_path, steps=5), read(tmp_path, two), 1)) == 2
+
+
+def test_nets_that_go_on_from_a_voice_have_steps_of_their_own(tmp_path):
+    """The voice's are behind them; a net that begins like it has none."""
+    on = '{ name = "b", voice = "wren", change = { fit = { steps = 7 } } }, '
+    table = GOOD.replace("nets = [", f"nets = [{on}")
+    found = prepare(shop(tmp_path), read(tmp_path, table), 1)
+    assert [found[name].fit.steps for name in ("a", "b")] == [read_recipe(RECIPES / "richtts-tiny.toml").fit.steps, 7]
+    other = on.replace('"b"', '"c"')
+    for wrong in (other.replace("7", "8"), other.replace("fit =", "corpus = { validation_shards = 2 }, fit =")):
+        with pytest.raises(BadOption, match="not of the same speakers, unseen shards and steps"):
+            prepare(shop(tmp_path), read(tmp_path, GOOD.replace("nets = [", f"nets = [{on}{wrong}")), 1)
 
 
 def test_a_change_is_of_what_is_there(tmp_path):
