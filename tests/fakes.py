@@ -19,7 +19,7 @@ from fakeutterance import FakeUtterance
 from tones import FRAME_MS, FRAME_SAMPLES, Script, tone_card
 
 from studio.core.cards import Card
-from studio.core.errors import Busy, Closing
+from studio.core.errors import BadFile, Busy, Closing
 from studio.core.events import Audio
 from studio.core.load import EngineLoad, ModuleLoad
 from studio.core.ports import SpeakRequest
@@ -116,6 +116,8 @@ class FakeEngine:
         """The same with its sound upside down, which nobody hears and every test sees."""
         if not wanted():
             raise Left("nobody waits for the answer")
+        if not trace.is_spoken:
+            raise BadFile("this utterance holds no frames that a voice has spoken", "give one that a voice has spoken")
         pcm = -trace.pcm
         events = [
             replace(one, pcm=pcm[one.sample : one.sample + len(one.pcm)]) if isinstance(one, Audio) else one

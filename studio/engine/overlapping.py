@@ -21,7 +21,7 @@ from studio.engine.voices import Voice
 def overlapped_trace(voice: Voice, trace: Trace, wanted: Callable[[], bool] = always) -> Trace:
     """See ``studio.core.traces.overlapped.Overlaps``."""
     card, vocoder = voice.card, voice.vocoder
-    if not len(trace.frames) or not trace.segments() or trace.meta.get("source") is not None:
+    if not trace.is_spoken or not len(trace.frames) or not trace.segments():
         raise BadFile("this utterance holds no frames that a voice has spoken", "give one that a voice has spoken")
     length_s = len(trace.pcm) / trace.rate_hz
     if length_s > MAX_FORCED_S:

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from fakes import FakeEngine
 from tinyvoice import write_tiny_voice
 
 from studio.core import events as ev
@@ -109,6 +110,16 @@ def test_the_trace_is_the_same_utterance_with_another_sound(engine: LocalEngine,
         _ = again.request
     with pytest.raises(BadFile, match="a voice has spoken"):
         engine.overlap(again)
+
+
+def test_what_was_spoken_live_is_vocoded_again_and_what_nobody_spoke_is_not(engine: LocalEngine, spoken: Trace) -> None:
+    """Wherever its text came from; the fake engine is held to it, too."""
+    for one in (engine, FakeEngine()):
+        for source in ("keyboard", "stream"):
+            assert len(one.overlap(replace(spoken, meta={**spoken.meta, "source": source})).pcm) == len(spoken.pcm)
+        for source in ("recording", "forced", "overlapped"):
+            with pytest.raises(BadFile, match="a voice has spoken"):
+                one.overlap(replace(spoken, meta={**spoken.meta, "source": source}))
 
 
 def test_what_cannot_be_vocoded_again_is_told(engine: LocalEngine, spoken: Trace) -> None:

@@ -239,6 +239,24 @@ def test_what_is_spoken_is_vocoded_a_second_time(compare: Callable[..., Compare]
     tab.told("take one away first")
 
 
+def test_what_a_real_voice_spoke_is_vocoded_a_second_time(
+    compare: Callable[..., Compare], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    running = Server(tmp_path_factory.mktemp("tiny"), script="ui/tiny_server.py")
+    try:
+        tab = compare(running.url).open(more="text=one+two+three")
+        tab.page.locator(".ways button", has_text="overlapped").click()
+        tab.told("segment at a time")
+        tab.opened(2)
+        tokens = parse_qs(urlsplit(tab.page.url).query)["trace"]
+        causal, overlapped = (
+            read_wav(urlopen(f"{running.url}traces/{token}.wav", timeout=30).read())[0] for token in tokens
+        )
+        assert len(causal) == len(overlapped) > 0 and (causal != overlapped).any()
+    finally:
+        running.stop()
+
+
 def test_what_a_voice_refuses_is_left_out_and_told(compare: Callable[..., Compare], server: Server) -> None:
     tab = compare(server.url).open(more="text=one+two&m=2")
     tab.page.locator(".ways button", has_text="n = 1..6").click()

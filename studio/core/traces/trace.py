@@ -29,6 +29,7 @@ from studio.core.traces.tracefile import layers_of, read_trace
 HEARD_WAITS: tuple[ev.WaitReason, ...] = ("text", "compute", "network")
 MAX_SILENCE_S = 3600.0
 # What ``meta`` says of how an utterance was spoken, and of which types.
+_NOT_SPOKEN = ("recording", "forced", "overlapped")  # sources; others say where the text of a spoken one came from
 _SPOKEN_BY: Mapping[str, tuple[type, ...]] = {
     "voice": (str,),
     "speaker": (str,),
@@ -104,6 +105,11 @@ class Trace:
             raise BadFile("the trace does not say how it was spoken", "it is older than this program, or damaged")
         voice, speaker, seed, temperature, options = (self.meta[name] for name in _SPOKEN_BY)
         return SpeakRequest(f"{voice}:{speaker}", seed, temperature, options)
+
+    @property
+    def is_spoken(self) -> bool:
+        """Whether a voice spoke it as it is heard: it is no recording, and not made from another trace."""
+        return self.meta.get("source") not in _NOT_SPOKEN
 
     @property
     def rate_hz(self) -> int:
