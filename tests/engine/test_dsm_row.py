@@ -26,14 +26,14 @@ def spell(word: str) -> list[int]:
     return [ord(c) - ord("a") for c in word]
 
 
-def a_row(delays: Delays = DELAYS, **options) -> DsmRow:
+def a_row(delays: Delays = DELAYS, speaker: int = 1, **options) -> DsmRow:
     return DsmRow(
         (4, 7),
         delays,
         TimeBase(24_000, 600, 300),
         Symbols.after(100),
         spell,
-        speaker=1,
+        speaker=speaker,
         speakers=3,
         options=options,
         temperature=0.5,
@@ -197,6 +197,23 @@ def test_turns_are_told_where_they_change():
     row.end()
     more, *_ = go_on(row)
     assert [one.text for one in more if one.text != PAD] == [WORD, OTHER, 1, WORD, 2, WORD, 3, WORD, 4, END]
+
+
+def test_a_text_that_the_other_one_begins_is_what_it_is_to_the_other_one():
+    """Training's sequences begin with MAIN: who begins is it."""
+
+    def told(row: DsmRow, then: str) -> list[tuple[int, tuple[int, ...]]]:
+        row.commit(["a", "b", "c"])
+        begun, *_ = go_on(row)
+        row.set_options({"other_speaker": row._options.other_speaker, "turn": then}, None)
+        row.commit(["d"])
+        row.end()
+        return [(one.text, one.speakers) for one in (*begun, *go_on(row)[0])]
+
+    found = told(a_row(other_speaker=3, turn="other"), "main")
+    assert [text for text, _ in found if text != PAD] == [WORD, MAIN, 0, WORD, OTHER, 1, WORD, 2, WORD, 3, END]
+    assert {speakers for _, speakers in found} == {(2, 1)}
+    assert told(a_row(speaker=2, other_speaker=2, turn="main"), "other") == found
 
 
 def test_options_of_a_stretch_wait_for_the_next():

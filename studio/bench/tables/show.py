@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from studio.bench.tables.definition import FIGURES
-from studio.bench.tables.verdicts import TURNED
+from studio.bench.tables.verdicts import HOLDS, TURNED
 from studio.measure.report import console, print_table, recogniser_name
 
 _TITLES = {"wer": "WER", "first_ms": "first audio, ms", "last_ms": "last audio, ms", "rtf": "rtf"}
@@ -49,11 +49,17 @@ def _show_claims(part: Mapping[str, Any]) -> None:
     for one in part["claims"]:
         gain = one["gain"]
         said = "" if gain is None else f"{gain['value']:+.3f} ({_span(gain)})"
-        rows.append([one["says"], f"{one['paper']:+.3f}", said, one["holds"]])
+        rows.append([one["says"], f"{one['paper']:+.3f}", said, judged(one)])
     note = "by how much the one that the paper calls better is better; an interval that holds 0 tells nothing apart"
     print_table(f"What {part['place']} says", ("", "paper", "ours (95%)", "ours is"), rows, note)
     for sentence in told(part):
         console().print(sentence, highlight=False, markup=False)
+
+
+def judged(one: Mapping[str, Any]) -> str:
+    """A verdict; that of one run and one other is a finding of these runs alone."""
+    is_once = one["holds"] in (HOLDS, TURNED) and one["gain"]["low"] == one["gain"]["high"]
+    return f"{one['holds']}, in one run" if is_once else one["holds"]
 
 
 def _span(gain: Mapping[str, float]) -> str:

@@ -3,7 +3,7 @@
 import pytest
 
 from studio.bench.tables.definition import Claim, Part, Row
-from studio.bench.tables.show import told
+from studio.bench.tables.show import judged, told
 from studio.bench.tables.verdicts import HOLDS, OPEN, TURNED, UNSURE, figures_of, verdict
 
 WER = Part(
@@ -63,6 +63,14 @@ def test_more_is_better_where_the_figure_says_so_and_seeds_must_agree():
     rows["bad"].append(loaded(8.5))
     assert verdict(LOAD, LOAD.claims[0], rows)["holds"] == UNSURE
     assert verdict(LOAD, LOAD.claims[0], {"good": rows["bad"][:1], "bad": rows["good"]})["holds"] == TURNED
+
+
+def test_a_verdict_of_one_run_says_so():
+    once = verdict(LOAD, LOAD.claims[0], {"good": [loaded(8.0)], "bad": [loaded(4.0)]})
+    assert once["holds"] == HOLDS and judged(once) == "as in the paper, in one run"
+    twice = verdict(LOAD, LOAD.claims[0], {"good": [loaded(8.0), loaded(9.0)], "bad": [loaded(4.0)]})
+    assert judged(twice) == HOLDS
+    assert judged(verdict(LOAD, LOAD.claims[0], {})) == OPEN
 
 
 def test_seeds_are_pooled_and_each_is_told():

@@ -233,21 +233,25 @@ class DsmRow(ReadingRow[Options]):
         return True
 
     def _turn(self, stretch: Stretch, i: int) -> list[int]:
-        """The token that says whose turn begins, where one does; nobody else's where there is no other speaker."""
+        """The token that says whose turn begins, where one does; nobody else's where there is no other speaker.
+
+        What the net learned begins with the main speaker: in a stretch that begins with the other one's turn, the two
+        change places.
+        """
         feeding, due = stretch.feeding, stretch.due(i)
         turn = self._options.turn if stretch.options.other_speaker else MAIN
         if due is not None and stretch.again is not None and i < stretch.again.word:
             turn = due.turn or turn
         if turn == feeding.turn:
             return []
-        feeding.turn = turn
-        return [self._symbols.main if turn == MAIN else self._symbols.other]
+        feeding.turn, feeding.first_turn = turn, feeding.first_turn or turn
+        return [self._symbols.main if turn == feeding.first_turn else self._symbols.other]
 
     def _step(self, stretch: Stretch) -> Step:
         text, ahead = stretch.feeding.streams.step()
         options, delays, step = stretch.options, self._delays, stretch.feeding.step
         groups = "none" if step < delays.sound or stretch.is_drawn else "first" if step < delays.all else "all"
-        other = (options.other_speaker - 1,) if options.other_speaker else ()
+        speakers = (self._speaker, options.other_speaker - 1) if options.other_speaker else (self._speaker,)
         return Step(
             text=text,
             ahead=ahead,
@@ -255,7 +259,7 @@ class DsmRow(ReadingRow[Options]):
             at=self._at,
             begins=step == 0 or stretch.is_back,
             groups=groups,
-            speakers=(self._speaker, *other),
+            speakers=speakers if stretch.feeding.first_turn == MAIN else speakers[::-1],
             guidance=options.guidance,
             temperature=self._temperature,
             seed=self._seed,

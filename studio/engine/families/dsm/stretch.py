@@ -32,7 +32,7 @@ class Feeding:
         next_word: the first word that was not fed; words before ``seen`` were fed in either stream.
         saw_end: it was fed that no more words come.
         step: steps done.
-        turn: whose it is, once a word was fed.
+        turn: whose it is, once a word was fed; first_turn: whose the first word was.
         is_due: a word begins at the next step; p_due, is_forced: how likely that was, and whether it had to.
         last_start: the step of the newest word.
         closed_at: the step of the text's end; p_end, end_forced: as of ``is_due``.
@@ -44,6 +44,7 @@ class Feeding:
     saw_end: bool = False
     step: int = 0
     turn: str = ""
+    first_turn: str = ""
     is_due: bool = True
     p_due: float = 1.0
     is_forced: bool = False
