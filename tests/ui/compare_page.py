@@ -19,7 +19,9 @@ LISTEN = """(status) => {
 }"""
 
 
-def put(folder: Path, token: str, spans: Spans, hz: float = 220.0, **options: int) -> Path:
+def put(
+    folder: Path, token: str, spans: Spans, hz: float = 220.0, source: ev.WordSource = "eos", **options: int
+) -> Path:
     """A trace on the shelf whose words lie where they are said to, in frames of 25 ms."""
     frames = spans[-1][2]
     pcm = (6000 * np.sin(2 * np.pi * hz * np.arange(frames * FRAME) / RATE_HZ)).astype(np.int16)
@@ -40,8 +42,8 @@ def put(folder: Path, token: str, spans: Spans, hz: float = 220.0, **options: in
         start = text.index(word, at)
         at = start + len(word)
         out.append(ev.Committed(i=i, word=word, written=i, char_start=start, char_end=at, t_ms=2.0))
-        out.append(ev.WordStart(i=i, sample=first * FRAME, source="eos", t_ms=20.0))
-        out.append(ev.WordEnd(i=i, sample=last * FRAME, source="eos", t_ms=20.0))
+        out.append(ev.WordStart(i=i, sample=first * FRAME, source=source, t_ms=20.0))
+        out.append(ev.WordEnd(i=i, sample=last * FRAME, source=source, t_ms=20.0))
     out.append(ev.Segment(index=0, words=list(range(len(spans))), seen=[0], sample=0, frame=0, t_ms=9.0))
     out.append(ev.Audio(sample=0, pcm=pcm, t_ms=10.0))
     writer = TraceWriter(folder / token, {})

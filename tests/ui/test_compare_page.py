@@ -21,6 +21,14 @@ from studio.inspection.comparison.compare import take_of
 from studio.library.library import Library
 from studio.ui.comparison_file import write_comparison
 
+COUNT_DASHES = """() => {
+  window.dashed = 0;
+  const paint = CanvasRenderingContext2D.prototype, stroke = paint.strokeRect;
+  paint.strokeRect = function (...at) {
+    window.dashed += this.getLineDash().length > 0;
+    return stroke.apply(this, at);
+  };
+}"""
 SLOW, QUICK, OTHER, LONG = (letter * 22 for letter in "sqol")
 SLOW_SPANS: Spans = [("one", 0, 40), ("two", 40, 80), ("three", 100, 140)]
 QUICK_SPANS: Spans = [("one", 0, 20), ("two", 20, 40), ("three", 40, 80)]
@@ -255,6 +263,22 @@ def test_what_a_real_voice_spoke_is_vocoded_a_second_time(
         assert len(causal) == len(overlapped) > 0 and (causal != overlapped).any()
     finally:
         running.stop()
+
+
+def test_words_whose_place_is_an_estimate_are_drawn_in_dashes(compare: Callable[..., Compare], shelf: Site) -> None:
+    guessed = "g" * 22
+    put(shelf.folder / "traces", guessed, SLOW_SPANS, source="estimate", m=1)
+    tab = compare().open(guessed, QUICK).opened(2)
+    assert "in dashes" in tab.page.locator(".told").text_content()
+    assert tab.ask("viewer.scene.takes.map((take) => take.words.map((word) => word.isEstimate))") == [
+        [True] * 3,
+        [False] * 3,
+    ]
+    tab.page.evaluate(COUNT_DASHES)
+    tab.ask("viewer.scene.draw()")
+    assert tab.page.evaluate("window.dashed") == 3
+    tab = compare().open(SLOW, QUICK).opened(2)
+    assert "in dashes" not in tab.page.locator(".told").text_content()
 
 
 def test_what_a_voice_refuses_is_left_out_and_told(compare: Callable[..., Compare], server: Server) -> None:

@@ -7,7 +7,14 @@ import numpy as np
 
 from studio.inspection.bundle import packed
 from studio.inspection.comparison.common_axis import TimeMap
-from studio.inspection.comparison.compare import Comparison, clock_figures, pair_figures, pairs_of, spectral_difference
+from studio.inspection.comparison.compare import (
+    Comparison,
+    Take,
+    clock_figures,
+    pair_figures,
+    pairs_of,
+    spectral_difference,
+)
 from studio.inspection.comparison.spectra import BANDS, STEP_S, mean_difference_db
 from studio.inspection.comparison.tables import measured_rows
 from studio.measure.report import plain
@@ -24,7 +31,7 @@ def pack(found: Comparison) -> bytes:
                 **clock_figures(take),
                 "rate_hz": take.trace.rate_hz,
                 "share": share,
-                "said": [[word.text, word.start_s, word.end_s] for word in take.words],
+                "said": _said(take),
                 "own": _map(own),
                 "by_word": _map(found.by_word[k]) if found.can_stretch else None,
             }
@@ -42,6 +49,13 @@ def pack(found: Comparison) -> bytes:
     }
     sounds = {f"pcm{k}": ("i16", take.trace.pcm.astype("<i2", copy=False)) for k, take in enumerate(found.takes)}
     return packed(plain(header), sounds)
+
+
+def _said(take: Take) -> list[list[Any]]:
+    """Each timed word: text, from and to in s, and whether that is an estimate."""
+    estimated = {word.start for word in take.trace.words() if word.source == "estimate"}
+    rate_hz = take.trace.rate_hz
+    return [[word.text, word.start_s, word.end_s, round(word.start_s * rate_hz) in estimated] for word in take.words]
 
 
 def pack_words(found: Comparison, most_s: float = math.inf) -> bytes:

@@ -27,7 +27,7 @@ export class Scene {
       const { low, high } = peaks.levels.at(-1);
       const loudest = Math.max(1, ...high, ...low.map((value) => -value));
       const maps = { own: new TimeMap(take.own), byWord: take.by_word && new TimeMap(take.by_word) };
-      const words = take.said.map(([text, start, end], place) => ({ text, startMs: 1000 * start, endMs: 1000 * end, row: rows.findIndex((row) => row[k] === place) }));
+      const words = take.said.map(([text, start, end, isEstimate], place) => ({ text, isEstimate, startMs: 1000 * start, endMs: 1000 * end, row: rows.findIndex((row) => row[k] === place) }));
       return { name: take.name, rateHz: take.rate_hz, pcm, peaks, loudest, words, maps, picture: heardPicture(pcm, take.rate_hz) };
     });
     this.isStretched = parts.view.can_stretch;
@@ -183,6 +183,12 @@ export class Scene {
       const shade = word.row < 0 ? colours.faint : `color-mix(in srgb, ${colours.good} ${word.row % 2 ? 28 : 16}%, ${colours.panel})`;
       paint.fillStyle = isNow ? colours.good : shade;
       paint.fillRect(x, y, Math.max(1, width - (width > 4 ? 1 : 0)), BOX);
+      if (word.isEstimate) {
+        paint.strokeStyle = colours.ink;
+        paint.setLineDash([4, 3]);
+        paint.strokeRect(x + 0.5, y + 0.5, Math.max(1, width - 2), BOX - 1);
+        paint.setLineDash([]);
+      }
       if (isChosen) {
         paint.strokeStyle = colours.accent;
         paint.lineWidth = 2;

@@ -57,6 +57,8 @@ export class Viewer {
       ...untimed.map(({ name }) => `Where the words of “${name}” lie is not known.`),
     ];
     if (said.length) said.push("So they stand beside each other in their own time, and cannot be stretched word over word.");
+    const estimated = view.takes.filter((take) => take.said.some(([, , , isEstimate]) => isEstimate));
+    if (estimated.length) said.push("Words in dashes lie where they are estimated to be, by their letters: nobody knows where they begin.");
     this.find(".told").textContent = said.join(" ");
     this.find('[data-do="stretch"]').disabled = !this.canStretch;
     this.find('[data-do="stretch"]').title = this.canStretch ? "" : "There are no two whose words can be laid over each other.";
