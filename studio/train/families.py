@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import torch
+
 from studio.core.errors import BadOption
 from studio.train.dsm.fit import DsmFitting
 from studio.train.fits import DsmFit, IstFit, NgramRichTtsFit, RichTtsFit, S5Fit, SpeakStreamFit, T5Fit, TacotronFit
@@ -12,6 +14,7 @@ from studio.train.imsd.fit import DistilledFitting
 from studio.train.ist.fit import IstFitting
 from studio.train.recipe import Recipe
 from studio.train.richtts.fit import RichTtsFitting
+from studio.train.room import MADE_BYTES, check_room
 from studio.train.s5.fit import S5Fitting
 from studio.train.speakstream.fit import SpeakStreamFitting
 from studio.train.t5.fit import T5Fitting
@@ -43,15 +46,32 @@ def fitting_of(recipe: Recipe, teacher: Path | None = None, taught: Path | None 
         teacher, taught: of a recipe with [fit.distill]: the teacher's weights, and the folder of what it spoke.
 
     Raises:
-        BadOption: they are missing, or the recipe has no use for them.
+        BadOption: they are missing, or the recipe has no use for them; or it describes no net that can be trained.
     """
-    assert recipe.fit is not None, "the recipe has a [fit]"
+    if recipe.fit is None:
+        raise BadOption(f"the recipe {recipe.name!r:.100} is of no voice", "a voice's has a [fit]")
     taught_by = untaught(recipe) is not recipe
     if taught_by != (teacher is not None) or taught_by != (taught is not None):
         raise BadOption(
             f"the recipe {recipe.name!r} {'distils' if taught_by else 'does not distil'}",
             "give --teacher, --taught and --start" if taught_by else "leave out --teacher and --taught",
         )
+    _check_net(recipe)
     if teacher is not None and taught is not None:
         return DistilledFitting(recipe, teacher, taught)
     return _FITTINGS[recipe.fit.family](recipe)
+
+
+def _check_net(recipe: Recipe) -> None:
+    """Raises BadOption unless a net of the recipe's sizes has its speakers, and room on this machine."""
+    fit = recipe.fit
+    assert fit is not None
+    speakers = len(recipe.corpus.speakers)
+    if (said := fit.config.get("speakers", speakers)) != speakers:
+        raise BadOption(
+            f"[fit.config] has {said!r:.40} speakers and [corpus] {speakers}",
+            "write the same number: a net knows each of them",
+        )
+    with torch.device("meta"):  # weights that take no memory
+        counted = _FITTINGS[fit.family](recipe)
+    check_room(counted.fitter, MADE_BYTES)

@@ -5,20 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from studio.core.errors import BadOption
+from studio.engine.families.s5.rule import LARGEST_LOOK_AHEAD
 from studio.train.settings import strict
-
-
-@dataclass(frozen=True)
-class WindowDraw:
-    """How windows are drawn in training: every segment's BOS carries (scheme, n, look-ahead really present)."""
-
-    n: list[int]
-    n_weights: list[float]
-    look_ahead: list[int]
-    look_ahead_weights: list[float]
-    s2_share: float
-    change_share: float  # of segments that draw a new window
-    flush_share: float  # of segments at which a flush shrinks the window
+from studio.train.windows import WindowDraw
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,6 +144,11 @@ class S5Fit(T5Fit):
         super().__post_init__()
         if self.alignment not in ("mas", "corpus"):
             raise BadOption(f"[fit] alignment cannot be {self.alignment!r}", "it is mas or corpus")
+        if not self.look_ahead or not all(0 <= k <= LARGEST_LOOK_AHEAD for k in self.look_ahead):
+            raise BadOption(
+                f"[fit] look_ahead cannot be {self.look_ahead!r:.80}",
+                f"it lists numbers of words from 1 to {LARGEST_LOOK_AHEAD}, or 0 for all",
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

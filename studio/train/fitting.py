@@ -19,6 +19,7 @@ from studio.train.arithmetic import arithmetic
 from studio.train.fits import FitRecipe
 from studio.train.muon import Float32Muon
 from studio.train.recipe import Recipe
+from studio.train.room import TRAINED_BYTES, check_room
 from studio.train.spoken import SpokenText
 from studio.train.weights import begin_from, begin_like, write_weights
 
@@ -170,13 +171,16 @@ def run(
     It goes on from wherever ``state`` says. ``start`` are weights to begin from instead of chance, such as a shipped
     voice's; layers that they lack are added on top, and begin as the identity. ``like`` are weights of another
     family, of which every layer of the same name and shape is taken over. ``passes`` makes the batches of a pass
-    elsewhere; else they are made here. Raises BadFile where the training diverges: what was saved before is kept.
+    elsewhere; else they are made here. Raises BadFile where the training diverges: what was saved before is kept;
+    BadOption where the machine has no room for it.
     Metrics go to ``state/metrics.jsonl`` (one line a few steps, one a validation).
     """
     recipe, settings = fitting.recipe, fitting.settings
     if threads:
         torch.set_num_threads(threads)
     state.mkdir(parents=True, exist_ok=True)
+    if device.type == "cpu":
+        check_room(fitting.fitter, TRAINED_BYTES)
     fitter = fitting.fitter.to(device)
     optims = optimisers(fitter, settings)
     at = _resume(state, fitter, optims, device)

@@ -9,6 +9,8 @@ from studio.core.errors import BadFile, BadOption
 from studio.train.fits import FitRecipe, read_fit
 from studio.train.settings import read_toml, strict
 
+_MOST_SEED = 2**63 - 1  # that every generator takes
+
 
 @dataclass(frozen=True)
 class CorpusRecipe:
@@ -76,6 +78,8 @@ class Recipe:
     def __post_init__(self) -> None:
         if not is_file_name(self.name):
             raise BadOption(f"a voice cannot be called {self.name!r:.100}", "use letters, digits, _, - and dots")
+        if not 0 <= self.seed <= _MOST_SEED:
+            raise BadOption(f"[recipe] seed cannot be {self.seed!r:.40}", f"it is from 0 to {_MOST_SEED}")
         unseen, speakers = set(self.corpus.unseen), set(self.corpus.speakers)
         if not unseen:
             return

@@ -26,7 +26,7 @@ def strict(kind: type[T], data: Any, where: str) -> T:
         raise BadOption(f"[{where}] is {data!r:.40}", "it is a table of keys and values")
     hints = get_type_hints(kind)
     known = {f.name: hints[f.name] for f in fields(kind)}  # type: ignore[arg-type]
-    unknown = sorted({*cast("dict[str, Any]", data)} - {*known})
+    unknown = [_shown(key) for key in sorted({*cast("dict[str, Any]", data)} - {*known})]
     if unknown:
         raise BadOption(f"[{where}] has unknown keys: {', '.join(unknown)}", f"known are {', '.join(sorted(known))}")
     for name, value in cast("dict[str, Any]", data).items():
@@ -35,6 +35,11 @@ def strict(kind: type[T], data: Any, where: str) -> T:
         return kind(**data)
     except TypeError as error:
         raise BadOption(f"[{where}] is not complete: {error}", f"it needs {', '.join(sorted(known))}") from error
+
+
+def _shown(key: str) -> str:
+    """A key of a file, which may hold anything, as a terminal can show it."""
+    return key if key.isascii() and key.isprintable() else ascii(key)
 
 
 def _check_type(hint: Any, value: Any, what: str) -> None:

@@ -5,11 +5,13 @@ import shutil
 from pathlib import Path
 
 import pytest
+import torch
 
 from studio.bench.tables.definition import read_table
 from studio.core.errors import BadFile, BadOption, StudioError
 from studio.core.shipped import RECIPES, TABLES, VOICES
 from studio.train.families import fitting_of
+from studio.train.fitting import run
 from studio.train.recipe import read_recipe
 
 EVERY = [*RECIPES.glob("*.toml"), *VOICES.glob("*/recipe.toml")]
@@ -40,6 +42,8 @@ def test_what_is_shipped_can_be_read(path):
         ("peak_rate =", "peak_rate = nan", "peak_rate cannot be nan; it is from 0"),
         ("own_share =", "own_share = 1.5", "own_share cannot be 1.5; it is from 0.0 to 1.0"),
         ("seed =", 'seed = "x"', r"\[recipe\] seed cannot be 'x'"),
+        ("seed =", "seed = -1", r"\[recipe\] seed cannot be -1; it is from 0 to 9223372036854775807"),
+        ("seed =", "seed = 99999999999999999999999999", "seed cannot be 9999.*; it is from 0"),
         ("name =", 'name = "../../x"', r"a voice cannot be called '\.\./\.\./x'"),
         ("speakers = \\[", "speakers = []", r"speakers is \[\]; it lists one or more"),
         ("speakers = \\[", 'speakers = ["a", "a"]', "each once"),
@@ -77,6 +81,80 @@ def test_a_recipe_of_other_things_is_refused(tmp_path, text):
 def test_sizes_that_no_net_has_are_refused(tmp_path, key, line, told):
     with pytest.raises(BadOption, match=told):
         fitting_of(read_recipe(changed(tmp_path, (key, line))))
+
+
+@pytest.mark.parametrize(
+    ("key", "line", "told"),
+    [
+        ("n =", "n = []", r"n cannot be \[\]; it lists one or more numbers of words, 1 to 6"),
+        ("n =", "n = [1, 2, 3, 4, 5, 7]", "n cannot be .*, 7.*1 to 6"),
+        ("n_weights =", "n_weights = [0.5, 0.5]", "n_weights cannot be .*for each of the 6 of n"),
+        ("n_weights =", "n_weights = [nan, 1, 0, 0, 0, 0]", "n_weights cannot be .nan"),
+        ("n_weights =", "n_weights = [-1, 2, 0, 0, 0, 0]", "n_weights cannot be .-1.*from 0 up"),
+        ("n_weights =", "n_weights = [0, 0, 0, 0, 0, 0]", "n_weights cannot be .*add up to 1"),
+        ("look_ahead =", "look_ahead = [0, 1, 2, 3, 4, 6]", "look_ahead cannot be .*numbers of words, 0 to 5"),
+        ("look_ahead_weights =", "look_ahead_weights = []", "look_ahead_weights cannot be"),
+        ("flush_share =", "flush_share = 1.5", "flush_share cannot be 1.5; it is from 0.0 to 1.0"),
+    ],
+)
+def test_windows_that_cannot_be_drawn_are_refused(tmp_path, key, line, told):
+    with pytest.raises(BadOption, match=rf"\[fit.windows\] {told}"):
+        read_recipe(changed(tmp_path, (key, line), of="speakstream-tiny"))
+
+
+@pytest.mark.parametrize("said", ["[]", "[4]", "[-1]"])
+def test_look_aheads_that_s5_does_not_see_are_refused(tmp_path, said):
+    with pytest.raises(BadOption, match=r"\[fit\] look_ahead cannot be .* from 1 to 3, or 0 for all"):
+        read_recipe(changed(tmp_path, ("look_ahead =", f"look_ahead = {said}"), of="s5-tiny"))
+
+
+def test_unknown_keys_are_shown_as_a_terminal_can_show_them(tmp_path):
+    with pytest.raises(BadOption, match=r"unknown keys: '\\x1b\[31mx';"):
+        read_recipe(changed(tmp_path, ("own_share =", '"\\u001b[31mx" = 1')))
+
+
+def test_a_recipe_without_a_fit_fits_nothing():
+    with pytest.raises(BadOption, match=r"'ten-speakers' is of no voice; a voice's has a \[fit\]"):
+        fitting_of(read_recipe(RECIPES / "ten-speakers.toml"))
+
+
+@pytest.mark.parametrize("family", ["speakstream", "ngram-richtts", "t5", "s5", "ist", "dsm", "tacotron"])
+def test_a_net_of_other_speakers_than_the_corpus_is_refused(tmp_path, family):
+    recipe = read_recipe(changed(tmp_path, ("speakers = \\d", "speakers = 9"), of=f"{family}-tiny"))
+    with pytest.raises(BadOption, match=r"\[fit.config\] has 9 speakers and \[corpus\] 2; write the same number"):
+        fitting_of(recipe)
+
+
+@pytest.mark.parametrize("heads", [3, 128])
+@pytest.mark.parametrize("family", ["speakstream", "s5", "ist", "dsm"])
+def test_heads_that_cannot_share_the_width_are_refused(tmp_path, family, heads):
+    recipe = read_recipe(changed(tmp_path, ("heads =", f"heads = {heads}"), of=f"{family}-tiny"))
+    with pytest.raises(BadOption, match=f"{heads} heads cannot share a width of 128; .*an even whole number"):
+        fitting_of(recipe)
+
+
+@pytest.mark.parametrize(
+    ("family", "key", "line"),
+    [
+        ("speakstream", "width =", "width = 100000"),
+        ("tacotron", "speakers = \\d", "speakers = 2\nkernel = 200000"),
+    ],
+)
+def test_a_net_too_large_for_any_training_is_refused_before_it_is_made(tmp_path, family, key, line):
+    recipe = read_recipe(changed(tmp_path, (key, line), of=f"{family}-tiny"))
+    with pytest.raises(BadOption, match=r"would have [\d,]+ parameters; it may have 2,000,000,000"):
+        fitting_of(recipe)
+
+
+def test_a_net_that_the_machine_has_no_room_for_is_refused(tmp_path, monkeypatch):
+    (tmp_path / "meminfo").write_text("MemTotal: 9000 kB\nMemAvailable: 2000 kB\n", encoding="ascii")
+    monkeypatch.setattr("studio.train.room._MEMINFO", tmp_path / "meminfo")
+    with pytest.raises(BadOption, match=r"parameters need \d\.\d MB of memory; 2\.0 MB are free"):
+        fitting_of(read_recipe(RECIPES / "speakstream-tiny.toml"))
+    (tmp_path / "meminfo").write_text("MemAvailable: 10000 kB\n", encoding="ascii")
+    fitting = fitting_of(read_recipe(RECIPES / "speakstream-tiny.toml"))
+    with pytest.raises(BadOption, match=r"need 17\.\d MB of memory; 10\.2 MB are free"):
+        run(fitting, tmp_path, tmp_path / "state", torch.device("cpu"))
 
 
 def test_a_nest_of_lists_is_no_recipe_and_no_table(tmp_path):

@@ -10,6 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from studio.core.errors import BadOption
+
 BLOCK_QUERIES = 256
 Between = Callable[[int, Tensor], Tensor]
 Watch = Callable[[int, Tensor, Tensor], None]
@@ -24,6 +26,13 @@ class DecoderConfig:
     heads: int
     hidden: int
     rotary_base: float = 10_000.0
+
+    def __post_init__(self) -> None:
+        if self.width % (2 * self.heads):
+            raise BadOption(
+                f"{self.heads} heads cannot share a width of {self.width}",
+                "the width of each is an even whole number: its channels are turned in pairs",
+            )
 
     @property
     def head_width(self) -> int:

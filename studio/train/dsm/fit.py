@@ -114,11 +114,6 @@ class DsmFitting(Fitting):
         assert isinstance(recipe.fit, DsmFit)
         self._settings = fit = recipe.fit
         config = Config.read(recipe.fit.config)
-        if config.speakers != len(recipe.corpus.speakers):
-            raise BadOption(
-                f"[fit.config] has {config.speakers} speakers and [corpus] {len(recipe.corpus.speakers)}",
-                "write the same number: each has a recording",
-            )
         if recipe.fit.extract_frames[1] > config.extract_frames:
             raise BadOption(
                 f"[fit] wants recordings of at most {recipe.fit.extract_frames[1]} frames",

@@ -10,7 +10,6 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from studio.core.errors import BadOption
 from studio.engine.families.bpe import FILE as BPE_FILE
 from studio.engine.families.bpe import Bpe
 from studio.engine.families.ist.net import Config, Ist
@@ -64,11 +63,6 @@ class IstFitting(Fitting):
         for ratio in recipe.fit.ratios:
             Options(ratio)
         config = Config.read(recipe.fit.config)
-        if config.speakers != len(recipe.corpus.speakers):
-            raise BadOption(
-                f"[fit.config] has {config.speakers} speakers and [corpus] {len(recipe.corpus.speakers)}",
-                "write the same number: each has a prompt",
-            )
         torch.manual_seed(recipe.seed)
         super().__init__(recipe, IstFitter(config, fit.phone_weight, fit.eos_weight, fit.guide_weight))
 

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from studio.core.errors import BadOption
 from studio.engine.families.richtts.net import Config, RichTts
 from studio.engine.nets.transformer import Watch
 from studio.train.fits import RichTtsFit
@@ -51,11 +50,6 @@ class RichTtsFitting(Fitting):
         assert isinstance(recipe.fit, RichTtsFit)
         self._settings = fit = recipe.fit
         config = Config.read(recipe.fit.config)
-        if config.speakers != len(recipe.corpus.speakers):
-            raise BadOption(
-                f"[fit.config] has {config.speakers} speakers and [corpus] {len(recipe.corpus.speakers)}",
-                "write the same number",
-            )
         torch.manual_seed(recipe.seed)
         super().__init__(recipe, RichTtsFitter(config, fit.phone_weight, fit.eos_weight, fit.guide_weight))
 

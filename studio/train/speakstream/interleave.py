@@ -10,7 +10,7 @@ import numpy as np
 from studio.engine import dmel
 from studio.engine.families.speakstream.rule import LARGEST_WINDOW, SCHEMES, W_EOS, FeedingRule, Options, spell
 from studio.train.features import Sentence
-from studio.train.fits import WindowDraw
+from studio.train.windows import WindowDraw
 
 SYMBOL, BOS, FRAME, EOS = range(4)  # kinds of position
 

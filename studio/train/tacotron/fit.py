@@ -16,7 +16,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from studio.core.errors import BadOption
 from studio.engine.families.tacotron.net import Config, Tacotron
 from studio.train.features import PHONES
 from studio.train.fits import TacotronFit
@@ -143,11 +142,6 @@ class TacotronFitting(Fitting):
         assert isinstance(recipe.fit, TacotronFit)
         self._settings = recipe.fit
         config = Config.read(recipe.fit.config)
-        if config.speakers != len(recipe.corpus.speakers):
-            raise BadOption(
-                f"[fit.config] has {config.speakers} speakers and [corpus] {len(recipe.corpus.speakers)}",
-                "write the same number",
-            )
         torch.manual_seed(recipe.seed)
         super().__init__(recipe, TacotronFitter(config, recipe.fit))
 
