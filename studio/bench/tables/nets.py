@@ -86,7 +86,10 @@ def write_recipes(shop: Workshop, table: TableDefinition, seeds: int) -> dict[st
             path = shop.work / "recipes" / f"{voice_name(net, seed)}.toml"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(_changed(shop, net, seed), encoding="utf-8")
-            found[voice_name(net, seed)] = read_recipe(path)
+            try:
+                found[voice_name(net, seed)] = read_recipe(path)
+            except BadOption as error:
+                raise BadOption(f"net {net.name!r}: {error.what}", error.do) from error
     corpora = {json.dumps([one.corpus.speakers, one.corpus.validation_shards]) for one in found.values()}
     # What goes on from a shipped voice has that voice's steps behind it, others begin: alike is whoever begins alike.
     # A net that goes on from another of the table has steps of its own, as the paper's has.
@@ -103,7 +106,14 @@ def write_recipes(shop: Workshop, table: TableDefinition, seeds: int) -> dict[st
 
 
 def lacking(shop: Workshop, table: TableDefinition, recipes: Mapping[str, Recipe]) -> Iterator[StudioError]:
-    """What is not at hand and must be made before the nets are: vocoders, a byte-pair encoding."""
+    """What is not at hand and must be there before the nets are made: features, voices, vocoders, an encoding."""
+    for speaker in dict.fromkeys(speaker for one in recipes.values() for speaker in one.corpus.speakers):
+        if not any(shop.features.glob(f"{speaker}-*.safetensors")):
+            yield BadFile(f"{shop.features} has no features of {speaker}", "make them with `studio train features`")
+    for voice in dict.fromkeys(voice for net in table.nets for voice in (net.voice, net.like) if voice):
+        weights = _weights(shop, voice)
+        if weights is not None and not weights.is_file():
+            yield BadFile(f"there are no weights of {voice}, {weights}", "restore them from the repository")
     there = sorted(path.stem for path in shop.vocoders.glob("*.safetensors"))
     for net in table.nets:
         if not there or (net.vocoder and net.vocoder not in there):
@@ -217,8 +227,11 @@ def _changed(shop: Workshop, net: Net, seed: int) -> str:
     if "fit" not in written:
         raise BadOption(f"the recipe {path.name} of {net.name!r} has no [fit]", "name one that fits a net")
     _change(written, net.change, net)
-    written["name"], written["seed"] = voice_name(net, seed), int(written["seed"]) + seed
-    if shop.steps:
+    written["name"] = voice_name(net, seed)
+    said = written.get("seed")
+    if isinstance(said, int) and not isinstance(said, bool):  # else whoever reads it says what is wrong
+        written["seed"] = said + seed
+    if shop.steps and isinstance(written["fit"], Mapping):
         written["fit"]["steps"] = shop.steps
     return tomlkit.dumps(written)
 
@@ -226,9 +239,9 @@ def _changed(shop: Workshop, net: Net, seed: int) -> str:
 def _change(written: Any, change: Mapping[str, Any], net: Net) -> None:
     for key, value in change.items():
         if isinstance(value, Mapping):
-            if key not in written:
-                of = net.recipe or net.voice
-                raise BadOption(f"net {net.name!r} changes [{key}], which {of} has not", "change what is there")
+            if not isinstance(written.get(key), Mapping):
+                of, shown = net.recipe or net.voice, key if key.isprintable() else ascii(key)
+                raise BadOption(f"net {net.name!r} changes [{shown}], which {of} has not", "change what is there")
             _change(written[key], value, net)
         else:
             written[key] = value

@@ -8,7 +8,7 @@ import hashlib
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -18,17 +18,20 @@ from typing import Any
 from rich.console import Console
 
 from studio.bench.material import Setting, desk, read_texts
-from studio.bench.tables.definition import Part, Row, TableDefinition, read_table
+from studio.bench.tables.definition import Net, Part, Row, TableDefinition, read_table
 from studio.bench.tables.measures import Measured
 from studio.bench.tables.nets import Workshop, lacking, make, prepare, voice_name, write_recipes
 from studio.bench.tables.show import show
 from studio.bench.tables.verdicts import figures_of, verdict
-from studio.core.errors import BadOption
+from studio.core.errors import BadOption, StudioError
 from studio.core.files import write_whole
 from studio.core.shipped import TABLES
 from studio.measure.recognisers.choose import DEFAULT, transcribe_all
 from studio.measure.report import describe
 from studio.train.recipe import Recipe
+from studio.train.teachers.choose import open_teacher
+
+_NAMED_ROWS = 6  # that an error names
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,10 +67,7 @@ def make_table(setting: TableSetting) -> dict[str, Any]:
     """Every row's figures beside the paper's, and which of its claims hold here. Raises BadOption, BadFile."""
     table = read_table(setting.name, setting.tables, setting.shop.recipes, setting.shop.shipped)
     texts = read_texts(setting.texts, setting.count)
-    work = [*_work(table, setting)]
-    if not work:
-        of = f"{setting.only!r:.100}" + (f" and without {setting.without!r:.100}" if setting.without else "")
-        raise BadOption(f"table {table.paper} has no row of ours with {of}", "leave out --only and --without")
+    work = _work(table, setting)
     table = replace(table, nets=table.with_needs({net for net, _ in work}))
     recipes = prepare(setting.shop, table, setting.seeds)
     hear = partial(transcribe_all, recogniser=setting.recogniser, workers=setting.workers)
@@ -98,24 +98,61 @@ def make_table(setting: TableSetting) -> dict[str, Any]:
 
 
 def plan(setting: TableSetting) -> dict[str, Any]:
-    """What a run would make: nets with their steps, rows, and what is lacking; nothing is trained or kept.
+    """What a run would make: nets with their steps and what they begin from, rows, and what is lacking.
+
+    Nothing is trained or kept. A recogniser's weights are not looked for, for the run itself may fetch them.
 
     Raises as ``make_table``, but for what is lacking.
     """
     table = read_table(setting.name, setting.tables, setting.shop.recipes, setting.shop.shipped)
-    work = [*_work(table, setting)]
+    work = _work(table, setting)
     table = replace(table, nets=table.with_needs({net for net, _ in work}))
     with TemporaryDirectory() as folder:
         shop = replace(setting.shop, work=Path(folder))
         recipes = write_recipes(shop, table, setting.seeds)
-        missing = [str(error) for error in lacking(shop, table, recipes)]
+        missing = [str(error) for error in (*lacking(shop, table, recipes), *_unmeasured(setting, work, recipes))]
     rows = [[part.place, row.name, row.reference or row.net] for _, (part, row) in work]
-    nets = {name: _said(one) for name, one in recipes.items()}
+    begins = {voice_name(net, seed): _begins(net) for net in table.nets for seed in range(setting.seeds)}
+    nets = {name: _said(one) | {"begins_from": begins[name]} for name, one in recipes.items()}
     return {"paper": table.paper, "title": table.title, "nets": nets, "rows": rows, "lacking": missing}
 
 
-def _work(table: TableDefinition, setting: TableSetting) -> Iterator[tuple[str, tuple[Part, Row]]]:
-    """Every row that is to be measured, with the net at whose desk it is: references stand at the first one's.
+def _unmeasured(
+    setting: TableSetting, work: Sequence[tuple[str, tuple[Part, Row]]], recipes: Mapping[str, Recipe]
+) -> Iterator[StudioError]:
+    """What the rows cannot be measured without, and is not at hand: texts, a teacher."""
+    corpus = next(iter(recipes.values())).corpus  # which all nets share
+    checks: list[Callable[[], object]] = [lambda: read_texts(setting.texts, setting.count)]
+    if setting.is_taught and any(part.measure == "wer" for _, (part, _) in work):
+        checks.append(lambda: [*open_teacher(corpus.teacher).speak(corpus.speakers[0], ["Yes."])])
+    for check in checks:
+        try:
+            check()
+        except StudioError as error:
+            yield error
+
+
+def _begins(net: Net) -> str:
+    """What a net goes on from, in words."""
+    if net.after:
+        return f"{net.after}, taught by {net.teacher}"
+    return net.voice or (f"layers of {net.like}" if net.like else "nothing")
+
+
+def _work(table: TableDefinition, setting: TableSetting) -> list[tuple[str, tuple[Part, Row]]]:
+    """Every row that is to be measured, with the net at whose desk it is. Raises BadOption where there is none."""
+    if work := [*_asked(table, setting)]:
+        return work
+    of = f"{setting.only!r:.100}" + (f" and without {setting.without!r:.100}" if setting.without else "")
+    names = dict.fromkeys(repr(row.name) for part in table.parts for row in part.rows if row.is_ours)
+    raise BadOption(
+        f"table {table.paper} has no row of ours with {of} in its name",
+        f"leave out --only and --without, or take one of {', '.join([*names][:_NAMED_ROWS])}",
+    )
+
+
+def _asked(table: TableDefinition, setting: TableSetting) -> Iterator[tuple[str, tuple[Part, Row]]]:
+    """Every row of ours that is asked for, with its net: references stand at the first one's.
 
     Rows of a distillation need texts for the teacher to speak.
     """

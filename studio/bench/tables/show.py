@@ -35,8 +35,10 @@ def show(out: Mapping[str, Any]) -> None:
 
 def show_plan(found: Mapping[str, Any]) -> None:
     """Print what a run would train and measure, and what it lacks."""
-    nets = [(name, one["family"], one["steps"], one["seed"]) for name, one in found["nets"].items()]
-    print_table(f"Nets of paper {found['paper']}: {found['title']}", ("", "family", "steps", "seed"), nets)
+    nets = [(name, one["family"], one["steps"], one["seed"], one["begins_from"]) for name, one in found["nets"].items()]
+    print_table(
+        f"Nets of paper {found['paper']}: {found['title']}", ("", "family", "steps", "seed", "begins from"), nets
+    )
     print_table("Rows", ("part", "row", "measured of"), found["rows"])
     for one in found["lacking"]:
         console().print(f"Lacking: {one}", highlight=False, markup=False)

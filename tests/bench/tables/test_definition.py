@@ -46,6 +46,8 @@ def shop(tmp_path: Path, **changes) -> Workshop:
     vocoders.mkdir(exist_ok=True)
     for name in ("sourcefilter", "hifigan"):
         (vocoders / f"{name}.safetensors").touch()
+    for speaker in ("af_heart", "am_michael"):
+        (tmp_path / f"{speaker}-000.safetensors").touch()
     bpe = tmp_path / "bpe.json"
     bpe.touch()
     return Workshop(**{"work": tmp_path / "work", "features": tmp_path, "vocoders": vocoders, "bpe": bpe, **changes})
@@ -174,6 +176,8 @@ def test_what_is_missing_is_named_before_anything_is_trained(tmp_path):
     (here.vocoders / "hifigan.safetensors").unlink()
     with pytest.raises(BadFile, match=r"no vocoder hifigan for tacotron-overlap-4.*--name hifigan"):
         prepare(here, read_table("004"), 1)
+    with pytest.raises(BadFile, match=r"none has no features of af_heart; .*studio train features"):
+        prepare(shop(tmp_path, features=tmp_path / "none"), read_table("004"), 1)
     with pytest.raises(BadOption, match=r"needs a byte-pair encoding.*--bpe"):
         prepare(shop(tmp_path, bpe=None), read(tmp_path, GOOD.replace("richtts-tiny", "ist-tiny")), 1)
 
@@ -202,4 +206,20 @@ def test_a_change_is_of_what_is_there(tmp_path):
         'recipe = "richtts-tiny.toml" }', 'recipe = "richtts-tiny.toml", change = { fit = { windows = { n = [1] } } } }'
     )
     with pytest.raises(BadOption, match=r"changes \[windows\], which richtts-tiny.toml has not"):
+        prepare(shop(tmp_path), read(tmp_path, odd), 1)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ('seed = "x"', r"net 'a': \[recipe\] seed cannot be 'x'; input should be a valid integer"),
+        ("seed = -2", r"net 'a': \[recipe\] seed cannot be -2; it is from 0"),
+        ('fit = "x"', r"net 'a': \[fit\] family"),
+        ("fit = { steps = { x = 1 } }", r"net 'a' changes \[steps\], which richtts-tiny.toml has not"),
+        ("fit = { config = { width = 33 }, steps = 0 }", r"net 'a': \[fit\] steps cannot be 0"),
+    ],
+)
+def test_a_change_to_what_cannot_be_is_refused(tmp_path, change, told):
+    odd = GOOD.replace('recipe = "richtts-tiny.toml" }', f'recipe = "richtts-tiny.toml", change = {{ {change} }} }}')
+    with pytest.raises(BadOption, match=told):
         prepare(shop(tmp_path), read(tmp_path, odd), 1)

@@ -5,6 +5,7 @@ import re
 import shutil
 import zlib
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,8 +23,10 @@ from studio.bench.tables.run import TableSetting, make_table, plan
 from studio.bench.tables.show import show
 from studio.cli import cli
 from studio.core.errors import BadOption
+from studio.core.shipped import RECIPES, TABLES
 from studio.measure.recognisers.port import Sound
 from studio.measure.report import as_text, plain, write_result
+from studio.train.teachers.choose import open_teacher
 
 WORDS = ["the", "apple,", "then", "tea."]
 TEXTS = ["the apple, then tea.", "then the tea."]
@@ -331,8 +334,23 @@ def test_a_plan_trains_nothing(setting, ear, fits):
     rest = plan(changed(setting, without="ones"))
     assert "ones" in found["nets"] and "ones" not in rest["nets"]
     assert [row for row in found["rows"] if "ones" not in row[1]] == rest["rows"] != []
-    with pytest.raises(BadOption, match="no row of ours with 'nobody'"):
-        make_table(changed(setting, only="nobody"))
+    for ask in (make_table, plan):
+        with pytest.raises(BadOption, match=r"of ours with 'nobody' in its name; .* or take one of 'teacher', 'dM"):
+            ask(changed(setting, only="nobody"))
+
+
+def test_a_plan_says_what_nets_begin_from_and_what_the_run_lacks(setting, tmp_path, monkeypatch):
+    begun = plan(replace(setting, name="000", tables=TABLES, shop=replace(setting.shop, recipes=RECIPES)))["nets"]
+    assert begun["speakstream"]["begins_from"] == "wren" and begun["richtts"]["begins_from"] == "layers of wren"
+    assert begun["speakstream"]["steps"] > 0
+    monkeypatch.delenv("STUDIO_KOKORO", raising=False)
+    open_teacher.cache_clear()
+    bare = replace(setting.shop, recipes=RECIPES, features=tmp_path / "none", vocoders=tmp_path / "none")
+    told = plan(replace(setting, name="001", tables=TABLES, shop=bare))["lacking"]
+    for one in ("none has no features of af_heart", "none has no vocoder", "set STUDIO_KOKORO"):
+        assert any(one in line for line in told), (one, told)
+    told = plan(replace(setting, name="001", tables=TABLES, shop=bare, texts=tmp_path / "none.txt"))["lacking"]
+    assert any("none.txt" in line for line in told)
 
 
 def test_the_command_lists_and_plans(tmp_path, monkeypatch):
@@ -346,7 +364,9 @@ def test_the_command_lists_and_plans(tmp_path, monkeypatch):
     assert "Lacking: work/vocoders has no vocoder hifigan for tacotron-overlap-4" in " ".join(shown.output.split())
     (tmp_path / "vocoders").mkdir()
     (tmp_path / "vocoders" / "hifigan.safetensors").touch()
-    there = CliRunner().invoke(cli, ["train", "table", "004", "--plan", "--vocoders", "vocoders"])
+    for speaker in ("af_heart", "am_michael"):
+        (tmp_path / f"{speaker}-000.safetensors").touch()
+    there = CliRunner().invoke(cli, ["train", "table", "004", "--plan", "--vocoders", "vocoders", "--features", "."])
     assert there.exit_code == 0 and "Lacking" not in there.output
     nameless = CliRunner().invoke(cli, ["train", "table", "--plan"])
     assert isinstance(nameless.exception, BadOption) and "name it: 000, 001" in str(nameless.exception)
