@@ -197,7 +197,7 @@ def say(
     from studio import say as saying
     from studio.core.cards import parse_voice, read_cards
     from studio.core.errors import BadOption
-    from studio.core.options import merge_options, parse_options
+    from studio.core.options import flagged_options, merge_options, parse_options
     from studio.core.ports import SpeakRequest
     from studio.core.time import MonotonicClock
 
@@ -216,9 +216,9 @@ def say(
         source = saying.piped(sys.stdin.fileno())
     else:
         source = list(saying.at_once(text) if typing_wpm is None else saying.typed(text, typing_wpm))
-    short = {"m": window, "n": hop, "scheme": scheme}
-    written = [f"{name}={value}" for name, value in short.items() if value is not None] + (option or [])
     card, _ = parse_voice(voice, {name: card for name, (card, _) in read_cards(voices).items()})
+    short = {"--window": ("m", window), "--hop": ("n", hop), "--scheme": ("scheme", scheme)}
+    written = flagged_options(card.options, short) + (option or [])
     options = merge_options(card.options, parse_options(card.options, written), {})
 
     from studio.engine.loop import open_engine  # takes seconds: a slip of the pen is told before

@@ -130,6 +130,8 @@ def test_a_pipe_is_spoken_as_it_comes(voices, tmp_path):
         (["hello", "-o", "x.mp3"], "does not end in .wav"),
         (["hello", "-o", "x.wav", "--window", "2", "--hop", "3"], "1 <= n <= m <= 6"),
         (["hello", "-o", "x.wav", "--voice", "nobody"], "no voice 'nobody'"),
+        (["hello", "-o", "x.wav", "--option", "m"], "m has no value"),
+        (["hello", "-o", "x.wav", "--option", "m=1.5"], "give a whole number from 1 to 6"),
         (["hello", "-o", "x.wav", "--vocoder", "griffin"], "no vocoder 'griffin'"),
         (["hello", "-o", "x.wav", "--trace", "x.zip"], "does not end in .trace"),
         (["hello", "-o", "x.wav", "--typing-wpm", "0"], "nobody types 0.0"),

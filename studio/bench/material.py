@@ -27,7 +27,7 @@ from rich.progress import MofNCompleteColumn, Progress
 from studio.bench.kept import answers, speaking_code
 from studio.core.cards import parse_voice, read_cards
 from studio.core.clips import read_wav, to_int16, write_wav
-from studio.core.errors import BadFile, BadOption, NeedsPackage
+from studio.core.errors import BadFile, BadOption, NeedsPackage, StudioError
 from studio.core.files import read_lines
 from studio.core.options import default_options, merge_options, parse_options
 from studio.core.ports import SpeakRequest
@@ -200,6 +200,18 @@ class Desk:
 
     def _teach(self, teacher: str, speaker: str, texts: Sequence[str], gain_db: float, folder: Path) -> None:
         bar = self.progress.add_task(f"teacher {speaker}", total=None)
+        try:
+            labels = self._spoken(teacher, speaker, texts, gain_db, folder)
+        except StudioError:
+            self.progress.remove_task(bar)  # it would stand above what went wrong
+            raise
+        text = "".join(json.dumps(label) + "\n" for label in labels)
+        (folder / "labels.jsonl").write_text(text, encoding="utf-8")
+        self.progress.update(bar, total=len(texts), completed=len(texts))
+
+    def _spoken(
+        self, teacher: str, speaker: str, texts: Sequence[str], gain_db: float, folder: Path
+    ) -> list[dict[str, Any] | None]:
         labels: list[dict[str, Any] | None] = []
         for number, said in enumerate(open_teacher(teacher).speak(speaker, texts)):
             if said is None:
@@ -209,9 +221,7 @@ class Desk:
             write_wav(folder / name, levelled(said, gain_db), dmel.TIME_BASE.rate_hz)
             label = {key: value for key, value in asdict(said).items() if key not in ("pcm", "rate_hz")}
             labels.append({"wav": name, **label})
-        text = "".join(json.dumps(label) + "\n" for label in labels)
-        (folder / "labels.jsonl").write_text(text, encoding="utf-8")
-        self.progress.update(bar, total=len(texts), completed=len(texts))
+        return labels
 
     def _taught_by(self, speaker: str) -> tuple[str, str, float]:
         """The teacher of the voice's recipe, which of its speakers this one learned from, and the gain in dB."""

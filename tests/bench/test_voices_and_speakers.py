@@ -7,8 +7,10 @@ from dataclasses import replace
 import pytest
 from tinyvoice import write_tiny_voice
 
+from studio.bench.material import Setting, desk
 from studio.core.errors import BadFile, BadOption, BadVoice
 from studio.measure.report import plain
+from studio.train.teachers.choose import open_teacher
 
 
 def test_speakers_are_told_by_the_teachers_speech(given, tmp_path, capsys, monkeypatch):
@@ -92,3 +94,16 @@ def test_voices_are_compared_as_the_speakers_that_all_have(given, steady, tmp_pa
     assert heard == [("rms",), ("rms",), ("awb", "bdl")]
     with pytest.raises(BadOption, match="no speaker in common"):
         families.eval_families(setting)
+
+
+def test_a_teacher_that_is_not_at_hand_leaves_no_bar(tmp_path, monkeypatch):
+    write_tiny_voice(tmp_path)
+    recipe = 'name = "tiny"\ntitle = "Tiny"\nseed = 1\ntemperature = 0.7\n[corpus]\nteacher = "kokoro"\n'
+    more = 'speakers = ["one", "two"]\nshard_sentences = 1\nvalidation_shards = 1\n'
+    (tmp_path / "tiny" / "recipe.toml").write_text(recipe + more)
+    monkeypatch.delenv("STUDIO_KOKORO", raising=False)
+    open_teacher.cache_clear()
+    with desk(Setting(voices=tmp_path, quiet=True)) as at:
+        with pytest.raises(BadFile, match="set STUDIO_KOKORO"):
+            at.teacher("one", ["Yes."])
+        assert at.progress.tasks == []

@@ -120,7 +120,11 @@ def prompts(
     as_json: Json = False,
     save: Save = False,
 ) -> None:
-    """Whether each speaker is heard as the one whose recording the voice was given: nearest speaker, and pitch."""
+    """Whether each speaker is heard as the one whose recording the voice was given: nearest speaker, and pitch.
+
+    It is meant for voices that know their speakers by a recording, and works for any voice of several speakers. The
+    teacher's weights are needed: STUDIO_KOKORO names their folder.
+    """
     from studio.bench.evaluation.prompts import PromptSetting, eval_prompts
 
     asked = PromptSetting(
