@@ -7,7 +7,7 @@ from typing import Any
 from studio.core.cards import is_file_name, sha256_of
 from studio.core.errors import BadFile, BadOption
 from studio.train.fits import FitRecipe, read_fit
-from studio.train.settings import read_toml, strict
+from studio.train.settings import read_toml, shown, strict
 
 _MOST_SEED = 2**63 - 1  # that every generator takes
 
@@ -116,7 +116,9 @@ def vocoder_settings(recipe: Recipe, name: str) -> dict[str, Any]:
     Raises BadOption when the recipe has none of that name.
     """
     if name not in recipe.vocoders:
-        raise BadOption(f"the recipe has no vocoder {name!r}", f"it has {', '.join(recipe.vocoders) or 'none'}")
+        raise BadOption(
+            f"the recipe has no vocoder {name!r}", f"it has {', '.join(map(shown, recipe.vocoders)) or 'none'}"
+        )
     return {"vocoder": name} | recipe.vocoders[name]
 
 

@@ -22,22 +22,28 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 def strict(kind: type[T], data: Any, where: str) -> T:
     """A dataclass from what a file says. Raises BadOption on unknown or missing keys, and on values of another type."""
-    if not isinstance(data, dict):
-        raise BadOption(f"[{where}] is {data!r:.40}", "it is a table of keys and values")
-    hints = get_type_hints(kind)
-    known = {f.name: hints[f.name] for f in fields(kind)}  # type: ignore[arg-type]
-    unknown = [_shown(key) for key in sorted({*cast("dict[str, Any]", data)} - {*known})]
-    if unknown:
-        raise BadOption(f"[{where}] has unknown keys: {', '.join(unknown)}", f"known are {', '.join(sorted(known))}")
-    for name, value in cast("dict[str, Any]", data).items():
-        _check_type(known[name], value, f"[{where}] {name}")
+    known = check_keys(kind, data, where)
     try:
         return kind(**data)
     except TypeError as error:
-        raise BadOption(f"[{where}] is not complete: {error}", f"it needs {', '.join(sorted(known))}") from error
+        raise BadOption(f"[{where}] is not complete: {error}", f"it needs {', '.join(known)}") from error
 
 
-def _shown(key: str) -> str:
+def check_keys(kind: type, data: Any, where: str) -> list[str]:
+    """The keys that a dataclass knows, sorted. Raises BadOption on unknown ones, and on values of another type."""
+    if not isinstance(data, dict):
+        raise BadOption(f"[{where}] is {data!r:.40}", "it is a table of keys and values")
+    hints = get_type_hints(kind)
+    known = {f.name: hints[f.name] for f in fields(kind)}
+    said = cast("dict[str, Any]", data)
+    if unknown := [shown(key) for key in sorted({*said} - {*known})]:
+        raise BadOption(f"[{where}] has unknown keys: {', '.join(unknown)}", f"known are {', '.join(sorted(known))}")
+    for name, value in said.items():
+        _check_type(known[name], value, f"[{where}] {name}")
+    return sorted(known)
+
+
+def shown(key: str) -> str:
     """A key of a file, which may hold anything, as a terminal can show it."""
     return key if key.isascii() and key.isprintable() else ascii(key)
 

@@ -6,13 +6,15 @@ from pathlib import Path
 
 import pytest
 import torch
+from typer.testing import CliRunner
 
 from studio.bench.tables.definition import read_table
+from studio.cli import cli
 from studio.core.errors import BadFile, BadOption, StudioError
 from studio.core.shipped import RECIPES, TABLES, VOICES
 from studio.train.families import fitting_of
 from studio.train.fitting import run
-from studio.train.recipe import read_recipe
+from studio.train.recipe import read_recipe, vocoder_settings
 
 EVERY = [*RECIPES.glob("*.toml"), *VOICES.glob("*/recipe.toml")]
 
@@ -195,3 +197,23 @@ def test_a_table_lists_tables(tmp_path, name):
     (tmp_path / "9.toml").write_text(f'paper = "9"\ntitle = "one"\n{name} = [1]\n', encoding="utf-8")
     with pytest.raises(BadOption, match=rf"\[table\] {name} cannot be \[1\]; it is a list of tables"):
         read_table("9", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("stepz = 3", r"\[vocoders.mine\] has unknown keys: stepz; known are"),
+        ('steps = "x"', r"\[vocoders.mine\] steps cannot be 'x'; input should be a valid integer"),
+    ],
+)
+def test_settings_of_a_vocoder_that_cannot_be_are_refused(tmp_path, said, told):
+    recipe = changed(tmp_path, ("\\[fit\\]", f"[vocoders.mine]\n{said}\n[fit]"))
+    folders = [f"--{name}={tmp_path / name}" for name in ("corpus", "state", "export")]
+    done = CliRunner().invoke(cli, ["train", "vocoder", f"--recipe={recipe}", "--name=mine", *folders])
+    assert isinstance(done.exception, BadOption) and re.search(told, str(done.exception))
+
+
+def test_names_of_vocoders_are_shown_as_a_terminal_can_show_them(tmp_path):
+    recipe = changed(tmp_path, ("\\[fit\\]", '[vocoders."\\u001b[31mred"]\n[fit]'))
+    with pytest.raises(BadOption, match=r"it has '\\x1b\[31mred'$"):
+        vocoder_settings(read_recipe(recipe), "none")

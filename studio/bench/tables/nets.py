@@ -25,6 +25,7 @@ from studio.train.families import fitting_of, untaught
 from studio.train.fitting import Fitting, run
 from studio.train.pack import pack_voice
 from studio.train.recipe import Recipe, read_recipe
+from studio.train.settings import shown
 from studio.train.taught import Ear, Speaking, speak_taught
 
 
@@ -240,8 +241,8 @@ def _change(written: Any, change: Mapping[str, Any], net: Net) -> None:
     for key, value in change.items():
         if isinstance(value, Mapping):
             if not isinstance(written.get(key), Mapping):
-                of, shown = net.recipe or net.voice, key if key.isprintable() else ascii(key)
-                raise BadOption(f"net {net.name!r} changes [{shown}], which {of} has not", "change what is there")
+                of = net.recipe or net.voice
+                raise BadOption(f"net {net.name!r} changes [{shown(key)}], which {of} has not", "change what is there")
             _change(written[key], value, net)
         else:
             written[key] = value

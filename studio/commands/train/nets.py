@@ -109,9 +109,12 @@ def vocoder(
 ) -> None:
     """Fit a vocoder."""
     from studio.train.recipe import read_recipe, vocoder_settings
+    from studio.train.settings import check_keys
     from studio.train.vocoder_fit import VocoderFit, fit
 
-    asked = vocoder_settings(read_recipe(recipe), name) | {"start": start, "device": device, "threads": threads}
+    said = vocoder_settings(read_recipe(recipe), name)
+    check_keys(VocoderFit, said, f"vocoders.{name}")
+    asked = said | {"start": start, "device": device, "threads": threads}
     if minutes is not None:
         asked["budget_s"] = 60.0 * minutes
     typer.echo(json.dumps(fit(VocoderFit(corpus, state, export, **asked))))
