@@ -95,6 +95,7 @@ def _speakers(card: "Card") -> str:
 
 
 def _option(one: "OptionSpec") -> str:
-    allowed = ", ".join(one.choices) if one.kind == "choice" else f"{one.low:g} to {one.high:g}" if one.high else ""
+    between = "" if one.low is None else f"{one.low:g} to {one.high:g}"
+    allowed = ", ".join(one.choices) if one.kind == "choice" else between
     said = f"{one.label}: {one.help}" if one.help else one.label
     return f"{one.default} ({allowed}): {said}" if allowed else f"{one.default}: {said}"

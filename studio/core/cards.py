@@ -4,20 +4,21 @@ import glob
 import hashlib
 import json
 import logging
-import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, cast
-from unicodedata import category
+from typing import Any
 
+from studio.core.card_checks import check_keys, check_option, check_values
 from studio.core.errors import BadVoice
 from studio.core.files import MAX_SETTINGS_BYTES, read_bounded
-from studio.core.numbers import is_number
+from studio.core.printable import printable
 from studio.core.shipped import DEFAULT_VOICE
 from studio.core.time import TimeBase
 
 log = logging.getLogger(__name__)
+
+MOST_WEIGHTS_BYTES = 1 << 32  # of one file: two thousand million numbers in bfloat16
 
 
 @dataclass(frozen=True)
@@ -92,112 +93,20 @@ class Card:
 
     @staticmethod
     def from_dict(data: Mapping[str, Any]) -> "Card":
-        """A card from its JSON form. Raises BadVoice when a key is missing or unknown."""
-        if not isinstance(cast("Any", data), dict):
-            raise BadVoice("the card is no object", "compare it with a shipped card.json")
-        known = {f.name for f in fields(Card)}
-        unknown = sorted(set(data) - known)
-        if unknown:
-            raise BadVoice(f"the card has unknown keys: {', '.join(unknown)}", f"known are {', '.join(sorted(known))}")
-        values = dict(data)
-        try:
-            values["options"] = tuple(_option(o) for o in data.get("options", ()))
-            said = data["speakers"]  # a text would be one of a letter each
-            values["speakers"] = tuple(cast("list[Any]", said)) if isinstance(said, list | tuple) else ()
-            card = Card(**values)
-        except (TypeError, KeyError, ValueError) as error:
-            raise BadVoice(f"the card is not complete: {error}", "compare it with a shipped card.json") from error
-        if card.default_speaker and card.default_speaker not in card.speakers:
-            wanted = f"it is one of {', '.join(card.speakers)}"
-            raise BadVoice(f"default_speaker of the card is {card.default_speaker!r:.80}", wanted)
-        for name, (check, wanted) in _CHECKS.items():
-            if not check(getattr(card, name)):
-                value = repr(getattr(card, name))[:80]
-                raise BadVoice(f"{name} of the card is {value}", f"it is {wanted}; compare it with a shipped card.json")
-        return card
+        """A card from its JSON form. Raises BadVoice when a key is missing or unknown, or a value cannot be."""
+        check_keys("the card", data, Card)
+        check_values(data)
+        values: dict[str, Any] = dict(data)
+        values["options"] = tuple(map(_option, data["options"]))
+        values["speakers"] = tuple(data["speakers"])
+        return Card(**values)
 
 
 def _option(data: Mapping[str, Any]) -> OptionSpec:
-    values: dict[str, Any] = dict(data)
-    values["choices"] = tuple(data.get("choices", ()))
+    check_keys("an option of the card", data, OptionSpec)
+    check_option(data)
+    values: dict[str, Any] = {**data, "choices": tuple(data.get("choices", ()))}
     return OptionSpec(**values)
-
-
-Check = Callable[[Any], bool]
-
-
-_TURNS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")  # the direction of what follows
-
-
-def _is_text(value: Any) -> bool:
-    """Whether it can be shown: no half a sign, nothing that a terminal obeys or that turns what follows around."""
-    return isinstance(value, str) and not any(category(sign) in ("Cc", "Cs") or sign in _TURNS for sign in value)
-
-
-def _is_name(value: Any) -> bool:
-    return _is_text(value) and 0 < len(value) <= 80 and not set(value) & set("/\\:")
-
-
-def is_file_name(value: Any) -> bool:
-    """Whether a card may name a file so, and a folder be a voice's: letters, digits, ``_``, ``-`` and dots, no path."""
-    return isinstance(value, str) and re.fullmatch(r"\w[\w.-]{0,79}", value) is not None
-
-
-def _are_digests(value: Any) -> bool:
-    return isinstance(value, dict) and all(
-        is_file_name(name) and isinstance(digest, str) and len(digest) == 64
-        for name, digest in cast("dict[Any, Any]", value).items()
-    )
-
-
-def _is_whole(low: int, high: int) -> Check:
-    return lambda value: type(value) is int and low <= value <= high
-
-
-def _is_between(low: float, high: float) -> Check:
-    return lambda value: is_number(value) and low <= value <= high
-
-
-def _is_object_of(check: Check) -> Check:
-    return lambda value: isinstance(value, dict) and all(map(check, cast("dict[Any, Any]", value).values()))
-
-
-def _are_speakers(value: Any) -> bool:
-    return 0 < len(value) == len(set(map(str, value))) and all(map(_is_name, value))
-
-
-def _is_option(option: OptionSpec) -> bool:
-    texts = (option.name, option.label, option.help, *option.choices)
-    limits = [one for one in (option.low, option.high) if one is not None]
-    if not all(map(_is_text, texts)) or not all(map(is_number, limits)):
-        return False
-    if option.kind == "choice":
-        return option.default in option.choices
-    return option.kind in ("int", "float") and is_number(option.default)
-
-
-_NAME, _WHOLE = (_is_name, "a name without / and :"), "a whole number"
-_CHECKS: Mapping[str, tuple[Check, str]] = {
-    "name": _NAME,
-    "family": _NAME,
-    "vocoder": _NAME,
-    "alphabet": _NAME,
-    **dict.fromkeys(("title", "licence", "learned_from", "notes", "default_speaker"), (_is_text, "text")),
-    "config": (_is_object_of(lambda value: True), "an object"),
-    "vocoders": (_is_object_of(lambda value: isinstance(value, dict)), "an object of objects"),
-    "sample_rate_hz": (_is_whole(8_000, 192_000), _WHOLE),
-    "frame_samples": (_is_whole(1, 192_000), _WHOLE),
-    "phase": (_is_whole(0, 192_000), _WHOLE),
-    "speakers": (_are_speakers, "a list of different names"),
-    "temperature": (_is_between(0.0, 2.0), "a number from 0 to 2"),
-    "look_ahead_words": (_is_whole(0, 1000), _WHOLE),
-    "delay_frames": (_is_whole(0, 10_000), _WHOLE),
-    "options": (lambda value: all(map(_is_option, value)), "a list of options with name, kind, default and label"),
-    "stored_in": (lambda value: value in ("bfloat16", "int8"), "bfloat16 or int8"),
-    "parameters": (_is_object_of(_is_whole(0, 2**63 - 1)), "an object of whole numbers"),
-    "sha256": (_are_digests, "an object of digests by the names of files in the voice's folder"),
-    "figures": (_is_object_of(lambda value: True), "an object"),
-}
 
 
 def read_card(folder: Path) -> Card:
@@ -234,13 +143,28 @@ def sha256_of(path: Path) -> str:
     return digest.hexdigest()
 
 
+def beside(folder: Path, name: str, digest: str) -> Iterator[Path]:
+    """Files of a name in the folders of other voices whose cards give them this digest; nothing is hashed.
+
+    What no card names is no voice's, and could be of any size.
+    """
+    for path in sorted(folder.parent.glob(f"*/{glob.escape(name)}")):
+        if path.parent == folder or not path.is_file() or path.stat().st_size > MOST_WEIGHTS_BYTES:
+            continue
+        try:
+            named = read_card(path.parent).sha256.get(name)
+        except BadVoice:
+            continue
+        if named == digest:
+            yield path
+
+
 def find_file(folder: Path, card: Card, name: str) -> Path | None:
     """A file that a card names, in the voice's folder, or with its digest in that of a voice beside it."""
     if (folder / name).is_file():
         return folder / name
-    digest = card.sha256.get(name)
-    beside = (path for path in sorted(folder.parent.glob(f"*/{glob.escape(name)}")) if path.is_file())
-    return next((path for path in beside if sha256_of(path) == digest), None)
+    digest = card.sha256.get(name, "")
+    return next((path for path in beside(folder, name, digest) if sha256_of(path) == digest), None)
 
 
 def read_cards(root: Path) -> dict[str, tuple[Card, Path]]:
@@ -265,7 +189,7 @@ def read_cards(root: Path) -> dict[str, tuple[Card, Path]]:
     if not found:
         raise BadVoice(f"there are no voices in {root}", "point --voices at a folder such as assets/voices")
     for error in damaged:
-        log.warning("left out: %s", error)
+        log.warning("left out: %s", printable(str(error)))
     return found
 
 

@@ -3,6 +3,7 @@
 import errno
 import os
 import secrets
+import stat
 from pathlib import Path
 
 MAX_SETTINGS_BYTES = 1 << 20
@@ -13,16 +14,25 @@ def read_bounded(path: Path, most_bytes: int) -> bytes:
     """A file's bytes.
 
     Raises:
-        OSError: it cannot be read, is longer than ``most_bytes`` (a device never ends), or is a pipe with a name, which
-            would wait until somebody writes into it; ``strerror`` says so in words.
+        OSError: it cannot be read, is longer than ``most_bytes``, or is no file: a pipe or a device would wait until
+            somebody writes into it, and is read only where it is named in /dev or /proc itself. ``strerror`` says so
+            in words.
     """
-    if path.is_fifo() and not path.is_relative_to("/dev") and not path.is_relative_to("/proc"):
-        raise OSError(errno.EINVAL, "it is a pipe, not a file", str(path))
-    with path.open("rb") as file:
+    with open(path, "rb", opener=_without_waiting) as file:
+        mode = os.fstat(file.fileno()).st_mode
+        if not stat.S_ISREG(mode):
+            if not (path.is_relative_to("/dev") or path.is_relative_to("/proc")):
+                kind = "pipe" if stat.S_ISFIFO(mode) else "device"
+                raise OSError(errno.EINVAL, f"it is a {kind}, not a file", str(path))
+            os.set_blocking(file.fileno(), True)
         data = file.read(most_bytes + 1)
     if len(data) > most_bytes:
         raise OSError(errno.EFBIG, f"it is larger than {most_bytes:,} bytes", str(path))
     return data
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)  # no terminal becomes ours either
 
 
 def read_lines(path: Path, most_bytes: int = MAX_TEXTS_BYTES) -> list[str]:

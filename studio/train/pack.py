@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from studio.core.cards import Card, sha256_of, write_card
+from studio.core.cards import Card, beside, sha256_of, write_card
 from studio.core.errors import BadFile, BadOption, BadVoice
 from studio.core.files import MAX_SETTINGS_BYTES, read_bounded
 from studio.core.options import default_options, merge_options
@@ -113,11 +113,9 @@ def _put(made: Path, folder: Path, vocoders: Sequence[str], sha256: Mapping[str,
     """Move what was made to its place, the card last, without the vocoders that a voice beside it has."""
     folder.mkdir(exist_ok=True)
 
-    def beside(name: str) -> list[Path]:
-        return [path for path in folder.parent.glob(f"*/{name}") if path.parent not in (folder, made)]
-
     for name in vocoders:
-        if any(sha256_of(path) == sha256[name] for path in beside(name)):
+        there = (path for path in beside(folder, name, sha256[name]) if path.parent != made)
+        if any(sha256_of(path) == sha256[name] for path in there):
             (made / name).unlink()
             (folder / name).unlink(missing_ok=True)
     for path in sorted(made.iterdir(), key=lambda path: path.name == "card.json"):

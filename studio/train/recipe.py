@@ -4,7 +4,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from studio.core.cards import is_file_name, sha256_of
+from studio.core.card_checks import is_file_name
+from studio.core.cards import sha256_of
 from studio.core.errors import BadFile, BadOption
 from studio.train.fits import FitRecipe, read_fit
 from studio.train.settings import read_toml, shown, strict

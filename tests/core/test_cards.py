@@ -1,11 +1,16 @@
-"""Which speaker is offered first, and whom the net calls its first."""
+"""Which speaker is offered first, and whom the net calls its first; what a card may say."""
 
 import json
+from copy import deepcopy
 from dataclasses import replace
+from typing import Any
 
+import pytest
 from tones import tone_card
 
-from studio.core.cards import parse_voice
+from studio.core.cards import Card, parse_voice, read_cards
+from studio.core.errors import BadVoice
+from studio.core.shipped import VOICES
 from studio.serve.live.protocol import hello
 
 
@@ -17,3 +22,91 @@ def test_the_default_speaker_is_offered_first() -> None:
     assert parse_voice("", {"tone": other}) == (other, "high") == parse_voice("tone", {"tone": other})
     assert parse_voice("tone:low", {"tone": other}) == (other, "low")
     assert json.loads(hello([other]))["voices"][0]["speakers"] == ["high", "low"]
+
+
+# --- what a card may say -------------------------------------------------------------------------
+
+NESTED: list[Any] = []
+for _ in range(500):
+    NESTED = [NESTED]
+ANY_JSON = [None, True, 0, -1, 1.5, 1e999, 10**400, "", "a", "\x1b]0;a\a", "\ud800", [], [[]], [{}], [1, 2], {}]
+ANY_JSON += [{"a": 1}, {"a": "b"}, {"a": {}}, {"\x1b[2J": 1}, {"a": NESTED}]
+PLACES = [(), ("options", 0), ("vocoders", "sourcevocos"), ("parameters",), ("sha256",), ("config",)]
+
+
+def shipped() -> dict[str, Any]:
+    return json.loads((VOICES / "wren" / "card.json").read_text(encoding="utf-8"))
+
+
+def at(card: dict[str, Any], place: tuple[Any, ...]) -> dict[str, Any]:
+    for step in place:
+        card = card[step]
+    return card
+
+
+@pytest.mark.parametrize("place", PLACES, ids=str)
+def test_json_of_any_type_in_any_place_is_refused_in_words_or_can_be_told(place: tuple[Any, ...]) -> None:
+    for key in at(shipped(), place):
+        for value in ANY_JSON:
+            card = deepcopy(shipped())
+            at(card, place)[key] = value
+            try:
+                told = Card.from_dict(card)
+            except BadVoice as error:
+                assert str(error).isprintable() and error.do
+            else:
+                json.dumps(told.to_dict(), indent=1)
+                ", ".join((*told.offered, *told.vocoders, *told.parameters, told.number_format)).encode()
+
+
+@pytest.mark.parametrize("field", ["options", "speakers", "figures", "config"])
+def test_a_card_of_another_shape_is_left_out_alone(tmp_path, caplog, field: str) -> None:
+    for name, change in (("other", {}), ("shapeless", {field: [[]]})):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "card.json").write_text(json.dumps(shipped() | {"name": name} | change))
+    assert [*read_cards(tmp_path)] == ["other"]
+    assert f"shapeless/card.json: {field} of the card is [[]]" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"low": None}, "'m' has one of low and high alone; give both or neither"),
+        ({"default": 7}, "default of the card's option 'm' is 7; it is a whole number from 1 to 6"),
+        ({"default": 1.5}, "is 1.5; it is a whole number from 1 to 6"),
+        ({"default": True}, "is True; it is a whole number from 1 to 6"),
+        ({"low": 5}, "is 3; it is a whole number from 5 to 6"),
+        ({"kind": "float", "default": 0.5}, "is 0.5; it is a number from 1 to 6"),
+        ({"kind": "choice"}, "is 3; it is one of its choices"),
+        ({"kind": "choice", "choices": ["a", "b"], "default": "c"}, "is 'c'; it is one of a, b"),
+        ({"kind": "choice", "choices": "abc", "default": "a"}, "choices of the card's option 'm' is 'abc'"),
+        ({"kind": "text"}, "kind of the card's option 'm' is 'text'; it is int, float or choice"),
+        ({"\x1b[2J": 1}, r"an option of the card has unknown keys: \\x1b\[2J;"),
+    ],
+)
+def test_an_option_that_cannot_be_chosen_is_refused(change: dict[str, Any], told: str) -> None:
+    card = shipped()
+    card["options"][1] |= change
+    with pytest.raises(BadVoice, match=told):
+        Card.from_dict(card)
+
+
+@pytest.mark.parametrize("sign", ["\x1b[2J", "\x1b]0;a\a", "\ud800", "\u202e"])
+@pytest.mark.parametrize("field", ["vocoders", "parameters", "number_format", "a key"])
+def test_names_that_a_terminal_obeys_are_refused(field: str, sign: str) -> None:
+    card = shipped()
+    match field:
+        case "a key":
+            card[sign] = 1
+        case "number_format":
+            card[field] = sign
+        case _:
+            card[field][sign] = next(iter(card[field].values()))
+    with pytest.raises(BadVoice) as refused:
+        Card.from_dict(card)
+    assert str(refused.value).isprintable()
+
+
+def test_what_lies_too_deep_is_refused() -> None:
+    with pytest.raises(BadVoice, match="lie more than 16 deep"):
+        Card.from_dict(shipped() | {"figures": {"a": NESTED}})

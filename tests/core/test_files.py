@@ -1,6 +1,7 @@
 """Files of text that somebody names: bounded, UTF-8, never waited for."""
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -20,6 +21,21 @@ def test_what_is_no_text_is_told(tmp_path, data, told):
     (tmp_path / "texts.txt").write_bytes(data)
     with pytest.raises(OSError, match=told):
         read_lines(tmp_path / "texts.txt", 50)
+
+
+@pytest.mark.skipif(not Path("/dev/ptmx").exists(), reason="needs a terminal's device")
+def test_a_device_that_waits_is_not_waited_for(tmp_path):
+    (tmp_path / "texts.txt").symlink_to("/dev/ptmx")
+    with pytest.raises(OSError, match="it is a device, not a file"):
+        read_lines(tmp_path / "texts.txt")
+
+
+def test_a_pipe_that_a_shell_gives_is_read():
+    read, write = os.pipe()
+    with os.fdopen(write, "wb") as file:
+        file.write(b"One.\nTwo.\n")
+    assert read_lines(Path(f"/dev/fd/{read}")) == ["One.", "Two."]
+    os.close(read)
 
 
 def test_a_pipe_is_not_waited_for(tmp_path):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from studio.bench import cascade
-from studio.core.cards import is_file_name
+from studio.core.card_checks import is_file_name
 from studio.core.errors import BadFile, BadOption
 from studio.core.shipped import RECIPES, TABLES, VOICES
 from studio.train.settings import read_toml, strict
