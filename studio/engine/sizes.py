@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar, Self, get_type_hints
 
 from studio.core.errors import BadOption
+from studio.core.printable import printable
 
 # The least and the most of a whole number, by how its name ends: what stands further up comes first.
 _WHOLE = (
@@ -19,6 +20,7 @@ _WHOLE = (
     (("",), (1, 200_000)),
 )
 _MOST_SIDES = 16  # numbers that a size may list
+_MOST_DERIVED = 4_000_000  # the paper's VocStream remembers 2.9 million
 
 
 @dataclass(frozen=True)
@@ -38,13 +40,22 @@ class Sizes:
         kept, context = (getattr(self, name, 0) for name in ("kept_frames", "context_frames"))
         if kept > context:
             raise BadOption("kept_frames is more than context_frames", "a drop leaves a part of the context")
+        if (derived := self.derived_numbers()) > _MOST_DERIVED:
+            raise BadOption(
+                f"these sizes together make {derived:.3g} numbers that no file holds", f"{_MOST_DERIVED:,} are the most"
+            )
+
+    def derived_numbers(self) -> int:
+        """Numbers that are computed from the sizes or remembered, not learned: no weight file bounds them."""
+        return 0
 
     @classmethod
     def read(cls, said: Mapping[str, Any]) -> Self:
         """Sizes from a card or a recipe. Raises BadOption: one is unknown or missing, or cannot be."""
         known = {one.name for one in fields(cls)}
         if unknown := sorted({*said} - known):
-            raise BadOption(f"unknown keys: {', '.join(unknown)[:200]}", f"known are {', '.join(sorted(known))}")
+            told = printable(", ".join(unknown)[:200])
+            raise BadOption(f"unknown keys: {told}", f"known are {', '.join(sorted(known))}")
         try:
             return cls(**{key: tuple(value) if isinstance(value, list) else value for key, value in said.items()})
         except TypeError as error:

@@ -77,9 +77,10 @@ def load_vocoder(card: Card, folder: Path, device: torch.device, name: str = "")
     if name not in card.vocoders:
         raise BadVoice(f"voice {card.name!r} has no vocoder {name!r}", f"it has {', '.join(card.vocoders)}")
     _check_sound(card, card.vocoders[name])
-    with no_larger_than(folder, card):
+    weights = f"{name}.safetensors"
+    with no_larger_than(folder, card, weights):
         vocoder = build_vocoder(name, card.vocoders[name])
-    load_weights(vocoder, folder, card, f"{name}.safetensors")
+    load_weights(vocoder, folder, card, weights)
     return vocoder.to(device).eval()
 
 
@@ -91,12 +92,13 @@ def load_voice(card: Card, folder: Path, device: torch.device, places: int) -> V
             raise BadVoice(f"{info.name} has no option {strange[0]!r:.80} as on the card of {card.name!r}", _RESTORE)
         if (told := card.config.get("speakers", len(card.speakers))) != len(card.speakers):
             raise BadVoice(f"the net knows {told!r:.40} speakers, the card others", "pack the voice anew")
-        with no_larger_than(folder, card):
+        vocoder = load_vocoder(card, folder, device)  # before the net, which takes longer
+        with no_larger_than(folder, card, f"{card.family}.safetensors"):
             family = info.load(card, folder, device, places)
         for speaker in range(len(card.speakers)):
             family.prompt(speaker)
         slots = places * family.slots_per_row
-        vocode = VocodeModule(load_vocoder(card, folder, device), alphabet(card.alphabet), slots, device)
+        vocode = VocodeModule(vocoder, alphabet(card.alphabet), slots, device)
     return Voice(card, family, vocode, device, [*range(slots)][::-1])
 
 

@@ -9,7 +9,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
-from studio.core.cards import Card, find_file, sha256_of
+from studio.core.cards import MOST_WEIGHTS_BYTES, Card, find_file, sha256_of
 from studio.core.errors import BadVoice
 from studio.engine import dmel
 from studio.engine.eightbit import restored
@@ -19,19 +19,15 @@ _SPARE_NUMBERS = 100_000  # of parameters that are registered twice, or kept in 
 
 
 @contextmanager
-def no_larger_than(folder: Path, card: Card) -> Generator[None]:
-    """Whatever net is built here may hold no more numbers than the files that the card names can.
+def no_larger_than(folder: Path, card: Card, name: str) -> Generator[None]:
+    """Whatever net is built here may hold no more numbers than the file can that its weights are read from.
 
     A card says how many layers there are; what it says is not believed before there is memory for it.
 
     Raises:
-        BadVoice: it would be larger, or the net's or the vocoder's file is missing.
+        BadVoice: it would be larger, or the file is missing.
     """
-    files = {name: find_file(folder, card, name) for name in card.sha256}
-    for name in (f"{card.family}.safetensors", f"{card.vocoder}.safetensors"):
-        if name in files and files[name] is None:
-            raise _missing(folder, card, name)
-    bytes_there = sum(path.stat().st_size for path in files.values() if path is not None)
+    bytes_there = _weights_file(folder, card, name).stat().st_size if name in card.sha256 else 0
     left = _SPARE_NUMBERS + bytes_there  # in eight bits a number takes a byte
 
     def count(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
@@ -55,18 +51,18 @@ def load_weights(net: nn.Module, folder: Path, card: Card, name: str) -> None:
     Raises:
         BadVoice: the file is missing, is not what the card names, or does not fit the net.
     """
-    path = find_file(folder, card, name)
-    if path is None:
-        raise _missing(folder, card, name)
-    if card.sha256.get(name) != sha256_of(path):
-        raise BadVoice(f"{path} is not the file that its card names: the sha256 differs", _FETCH)
+    path = _weights_file(folder, card, name)
     try:
+        if card.sha256.get(name) != sha256_of(path):
+            raise BadVoice(f"{path} is not the file that its card names: the sha256 differs", _FETCH)
         tensors = restored(load_file(path))
         strange = [name for name, tensor in tensors.items() if not tensor.isfinite().all()]
         if strange:
             raise BadVoice(f"{path} holds numbers that are none, in {strange[0]:.80}", _FETCH)
         _check_kinds(net, tensors, path)
         net.load_state_dict(tensors, strict=True)
+    except OSError as error:
+        raise BadVoice(f"{path} cannot be read: {error.strerror or error}", _FETCH) from error
     except (SafetensorError, RuntimeError, ValueError) as error:
         raise BadVoice(f"{path} does not fit the card's configuration: {error}", _FETCH) from error
 
@@ -82,5 +78,10 @@ def _check_kinds(net: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> N
         raise BadVoice(f"the silence in {path} has a level of {int(silence.max())}", f"levels are below {dmel.LEVELS}")
 
 
-def _missing(folder: Path, card: Card, name: str) -> BadVoice:
-    return BadVoice(f"voice {card.name!r} has no file {name} in {folder}", _FETCH)
+def _weights_file(folder: Path, card: Card, name: str) -> Path:
+    path = find_file(folder, card, name)
+    if path is None:
+        raise BadVoice(f"voice {card.name!r} has no file {name} in {folder}", _FETCH)
+    if path.stat().st_size > MOST_WEIGHTS_BYTES:
+        raise BadVoice(f"{path} is larger than {MOST_WEIGHTS_BYTES:,} bytes, as no voice's file is", _FETCH)
+    return path

@@ -14,10 +14,11 @@ from tinyvoice import write_tiny_voice
 from typer.testing import CliRunner
 
 from studio.cli import cli
-from studio.core.cards import read_card, read_cards, sha256_of
+from studio.core.cards import MOST_WEIGHTS_BYTES, find_file, read_card, read_cards, sha256_of
 from studio.core.errors import BadVoice
 from studio.core.shipped import VOICES
 from studio.engine.loop import open_engine
+from studio.engine.vocoders.registry import VOCODERS, build_vocoder
 from studio.text.normalise import best
 
 HUGE = 10**9
@@ -49,6 +50,67 @@ def test_a_card_that_asks_for_more_than_its_files_hold_takes_no_memory(folder, o
     with pytest.raises(BadVoice, match="more numbers than its files hold"):
         opened(folder)
     assert time.monotonic() - began_s < 10
+
+
+def test_what_a_card_names_besides_its_weights_makes_no_net_larger(folder):
+    with (folder / "pad.bin").open("wb") as file:
+        file.truncate(1 << 40)
+    changed(folder, lambda card: card["sha256"].update({"pad.bin": "0" * 64}))
+    changed(folder, lambda card: card["config"].update(hidden=20_000))
+    with pytest.raises(BadVoice, match="more numbers than its files hold"):
+        opened(folder)
+
+
+@pytest.mark.parametrize("name", ["speakstream.safetensors", "sourcefilter.safetensors"])
+def test_no_file_larger_than_any_voice_is_read(folder, name):
+    with (folder / name).open("r+b") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(BadVoice, match=rf"{name} is larger than 4,294,967,296 bytes"):
+        opened(folder)
+
+
+@pytest.mark.parametrize("has_card", [False, True])
+def test_what_lies_in_another_folder_is_not_read_without_a_card_that_names_it(folder, has_card):
+    """A voice finds its vocoder beside it, and what else is called so there takes no time."""
+    other = folder.parent / "aaa"
+    shutil.copytree(folder, folder.parent / "giver")
+    (folder / "sourcefilter.safetensors").unlink()
+    other.mkdir()
+    if has_card:
+        shutil.copy(folder / "card.json", other)
+    for folder_of, change in ((folder.parent / "giver", {"name": "giver"}), (other, {"name": "aaa", "sha256": {}})):
+        if (folder_of / "card.json").is_file():
+            changed(folder_of, lambda card, change=change: card.update(change))
+    with (other / "sourcefilter.safetensors").open("wb") as file:
+        file.truncate(MOST_WEIGHTS_BYTES)
+    began_s = time.monotonic()
+    assert find_file(folder, read_card(folder), "sourcefilter.safetensors").parent.name == "giver"
+    assert time.monotonic() - began_s < 1
+
+
+def test_an_encoding_larger_than_any_is_not_read(tmp_path):
+    folder = write_tiny_voice(tmp_path / "voices", family="ist")
+    with (folder / "bpe.json").open("r+b") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(BadVoice, match=r"bpe\.json is not the file that the card names"):
+        opened(folder)
+
+
+@pytest.mark.parametrize(
+    ("vocoder", "sizes"),
+    [
+        ("sourcefilter", {"envelope_bands": 4000, "fft": 60_000}),
+        ("sourcevocos", {"envelope_bands": 4000, "fft": 60_000, "fine_width": 16}),
+        ("sourcefilter", {"envelope_bands": 100_000, "aperiodicity_bands": 100_000}),
+        ("vocstream", {"upsampler_cycle": 25}),
+        ("vocstream", {"generator_cycle": 200_000, "generator_layers": 256}),
+        ("hifigan", {"dilations": [200_000]}),
+    ],
+)
+def test_what_no_file_bounds_is_bounded_before_it_is_made(monkeypatch, vocoder, sizes):
+    monkeypatch.setattr(VOCODERS[vocoder], "__init__", lambda *_: pytest.fail("built"))
+    with pytest.raises(BadVoice, match=f"vocoder '{vocoder}': .* numbers that no file holds; 4,000,000 are the most"):
+        build_vocoder(vocoder, sizes)
 
 
 @pytest.mark.parametrize(

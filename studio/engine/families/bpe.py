@@ -69,7 +69,8 @@ class Bpe:
     def of_voice(card: Card, folder: Path, tokens: int) -> "Bpe":
         """The encoding of so many tokens in a voice's folder, as its card names it. Raises BadVoice, NeedsPackage."""
         path = folder / FILE
-        if not path.is_file() or card.sha256.get(FILE) != sha256_of(path):
+        is_read = path.is_file() and path.stat().st_size <= MAX_SETTINGS_BYTES
+        if not is_read or card.sha256.get(FILE) != sha256_of(path):
             raise BadVoice(f"{path} is not the file that the card names", "fetch the voice again")
         bpe = Bpe.read(path)
         if bpe.size != tokens:

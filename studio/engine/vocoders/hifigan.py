@@ -40,6 +40,10 @@ class HifiGanConfig(Sizes):
     mel_mean: float = -2.5
     mel_scale: float = 1.5
 
+    def derived_numbers(self) -> int:
+        """Those that its widest convolution reads before the first frame."""
+        return self.width * max(self.kernels) * max(self.dilations)
+
 
 class ResidualBlock(nn.Module):
     """Pairs of convolutions, the first of each dilated, over [B, C, T]."""

@@ -59,6 +59,10 @@ class SourceFilterConfig(Sizes):
         """Samples that share one set of controls."""
         return self.frame_samples // self.upsampling
 
+    def derived_numbers(self) -> int:
+        """Those of the maps from bands to spectra and to each other."""
+        return self.envelope_bands * (self.fft + 2 + self.aperiodicity_bands)
+
 
 @dataclass
 class SourceFilterState(State):

@@ -54,6 +54,16 @@ class VocStreamConfig(Sizes):
         """Samples per fine frame."""
         return self.frame_samples // self.upsampling
 
+    def derived_numbers(self) -> int:
+        """Those of the tails of its dilated convolutions."""
+        upsampler = self.upsampler_width * sum(_dilations(self.upsampler_layers, self.upsampler_cycle))
+        generator = self.generator_width * sum(_dilations(self.generator_layers, self.generator_cycle))
+        return (self.kernel - 1) * (upsampler + generator)
+
+
+def _dilations(layers: int, cycle: int) -> list[int]:
+    return [2 ** (i % cycle) for i in range(layers)]
+
 
 PAPER = VocStreamConfig()
 NARROW = VocStreamConfig(
@@ -110,7 +120,7 @@ class WaveNet(nn.Module):
         super().__init__()
         self.width = width
         self.enter = nn.Conv1d(inputs, width, 1)
-        dilations = [2 ** (i % cycle) for i in range(layers)]
+        dilations = _dilations(layers, cycle)
         self.look_backs = [(kernel - 1) * dilation for dilation in dilations]
         self.blocks = nn.ModuleList(WaveNetBlock(width, condition, kernel, dilation) for dilation in dilations)
         self.mix = nn.Conv1d(width, width, 1)
