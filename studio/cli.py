@@ -225,7 +225,7 @@ def say(
     from studio.engine.loop import open_engine  # takes seconds: a slip of the pen is told before
     from studio.text.normalise import best
 
-    engine = open_engine(voices, best(), device, threads=threads, vocoder=vocoder)
+    engine = open_engine(voices, best(), device, [card.name], threads=threads, vocoder=vocoder)
     try:
         request = SpeakRequest(voice=voice, seed=seed, temperature=temperature, options=options)
         folder = trace.with_suffix("") if trace else None

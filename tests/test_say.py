@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -143,6 +144,18 @@ def test_mistakes_are_answered_in_words(voices, args, message, tmp_path, monkeyp
     monkeypatch.chdir(tmp_path)
     done = say(voices, *args)
     assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr
+
+
+def test_only_the_voice_that_is_asked_for_is_needed(voices, tmp_path):
+    shutil.copytree(voices / "tiny", tmp_path / "voices" / "tiny")
+    shutil.copytree(voices / "tiny", tmp_path / "voices" / "ant")
+    card = json.loads((voices / "tiny" / "card.json").read_text())
+    (tmp_path / "voices" / "ant" / "card.json").write_text(json.dumps(card | {"name": "ant"}))
+    os.truncate(tmp_path / "voices" / "ant" / "speakstream.safetensors", 1000)
+    done = say(tmp_path / "voices", "hello", "-o", tmp_path / "x.wav", "--voice", "tiny")
+    assert done.returncode == 0 and "ant" not in done.stderr
+    done = say(tmp_path / "voices", "hello", "-o", tmp_path / "x.wav")
+    assert done.returncode == 2 and "ant/speakstream.safetensors is not the file" in done.stderr
 
 
 def test_an_empty_pipe_says_so(voices, tmp_path):

@@ -16,6 +16,7 @@ from studio.core.errors import BadOption, BadVoice, Stuck, StudioError
 from studio.core.load import EngineLoad
 from studio.core.options import default_options, merge_options
 from studio.core.ports import MAX_SEED, Normaliser, SpeakRequest
+from studio.core.printable import printable
 from studio.core.time import Clock, MonotonicClock
 from studio.core.traces.forced import Attended, Recording, always
 from studio.core.traces.provenance import provenance, sources
@@ -104,6 +105,25 @@ class LocalEngine:
                     self._cards[name], self._folders[name], self._device, self._places.count
                 )
             return self._loaded[name]
+
+    def load_first(self) -> None:
+        """Load the first voice that can be; those before it are left out, and the log says why.
+
+        Raises:
+            BadVoice: none can be loaded.
+        """
+        damaged: dict[str, BadVoice] = {}
+        for name in self._cards:
+            try:
+                self.voice(name)
+                break
+            except BadVoice as error:
+                damaged[name] = error
+        else:
+            raise next(iter(damaged.values()))
+        for name, error in damaged.items():
+            del self._cards[name]
+            _log.warning("left out: %s", printable(str(error)))
 
     def open(self, request: SpeakRequest) -> LocalUtterance:
         """Begin an utterance, or let it wait for a place. Raises BadVoice, BadOption, Busy, Closing, Stuck."""
@@ -305,11 +325,11 @@ def open_engine(
     vocoder: str = "",
     limits: Limits = DEFAULT_LIMITS,
 ) -> LocalEngine:
-    """An engine over a folder of voices; the first one is loaded at once, the others when first spoken.
+    """An engine over a folder of voices; the first that can be is loaded at once, the others when first spoken.
 
     Args:
         device: auto, cpu or cuda.
-        voice_names: which voices, in this order; None for all.
+        voice_names: which voices, in this order, the first of which must load; None for all that can speak.
         threads: of arithmetic on a CPU. One is fastest for the shipped voice: its products are too small to share, and
             threads that wait for each other stall whenever something else wants a core.
         limits: how many wait for a place, and how long.
@@ -335,7 +355,10 @@ def open_engine(
     clock = clock or MonotonicClock()
     engine = LocalEngine(found, pick_device(device), places, normalise, clock, threads, limits=limits)
     try:
-        engine.voice(next(iter(found)))
+        if voice_names:
+            engine.voice(next(iter(found)))
+        else:
+            engine.load_first()
     except StudioError:
         engine.close()
         raise

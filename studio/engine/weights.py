@@ -25,7 +25,7 @@ def no_larger_than(folder: Path, card: Card, name: str) -> Generator[None]:
     A card says how many layers there are; what it says is not believed before there is memory for it.
 
     Raises:
-        BadVoice: it would be larger, or the file is missing.
+        BadVoice: it would be larger, or the file is missing or another one.
     """
     bytes_there = _weights_file(folder, card, name).stat().st_size if name in card.sha256 else 0
     left = _SPARE_NUMBERS + bytes_there  # in eight bits a number takes a byte
@@ -53,16 +53,12 @@ def load_weights(net: nn.Module, folder: Path, card: Card, name: str) -> None:
     """
     path = _weights_file(folder, card, name)
     try:
-        if card.sha256.get(name) != sha256_of(path):
-            raise BadVoice(f"{path} is not the file that its card names: the sha256 differs", _FETCH)
         tensors = restored(load_file(path))
         strange = [name for name, tensor in tensors.items() if not tensor.isfinite().all()]
         if strange:
             raise BadVoice(f"{path} holds numbers that are none, in {strange[0]:.80}", _FETCH)
         _check_kinds(net, tensors, path)
         net.load_state_dict(tensors, strict=True)
-    except OSError as error:
-        raise BadVoice(f"{path} cannot be read: {error.strerror or error}", _FETCH) from error
     except (SafetensorError, RuntimeError, ValueError) as error:
         raise BadVoice(f"{path} does not fit the card's configuration: {error}", _FETCH) from error
 
@@ -79,9 +75,16 @@ def _check_kinds(net: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> N
 
 
 def _weights_file(folder: Path, card: Card, name: str) -> Path:
+    """A file, as its card names it. Raises BadVoice."""
     path = find_file(folder, card, name)
     if path is None:
         raise BadVoice(f"voice {card.name!r} has no file {name} in {folder}", _FETCH)
     if path.stat().st_size > MOST_WEIGHTS_BYTES:
         raise BadVoice(f"{path} is larger than {MOST_WEIGHTS_BYTES:,} bytes, as no voice's file is", _FETCH)
+    try:
+        digest = sha256_of(path)
+    except OSError as error:
+        raise BadVoice(f"{path} cannot be read: {error.strerror}", _FETCH) from error
+    if card.sha256.get(name) != digest:
+        raise BadVoice(f"{path} is not the file that its card names: the sha256 differs", _FETCH)
     return path

@@ -234,6 +234,20 @@ def test_a_damaged_card_keeps_nobody_else_from_speaking(folder, caplog):
     assert "the card in" in second and "is of a voice 'tiny'" in second
 
 
+def test_a_damaged_first_voice_keeps_nobody_else_from_speaking(folder, caplog):
+    first = shutil.copytree(folder, folder.parent / "ant")
+    changed(first, lambda card: card.update(name="ant"))
+    os.truncate(first / "speakstream.safetensors", 1000)
+    with contextlib.closing(opened(folder)) as engine:
+        assert [card.name for card in engine.cards()] == ["tiny"]
+    assert "left out: " in caplog.text and "ant/speakstream.safetensors is not the file" in caplog.text
+    with pytest.raises(BadVoice, match=r"ant/speakstream\.safetensors is not the file"):
+        open_engine(folder.parent, best(), device="cpu", threads=1, voice_names=["ant", "tiny"])
+    os.truncate(folder / "speakstream.safetensors", 1000)
+    with pytest.raises(BadVoice, match=r"ant/speakstream\.safetensors is not the file"):
+        opened(folder)
+
+
 def test_a_voice_that_is_being_loaded_holds_up_no_other(folder, monkeypatch):
     with contextlib.closing(opened(folder)) as engine:
         shutil.copytree(folder, folder.parent / "slow")
