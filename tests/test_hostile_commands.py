@@ -169,6 +169,16 @@ def test_a_card_that_is_a_pipe_is_told(
     assert "pipe" in told(monkeypatch, capsys, "voices", "--voices", tmp_path)
 
 
+def test_no_message_tells_a_terminal_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    folder = tmp_path / "a\x1b]0;b\a"
+    folder.mkdir()
+    (folder / "card.json").write_text("{")
+    said = told(monkeypatch, capsys, "voices", "--voices", tmp_path)
+    assert r"a\x1b]0;b\x07/card.json" in said and "\x1b]" not in said
+
+
 def test_the_shipped_cards_pass() -> None:
     root = Path(__file__).resolve().parents[1] / "assets" / "voices"
     for path in root.glob("*/card.json"):

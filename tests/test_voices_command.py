@@ -46,6 +46,14 @@ def test_what_a_card_says_is_no_markup(tmp_path: Path) -> None:
     assert "[red]Free[/red] [link=file:///etc]x[/link]" in voices("info", "--voices", str(tmp_path)).stdout
 
 
+def test_the_range_of_an_option_is_told_where_it_ends_at_nought(tmp_path: Path) -> None:
+    path = write_tiny_voice(tmp_path) / "card.json"
+    card = json.loads(path.read_text())
+    card["options"][1] |= {"low": -3, "high": 0, "default": 0}
+    path.write_text(json.dumps(card))
+    assert "0 (-3 to 0): Window m" in voices("info", "--voices", str(tmp_path)).stdout
+
+
 def test_what_a_family_cannot_do_is_said_once(tmp_path: Path) -> None:
     """A packed voice's card repeats it."""
     path = write_tiny_voice(tmp_path, family="tacotron") / "card.json"
