@@ -7,8 +7,9 @@ from typing import Any
 from studio.core.card_checks import is_file_name
 from studio.core.cards import sha256_of
 from studio.core.errors import BadFile, BadOption
+from studio.core.printable import printable
 from studio.train.fits import FitRecipe, read_fit
-from studio.train.settings import read_toml, shown, strict
+from studio.train.settings import read_toml, strict
 
 _MOST_SEED = 2**63 - 1  # that every generator takes
 
@@ -118,7 +119,7 @@ def vocoder_settings(recipe: Recipe, name: str) -> dict[str, Any]:
     """
     if name not in recipe.vocoders:
         raise BadOption(
-            f"the recipe has no vocoder {name!r}", f"it has {', '.join(map(shown, recipe.vocoders)) or 'none'}"
+            f"the recipe has no vocoder {name!r}", f"it has {', '.join(map(printable, recipe.vocoders)) or 'none'}"
         )
     return {"vocoder": name} | recipe.vocoders[name]
 

@@ -16,6 +16,7 @@ from studio.bench.material import read_texts
 from studio.bench.tables.definition import Net, TableDefinition
 from studio.core.cards import read_card, sha256_of
 from studio.core.errors import BadFile, BadOption, NeedsPackage, StudioError
+from studio.core.printable import printable
 from studio.core.shipped import RECIPES, VOICES
 from studio.engine.families.bpe import FILE as BPE_FILE
 from studio.engine.loop import open_engine
@@ -25,7 +26,6 @@ from studio.train.families import fitting_of, untaught
 from studio.train.fitting import Fitting, run
 from studio.train.pack import pack_voice
 from studio.train.recipe import Recipe, read_recipe
-from studio.train.settings import shown
 from studio.train.taught import Ear, Speaking, speak_taught
 
 
@@ -242,7 +242,9 @@ def _change(written: Any, change: Mapping[str, Any], net: Net) -> None:
         if isinstance(value, Mapping):
             if not isinstance(written.get(key), Mapping):
                 of = net.recipe or net.voice
-                raise BadOption(f"net {net.name!r} changes [{shown(key)}], which {of} has not", "change what is there")
+                raise BadOption(
+                    f"net {net.name!r} changes [{printable(key)}], which {of} has not", "change what is there"
+                )
             _change(written[key], value, net)
         else:
             written[key] = value
