@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 RESULTS = Path("bench/results")
+_LONGEST_WORD = 30  # that a table makes room for
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], note: str = "") -> None:
@@ -26,8 +27,12 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
     from rich.table import Table
 
     table = Table(title=title, caption=note or None, title_justify="left", caption_justify="left")
+    longest = max((len(word) for row in rows for word in str(row[0]).split()), default=0)  # else it would be cut
     for place, column in enumerate(columns):
-        table.add_column(column, justify="left" if place == 0 else "right")
+        if place == 0:
+            table.add_column(column, justify="left", min_width=min(longest, _LONGEST_WORD))
+        else:
+            table.add_column(column, justify="right")
     for row in rows:
         table.add_row(*(cell(value) for value in row))
     console().print(table)

@@ -16,13 +16,16 @@ def show(out: Mapping[str, Any]) -> None:
     for part in out["parts"]:
         is_heard = part["measure"] == "wer"
         figures = [*FIGURES[part["measure"]]]
-        columns = ["", *(f"{who}{_title(one)}" for one in figures for who in ("paper: ", "ours: "))]
+        printed = {figure for row in part["rows"] for figure in row["paper"]}  # by the paper, anywhere in the part
+        shown = [(one, who) for one in figures for who in ("paper", "ours") if who == "ours" or one in printed]
+        columns = ["", *(f"{who}: {_title(one)}" for one, who in shown)]
         if is_heard:
             columns.append("95%" if out["seeds"] == 1 else f"95%, and each of {out['seeds']} seeds")
         rows = []
         for row in part["rows"]:
-            said = ((one, row["paper"].get(one), row["ours"].get(one, {}).get("value")) for one in figures)
-            cells = [_written(figure, value) for figure, *both in said for value in both]
+            ours = {name: one.get("value") for name, one in row["ours"].items()}
+            said = {"paper": row["paper"], "ours": ours}
+            cells = [_written(figure, said[who].get(figure)) for figure, who in shown]
             rows.append([row["name"], *cells, *([_spread(row["ours"])] if is_heard else [])])
         heard = f", heard by {recogniser_name(out)}" if is_heard and "recogniser" in out else ""
         otherwise = f" Measured otherwise: {part['differs']}." if part["differs"] else ""
