@@ -34,7 +34,7 @@ from studio.commands.timing import timing
 from studio.commands.train.app import train
 from studio.commands.voices import voices
 from studio.core.errors import StudioError
-from studio.core.printable import printable
+from studio.core.printable import escaped
 from studio.core.shipped import DEMO, VOICES
 
 cli = typer.Typer(
@@ -76,9 +76,9 @@ def main() -> None:
 
 
 def _told(error: StudioError) -> None:
-    typer.secho(f"studio: {printable(error.what)}", err=True, fg="red")
+    typer.secho(f"studio: {escaped(error.what)}", err=True, fg="red")
     if error.do:
-        typer.echo(f"  {printable(error.do)}", err=True)
+        typer.echo(f"  {escaped(error.do)}", err=True)
 
 
 @cli.command()

@@ -11,7 +11,7 @@ import numpy as np
 from studio.core import events as ev
 from studio.core.errors import BadFile, StudioError
 from studio.core.ports import Engine, Utterance
-from studio.core.text.typography import printable
+from studio.core.printable import printable
 from studio.core.traces.trace import Trace, collect
 from studio.engine.utterances.callers import REPORT_MS
 from studio.replay_script import Step, revisions, script

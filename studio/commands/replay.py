@@ -63,7 +63,7 @@ def replay(
 
 def _where(trace: "Trace", at: int) -> str:
     """The time of a sample, and the word that is said there."""
-    from studio.core.text.typography import printable
+    from studio.core.printable import printable
 
     said = [word.text for word in trace.words() if word.start is not None and word.start <= at < (word.end or at + 1)]
     return f"at {at / trace.rate_hz:.3f} s" + (f", in “{printable(said[0])}”" if said else "")

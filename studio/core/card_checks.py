@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from studio.core.errors import BadVoice
 from studio.core.numbers import is_number
-from studio.core.printable import is_printable, printable
+from studio.core.printable import escaped, is_printable
 
 Check = Callable[[Any], bool]
 
@@ -28,7 +28,7 @@ def check_keys(what: str, data: Any, form: Any) -> None:
     keys = cast("dict[str, Any]", data).keys()
     known = {one.name: one for one in fields(form)}
     if unknown := sorted(keys - known.keys()):
-        told = printable(", ".join(unknown))
+        told = escaped(", ".join(unknown))
         raise BadVoice(f"{what} has unknown keys: {told:.200}", f"known are {', '.join(sorted(known))}")
     needed = [name for name, one in known.items() if one.default is MISSING and one.default_factory is MISSING]
     if missing := [name for name in needed if name not in keys]:

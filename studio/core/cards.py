@@ -12,7 +12,7 @@ from typing import Any
 from studio.core.card_checks import check_keys, check_option, check_values
 from studio.core.errors import BadVoice
 from studio.core.files import MAX_SETTINGS_BYTES, read_bounded
-from studio.core.printable import printable
+from studio.core.printable import escaped
 from studio.core.shipped import DEFAULT_VOICE
 from studio.core.time import TimeBase
 
@@ -189,7 +189,7 @@ def read_cards(root: Path) -> dict[str, tuple[Card, Path]]:
     if not found:
         raise BadVoice(f"there are no voices in {root}", "point --voices at a folder such as assets/voices")
     for error in damaged:
-        log.warning("left out: %s", printable(str(error)))
+        log.warning("left out: %s", escaped(str(error)))
     return found
 
 

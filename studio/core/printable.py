@@ -11,7 +11,12 @@ def is_printable(value: Any) -> bool:
     return isinstance(value, str) and all(map(_is_shown, value))
 
 
-def printable(text: str) -> str:
+def printable(value: object, most_chars: int = 1_000) -> str:
+    """A value as text that a terminal can show, no longer than that: what is in a file may come from anywhere."""
+    return "".join(filter(str.isprintable, str(value)[:most_chars]))
+
+
+def escaped(text: str) -> str:
     """A message as it is, but for what cannot be shown, which is written as Python writes it; lines stay lines."""
     return "".join(sign if _is_shown(sign) or sign in "\n\t" else ascii(sign)[1:-1] for sign in text)
 

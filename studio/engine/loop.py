@@ -16,7 +16,7 @@ from studio.core.errors import BadOption, BadVoice, Stuck, StudioError
 from studio.core.load import EngineLoad
 from studio.core.options import default_options, merge_options
 from studio.core.ports import MAX_SEED, Normaliser, SpeakRequest
-from studio.core.printable import printable
+from studio.core.printable import escaped
 from studio.core.time import Clock, MonotonicClock
 from studio.core.traces.forced import Attended, Recording, always
 from studio.core.traces.provenance import provenance, sources
@@ -123,7 +123,7 @@ class LocalEngine:
             raise next(iter(damaged.values()))
         for name, error in damaged.items():
             del self._cards[name]
-            _log.warning("left out: %s", printable(str(error)))
+            _log.warning("left out: %s", escaped(str(error)))
 
     def open(self, request: SpeakRequest) -> LocalUtterance:
         """Begin an utterance, or let it wait for a place. Raises BadVoice, BadOption, Busy, Closing, Stuck."""

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar, Self, get_type_hints
 
 from studio.core.errors import BadOption
-from studio.core.printable import printable
+from studio.core.printable import escaped
 
 # The least and the most of a whole number, by how its name ends: what stands further up comes first.
 _WHOLE = (
@@ -54,7 +54,7 @@ class Sizes:
         """Sizes from a card or a recipe. Raises BadOption: one is unknown or missing, or cannot be."""
         known = {one.name for one in fields(cls)}
         if unknown := sorted({*said} - known):
-            told = printable(", ".join(unknown)[:200])
+            told = escaped(", ".join(unknown)[:200])
             raise BadOption(f"unknown keys: {told}", f"known are {', '.join(sorted(known))}")
         try:
             return cls(**{key: tuple(value) if isinstance(value, list) else value for key, value in said.items()})

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from studio.core.text.typography import printable
+from studio.core.printable import printable
 from studio.core.traces.trace import Trace
 from studio.inspection.textgrid import spans
 from studio.inspection.timeline import Timeline

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from studio.core.errors import BadFile, BadOption
-from studio.core.text.typography import printable
+from studio.core.printable import printable
 from studio.core.traces.in_force import sent_text
 from studio.core.traces.trace import Trace
 

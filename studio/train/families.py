@@ -48,8 +48,7 @@ def fitting_of(recipe: Recipe, teacher: Path | None = None, taught: Path | None 
     Raises:
         BadOption: they are missing, or the recipe has no use for them; or it describes no net that can be trained.
     """
-    if recipe.fit is None:
-        raise BadOption(f"the recipe {recipe.name!r:.100} is of no voice", "a voice's has a [fit]")
+    fit = recipe.of_voice()
     taught_by = untaught(recipe) is not recipe
     if taught_by != (teacher is not None) or taught_by != (taught is not None):
         raise BadOption(
@@ -59,13 +58,12 @@ def fitting_of(recipe: Recipe, teacher: Path | None = None, taught: Path | None 
     _check_net(recipe)
     if teacher is not None and taught is not None:
         return DistilledFitting(recipe, teacher, taught)
-    return _FITTINGS[recipe.fit.family](recipe)
+    return _FITTINGS[fit.family](recipe)
 
 
 def _check_net(recipe: Recipe) -> None:
     """Raises BadOption unless a net of the recipe's sizes has its speakers, and room on this machine."""
-    fit = recipe.fit
-    assert fit is not None
+    fit = recipe.of_voice()
     speakers = len(recipe.corpus.speakers)
     if (said := fit.config.get("speakers", speakers)) != speakers:
         raise BadOption(

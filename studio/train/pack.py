@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from studio.core.cards import Card, beside, sha256_of, write_card
-from studio.core.errors import BadFile, BadOption, BadVoice
+from studio.core.errors import BadFile, BadVoice
 from studio.core.files import MAX_SETTINGS_BYTES, read_bounded
 from studio.core.options import default_options, merge_options
 from studio.engine import dmel
@@ -41,9 +41,7 @@ def pack_voice(recipe: Recipe, state: Path, vocoders: Path, out: Path, *, eight_
             than 40 MB.
         BadOption: the recipe fits nothing.
     """
-    if recipe.fit is None:
-        raise BadOption(f"the recipe {recipe.name!r:.100} is of no voice", "a voice's has a [fit]")
-    info = family_info(recipe.fit.family)
+    info = family_info(recipe.of_voice().family)
     weights = state / f"{info.name}.safetensors"
     if not weights.is_file():
         raise BadFile(f"there is no {weights}", "run `studio train fit` first")

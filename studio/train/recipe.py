@@ -7,7 +7,7 @@ from typing import Any
 from studio.core.card_checks import is_file_name
 from studio.core.cards import sha256_of
 from studio.core.errors import BadFile, BadOption
-from studio.core.printable import printable
+from studio.core.printable import escaped
 from studio.train.fits import FitRecipe, read_fit
 from studio.train.settings import read_toml, strict
 
@@ -77,6 +77,12 @@ class Recipe:
     default_speaker: str = ""
     default_vocoder: str = ""
 
+    def of_voice(self) -> FitRecipe:
+        """What its net is fitted by. Raises BadOption where it is the recipe of no voice."""
+        if self.fit is None:
+            raise BadOption(f"the recipe {self.name!r:.100} is of no voice", "a voice's has a [fit]")
+        return self.fit
+
     def __post_init__(self) -> None:
         if not is_file_name(self.name):
             raise BadOption(f"a voice cannot be called {self.name!r:.100}", "use letters, digits, _, - and dots")
@@ -119,7 +125,7 @@ def vocoder_settings(recipe: Recipe, name: str) -> dict[str, Any]:
     """
     if name not in recipe.vocoders:
         raise BadOption(
-            f"the recipe has no vocoder {name!r}", f"it has {', '.join(map(printable, recipe.vocoders)) or 'none'}"
+            f"the recipe has no vocoder {name!r}", f"it has {', '.join(map(escaped, recipe.vocoders)) or 'none'}"
         )
     return {"vocoder": name} | recipe.vocoders[name]
 

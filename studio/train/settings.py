@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast, get_type_hints
 
 from studio.core.errors import BadOption
 from studio.core.files import MAX_SETTINGS_BYTES, read_bounded
-from studio.core.printable import printable
+from studio.core.printable import escaped
 
 T = TypeVar("T")
 
@@ -37,7 +37,7 @@ def check_keys(kind: type, data: Any, where: str) -> list[str]:
     hints = get_type_hints(kind)
     known = {f.name: hints[f.name] for f in fields(kind)}
     said = cast("dict[str, Any]", data)
-    if unknown := [printable(key) for key in sorted({*said} - {*known})]:
+    if unknown := [escaped(key) for key in sorted({*said} - {*known})]:
         raise BadOption(f"[{where}] has unknown keys: {', '.join(unknown)}", f"known are {', '.join(sorted(known))}")
     for name, value in said.items():
         _check_type(known[name], value, f"[{where}] {name}")

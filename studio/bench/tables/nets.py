@@ -16,7 +16,7 @@ from studio.bench.material import read_texts
 from studio.bench.tables.definition import Net, TableDefinition
 from studio.core.cards import read_card, sha256_of
 from studio.core.errors import BadFile, BadOption, NeedsPackage, StudioError
-from studio.core.printable import printable
+from studio.core.printable import escaped
 from studio.core.shipped import RECIPES, VOICES
 from studio.engine.families.bpe import FILE as BPE_FILE
 from studio.engine.loop import open_engine
@@ -243,7 +243,7 @@ def _change(written: Any, change: Mapping[str, Any], net: Net) -> None:
             if not isinstance(written.get(key), Mapping):
                 of = net.recipe or net.voice
                 raise BadOption(
-                    f"net {net.name!r} changes [{printable(key)}], which {of} has not", "change what is there"
+                    f"net {net.name!r} changes [{escaped(key)}], which {of} has not", "change what is there"
                 )
             _change(written[key], value, net)
         else:

@@ -109,11 +109,6 @@ def split_mark(text: str) -> tuple[str, str]:
     return text[:-1], text[-1]
 
 
-def printable(value: object, most_chars: int = 1_000) -> str:
-    """A value as text that a terminal can show, no longer than that: what is in a file may come from anywhere."""
-    return "".join(filter(str.isprintable, str(value)[:most_chars]))
-
-
 @lru_cache(maxsize=4096)
 def fold(char: str) -> str | None:
     """A character as plain ones: itself, its base letter, nothing (invisible), or None (cannot be said)."""

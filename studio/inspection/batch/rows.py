@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from studio.core.numbers import is_number
-from studio.core.text.typography import printable
+from studio.core.printable import printable
 from studio.core.traces.trace import Trace
 from studio.inspection.facts import against
 from studio.inspection.timeline import TimedWord, Timeline, timeline

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from studio.core.events import Text
-from studio.core.text.typography import printable
+from studio.core.printable import printable
 from studio.core.traces.trace import Trace
 
 MAX_CHARS = 60

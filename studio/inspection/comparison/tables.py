@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from studio.core.errors import NeedsPackage
-from studio.core.text.typography import printable
+from studio.core.printable import printable
 from studio.inspection.comparison.compare import (
     Comparison,
     WordSaid,
