@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+from needs import needs
 
 from studio.core.files import read_lines
 
@@ -23,8 +24,8 @@ def test_what_is_no_text_is_told(tmp_path, data, told):
         read_lines(tmp_path / "texts.txt", 50)
 
 
-@pytest.mark.skipif(not Path("/dev/ptmx").exists(), reason="needs a terminal's device")
 def test_a_device_that_waits_is_not_waited_for(tmp_path):
+    needs(Path("/dev/ptmx").exists(), "the device /dev/ptmx, which waits for a terminal")
     (tmp_path / "texts.txt").symlink_to("/dev/ptmx")
     with pytest.raises(OSError, match="it is a device, not a file"):
         read_lines(tmp_path / "texts.txt")
