@@ -16,7 +16,7 @@ PLANTED = [
     ("studio/engine/sampling.py", "import fastapi", "the engine works on a bare machine"),
     ("studio/measure/wer.py", "import torch", "measure loads no torch"),
     ("studio/predict/port.py", "import torch", "whoever asks a predictor loads no torch"),
-    ("studio/train/recipe.py", "import gradio", "train knows neither the page nor the server"),
+    ("studio/train/recipes/recipe.py", "import gradio", "train knows neither the page nor the server"),
     ("studio/core/text/words.py", "import studio.text.normalise", "rooms: each sees only those below"),
     (
         "studio/mos/store/sounds.py",
@@ -29,9 +29,10 @@ PLANTED = [
         "inspection, annotation and library know neither the engine nor the web",
     ),
     ("studio/bench/mos/log.py", "import torch", "benches of listening tests know no engine"),
+    ("studio/train/corpus/speak.py", "import studio.train.pack", "training: each folder sees only those below"),
     (
-        "studio/train/corpus.py",
-        "import studio.train.pack",
+        "studio/train/families/guide.py",
+        "import studio.train.families.s5.fit",
         "what families share in training knows no family",
     ),
 ]

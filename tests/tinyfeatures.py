@@ -13,8 +13,8 @@ from tinyvoice import VOCODERS
 
 from studio.engine.vocoders.registry import build_vocoder
 from studio.train.features import Sentence
-from studio.train.fits import T5Fit
-from studio.train.recipe import CorpusRecipe, Recipe
+from studio.train.recipes.fits import T5Fit
+from studio.train.recipes.recipe import CorpusRecipe, Recipe
 
 TINY_ENDS = [8, 22, 34, 44]  # of the words of a tiny sentence, in frames
 

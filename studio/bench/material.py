@@ -42,7 +42,7 @@ from studio.measure.recognisers.choose import DEFAULT, open_recogniser, transcri
 from studio.measure.recognisers.port import Recogniser, Sound
 from studio.text.normalise import best
 from studio.train.corpus.shards import levelled
-from studio.train.recipe import read_recipe
+from studio.train.recipes.recipe import read_recipe
 from studio.train.teachers.choose import PROGRAMS, open_teacher
 
 AT_ONCE = 8  # utterances that are spoken together where no time is told

@@ -19,10 +19,10 @@ from studio.engine.eightbit import in_eight_bits
 from studio.engine.families.base import FamilyInfo, family_info
 from studio.engine.vocoders.base import Vocoder
 from studio.engine.vocoders.registry import build_vocoder
-from studio.train.families import fitting_of, untaught
-from studio.train.recipe import Recipe
+from studio.train.families.registry import fitting_of, untaught
+from studio.train.loop.weights import begin_from, write_weights
+from studio.train.recipes.recipe import Recipe
 from studio.train.teachers.choose import open_teacher
-from studio.train.weights import begin_from, write_weights
 
 MAX_BYTES = 40_000_000
 _NO_SIZES = (OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError, ArithmeticError, BadVoice)

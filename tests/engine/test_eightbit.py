@@ -10,7 +10,7 @@ from studio.core.errors import BadFile, BadVoice
 from studio.engine.eightbit import SCALE, in_eight_bits, restored
 from studio.engine.loop import open_engine
 from studio.text.normalise import best
-from studio.train.weights import begin_from
+from studio.train.loop.weights import begin_from
 
 
 def test_each_row_is_near_by_its_own_scale():

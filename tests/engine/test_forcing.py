@@ -22,10 +22,10 @@ from studio.engine.families.speakstream.family import SpeakStreamFamily
 from studio.engine.families.speakstream.rule import Options
 from studio.engine.loop import LocalEngine, open_engine
 from studio.text.normalise import plain
+from studio.train.families.speakstream.batches import collate
+from studio.train.families.speakstream.fit import SpeakStreamFitter
+from studio.train.families.speakstream.interleave import BOS, FRAME, interleave
 from studio.train.features import Sentence
-from studio.train.speakstream.batches import collate
-from studio.train.speakstream.fit import SpeakStreamFitter
-from studio.train.speakstream.interleave import BOS, FRAME, interleave
 
 TEXT = "one two three four five six seven eight nine ten eleven twelve"
 FORCIBLE = ["speakstream", "s5", "t5", "tacotron", "richtts", "ngram-richtts", "ist", "dsm"]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from studio.train.recipe import Recipe, read_recipe
+from studio.train.recipes.recipe import Recipe, read_recipe
 
 RECIPE = Path(__file__).parents[2] / "assets" / "recipes" / "lark.toml"
 

@@ -9,7 +9,7 @@ from studio.core.errors import BadFile
 from studio.text.phonemes import pronounce
 from studio.train.alignment import PAUSE, Phonebook, align
 from studio.train.features import PHONES, Sentence, phone_of, save_features
-from studio.train.spoken import words_of_frames
+from studio.train.loop.spoken import words_of_frames
 
 WORDS = ["then", "the", "apple,", "tea."]
 SOUND = np.random.default_rng(5).integers(0, 16, (len(PHONES), 80)).astype(np.uint8)  # what each phone sounds like

@@ -13,8 +13,8 @@ from studio.engine.families.dsm.net import Dsm
 from studio.engine.families.ist.net import Config, Ist
 from studio.engine.families.speakstream.net import Config as SpeakStreamConfig
 from studio.engine.families.speakstream.net import SpeakStream
-from studio.train.dsm.apart import lay_text_apart, tokens_of
-from studio.train.weights import begin_like
+from studio.train.families.dsm.apart import lay_text_apart, tokens_of
+from studio.train.loop.weights import begin_like
 
 
 @pytest.fixture

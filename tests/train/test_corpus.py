@@ -13,10 +13,10 @@ from needs import needs
 from studio.core.clips import read_wav
 from studio.core.errors import BadFile, BadOption
 from studio.train.corpus import shards, speak
-from studio.train.families import fitting_of
+from studio.train.families.registry import fitting_of
 from studio.train.features import read_features, write_features
-from studio.train.fitting import run
-from studio.train.recipe import check_held_out, read_recipe
+from studio.train.loop.fitting import run
+from studio.train.recipes.recipe import check_held_out, read_recipe
 from studio.train.teachers.port import Taught, spoken_words
 from studio.train.teachers.programs import Programs, align_phones
 

@@ -18,9 +18,9 @@ from studio.engine.families.base import family_info
 from studio.engine.loop import open_engine
 from studio.engine.vocoders.registry import build_vocoder
 from studio.text.normalise import best
-from studio.train.families import fitting_of
+from studio.train.families.registry import fitting_of
 from studio.train.features import read_features
-from studio.train.fitting import run
+from studio.train.loop.fitting import run
 from studio.train.pack import pack_voice
 
 CPU = torch.device("cpu")

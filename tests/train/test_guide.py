@@ -8,8 +8,8 @@ from studio.engine.families.bpe import Bpe
 from studio.engine.nets.transformer import Decoder, DecoderConfig, rotary
 from studio.train.alignment import PAUSE
 from studio.train.bpe import phones_of_tokens, train_bpe
+from studio.train.families.guide import NOWHERE, GuidedHead, spread
 from studio.train.features import PHONES
-from studio.train.guide import NOWHERE, GuidedHead, spread
 
 
 def decode_guided(decoder: Decoder, x, queries, first, last=None):

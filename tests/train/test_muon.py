@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from studio.train.muon import Float32Muon
+from studio.train.loop.muon import Float32Muon
 
 SETTINGS = {"lr": 0.01, "weight_decay": 0.02, "adjust_lr_fn": "match_rms_adamw"}
 

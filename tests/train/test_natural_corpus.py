@@ -14,10 +14,10 @@ from studio.engine import dmel
 from studio.measure.signal.loudness import active_level_db
 from studio.train.corpus import hear, shards, speak
 from studio.train.corpus.texts import HeldOut, Text, deal, write_texts
-from studio.train.families import fitting_of
+from studio.train.families.registry import fitting_of
 from studio.train.features import PHONES, read_features, write_features
-from studio.train.fitting import run
-from studio.train.recipe import Recipe, check_held_out, read_recipe
+from studio.train.loop.fitting import run
+from studio.train.recipes.recipe import Recipe, check_held_out, read_recipe
 from studio.train.teachers import choose, kokoro
 
 ASSETS = Path(__file__).parents[2] / "assets"

@@ -12,9 +12,9 @@ from studio.bench.tables.definition import read_table
 from studio.cli import cli
 from studio.core.errors import BadFile, BadOption, StudioError
 from studio.core.shipped import RECIPES, TABLES, VOICES
-from studio.train.families import fitting_of
-from studio.train.fitting import run
-from studio.train.recipe import read_recipe, vocoder_settings
+from studio.train.families.registry import fitting_of
+from studio.train.loop.fitting import run
+from studio.train.recipes.recipe import read_recipe, vocoder_settings
 
 EVERY = [*RECIPES.glob("*.toml"), *VOICES.glob("*/recipe.toml")]
 
@@ -150,7 +150,7 @@ def test_a_net_too_large_for_any_training_is_refused_before_it_is_made(tmp_path,
 
 def test_a_net_that_the_machine_has_no_room_for_is_refused(tmp_path, monkeypatch):
     (tmp_path / "meminfo").write_text("MemTotal: 9000 kB\nMemAvailable: 2000 kB\n", encoding="ascii")
-    monkeypatch.setattr("studio.train.room._MEMINFO", tmp_path / "meminfo")
+    monkeypatch.setattr("studio.train.loop.room._MEMINFO", tmp_path / "meminfo")
     with pytest.raises(BadOption, match=r"parameters need \d\.\d MB of memory; 2\.0 MB are free"):
         fitting_of(read_recipe(RECIPES / "speakstream-tiny.toml"))
     (tmp_path / "meminfo").write_text("MemAvailable: 10000 kB\n", encoding="ascii")

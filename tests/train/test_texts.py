@@ -21,7 +21,7 @@ from studio.train.corpus.texts import (
     usage_examples,
     write_texts,
 )
-from studio.train.recipe import check_held_out, read_recipe
+from studio.train.recipes.recipe import check_held_out, read_recipe
 from studio.train.teachers import phonemes
 
 ASSETS = Path(__file__).parents[2] / "assets"

@@ -10,12 +10,12 @@ from tinybpe import BPE_SIZE, write_tiny_bpe
 
 from studio.core.errors import BadFile, BadOption
 from studio.engine import dmel
-from studio.train.families import fitting_of
+from studio.train.families.registry import fitting_of
 from studio.train.features import Sentence, save_features
-from studio.train.fitting import run
-from studio.train.recipe import Recipe, read_recipe
-from studio.train.spoken import SpokenText, prompts
-from studio.train.weights import read_weights
+from studio.train.loop.fitting import run
+from studio.train.loop.spoken import SpokenText, prompts
+from studio.train.loop.weights import read_weights
+from studio.train.recipes.recipe import Recipe, read_recipe
 
 ASSETS = Path(__file__).parents[2] / "assets"
 SPEAKERS = ["ada", "ben", "cy"]

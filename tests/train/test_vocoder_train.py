@@ -18,11 +18,11 @@ from studio.engine import dmel
 from studio.engine.vocoders.registry import build_vocoder
 from studio.engine.vocoders.vocstream import NARROW
 from studio.train.corpus.shards import read_sound
-from studio.train.discriminators import Adversary, Discriminator, SampleDiscriminators
-from studio.train.losses import SpectralLoss, fine_log_mel, pitch_loss
-from studio.train.pitch import hop_pitch
-from studio.train.vocoder_data import Sounds, analyse, collate, crop, roughen
-from studio.train.vocoder_fit import Trainer, VocoderFit, fit
+from studio.train.vocoder.data import Sounds, analyse, collate, crop, roughen
+from studio.train.vocoder.discriminators import Adversary, Discriminator, SampleDiscriminators
+from studio.train.vocoder.fit import Trainer, VocoderFit, fit
+from studio.train.vocoder.losses import SpectralLoss, fine_log_mel, pitch_loss
+from studio.train.vocoder.pitch import hop_pitch
 
 RATE = dmel.TIME_BASE.rate_hz
 CONFIGS = {

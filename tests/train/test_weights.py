@@ -8,7 +8,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 from studio.core.errors import BadFile
-from studio.train.weights import begin_from
+from studio.train.loop.weights import begin_from
 
 
 def net(width: int = 3, layers: int = 2) -> nn.Sequential:

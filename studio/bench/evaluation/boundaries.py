@@ -23,9 +23,9 @@ from studio.measure.recognisers.pocketsphinx import WordTime, align_all
 from studio.measure.recognisers.port import Sound
 from studio.measure.report import print_table
 from studio.measure.timing.boundaries import BoundaryScore, boundary_score, distances, obeys
+from studio.train.families.speakstream.batches import collate
+from studio.train.families.speakstream.interleave import BOS, EOS, FRAME, interleave
 from studio.train.features import Sentence, encode_label
-from studio.train.speakstream.batches import collate
-from studio.train.speakstream.interleave import BOS, EOS, FRAME, interleave
 
 COLLAR_S = 0.1
 FORCED_COLLAR_S = 0.025  # one frame

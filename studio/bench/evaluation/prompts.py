@@ -18,7 +18,7 @@ from studio.measure.recognisers.port import Sound
 from studio.measure.report import print_table
 from studio.measure.signal.prosody import prosody
 from studio.measure.speaker_identity import Nearer, NearestSpeaker, mfcc_statistics, nearer, nearer_together
-from studio.train.recipe import read_recipe
+from studio.train.recipes.recipe import read_recipe
 
 TARGET_SHARE = 0.95
 

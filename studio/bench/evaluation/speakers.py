@@ -13,8 +13,8 @@ from studio.measure.report import print_table
 from studio.measure.signal.loudness import active_level_db
 from studio.measure.wer import corpus_errors, scored_words, word_errors
 from studio.train.corpus.shards import levelled
-from studio.train.pitch import hop_pitch
 from studio.train.teachers.port import Teacher
+from studio.train.vocoder.pitch import hop_pitch
 
 TARGET_DB = -18.0  # of active speech: a recipe's gain_db brings a speaker there
 _BANDS_KHZ = ((4, 6), (6, 8), (8, 10), (10, 12))

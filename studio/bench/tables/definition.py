@@ -12,7 +12,7 @@ from studio.bench import cascade
 from studio.core.card_checks import is_file_name
 from studio.core.errors import BadFile, BadOption
 from studio.core.shipped import RECIPES, TABLES, VOICES
-from studio.train.settings import read_toml, strict
+from studio.train.recipes.settings import read_toml, strict
 
 # What each way of measuring answers, and whether more of it is better.
 FIGURES: dict[str, dict[str, bool]] = {

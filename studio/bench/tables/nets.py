@@ -22,10 +22,10 @@ from studio.engine.families.bpe import FILE as BPE_FILE
 from studio.engine.loop import open_engine
 from studio.engine.voices import pick_device
 from studio.text.normalise import best
-from studio.train.families import fitting_of, untaught
-from studio.train.fitting import Fitting, run
+from studio.train.families.registry import fitting_of, untaught
+from studio.train.loop.fitting import Fitting, run
 from studio.train.pack import pack_voice
-from studio.train.recipe import Recipe, read_recipe
+from studio.train.recipes.recipe import Recipe, read_recipe
 from studio.train.taught import Ear, Speaking, speak_taught
 
 

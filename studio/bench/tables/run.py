@@ -28,7 +28,7 @@ from studio.core.files import write_whole
 from studio.core.shipped import TABLES
 from studio.measure.recognisers.choose import DEFAULT, transcribe_all
 from studio.measure.report import describe
-from studio.train.recipe import Recipe
+from studio.train.recipes.recipe import Recipe
 from studio.train.teachers.choose import open_teacher
 
 _NAMED_ROWS = 6  # that an error names

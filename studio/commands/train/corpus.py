@@ -22,7 +22,7 @@ def texts(
     """Write what a corpus is to say: prose, usage examples, short texts, questions, dialogue, numbers, rare words."""
     from studio.train.corpus.speak import read_sentences
     from studio.train.corpus.texts import HeldOut, deal, write_texts
-    from studio.train.recipe import check_held_out, read_recipe
+    from studio.train.recipes.recipe import check_held_out, read_recipe
 
     chosen = read_recipe(recipe)
     shards = sum(len(speakers) * count for speakers, count in chosen.corpus.stages)
@@ -41,7 +41,7 @@ def corpus(
 ) -> None:
     """Speak sentences with synthetic teachers."""
     from studio.train.corpus.speak import speak_corpus
-    from studio.train.recipe import read_recipe
+    from studio.train.recipes.recipe import read_recipe
 
     count = speak_corpus(read_recipe(recipe), sentences, TEXTS, out, workers, teacher)
     typer.echo(f"{count} shards in {out}")

@@ -32,10 +32,10 @@ def fit(
     """Fit the net of a voice, of the family that its recipe names."""
     from studio.core.errors import BadOption
     from studio.engine.voices import pick_device
-    from studio.train.ahead import Ahead
-    from studio.train.families import fitting_of
-    from studio.train.fitting import run
-    from studio.train.recipe import read_recipe
+    from studio.train.families.registry import fitting_of
+    from studio.train.loop.ahead import Ahead
+    from studio.train.loop.fitting import run
+    from studio.train.recipes.recipe import read_recipe
 
     if teacher is not None and start is None:
         raise BadOption("a distillation begins from a net that was trained", "give its weights with --start")
@@ -74,7 +74,7 @@ def taught(
     from studio.measure.recognisers.choose import open_recogniser, transcribe_all
     from studio.text.normalise import best
     from studio.train.alignment import Phonebook
-    from studio.train.recipe import read_recipe
+    from studio.train.recipes.recipe import read_recipe
     from studio.train.taught import Speaking, lines_of, speak_taught
 
     lines, read, hear = lines_of(texts, after, count), read_recipe(recipe), None
@@ -108,9 +108,9 @@ def vocoder(
     minutes: Annotated[float | None, typer.Option(min=0.1, help="End after so long, the rate fallen.")] = None,
 ) -> None:
     """Fit a vocoder."""
-    from studio.train.recipe import read_recipe, vocoder_settings
-    from studio.train.settings import check_keys
-    from studio.train.vocoder_fit import VocoderFit, fit
+    from studio.train.recipes.recipe import read_recipe, vocoder_settings
+    from studio.train.recipes.settings import check_keys
+    from studio.train.vocoder.fit import VocoderFit, fit
 
     said = vocoder_settings(read_recipe(recipe), name)
     check_keys(VocoderFit, said, f"vocoders.{name}")
@@ -130,6 +130,6 @@ def pack(
 ) -> None:
     """Put weights, curves and a card together: a voice. A vocoder that a voice beside it has is not written again."""
     from studio.train.pack import pack_voice
-    from studio.train.recipe import read_recipe
+    from studio.train.recipes.recipe import read_recipe
 
     typer.echo(pack_voice(read_recipe(recipe), state, vocoders, out, eight_bits=eight_bits))

@@ -14,7 +14,7 @@ from studio.core.errors import BadFile
 from studio.core.files import read_lines
 from studio.train.corpus.shards import write_shard
 from studio.train.corpus.texts import PROSE, HeldOut, Text, read_texts
-from studio.train.recipe import CorpusRecipe, Recipe, check_held_out
+from studio.train.recipes.recipe import CorpusRecipe, Recipe, check_held_out
 from studio.train.teachers.choose import open_teacher
 from studio.train.teachers.port import spoken_words
 

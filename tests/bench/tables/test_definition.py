@@ -10,8 +10,8 @@ from studio.core.errors import BadFile, BadOption
 from studio.core.options import merge_options
 from studio.core.shipped import RECIPES
 from studio.engine.families.base import family_info
-from studio.train.families import fitting_of, untaught
-from studio.train.recipe import read_recipe
+from studio.train.families.registry import fitting_of, untaught
+from studio.train.recipes.recipe import read_recipe
 
 PRINTED = [  # paper, part, row, figure: as printed
     ("000", 0, "XTTS-V2, n=1", "wer", 2.2228),

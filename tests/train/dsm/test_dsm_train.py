@@ -22,7 +22,7 @@ from studio.engine.families.bpe import Bpe
 from studio.engine.families.dsm.net import Config
 from studio.engine.loop import open_engine
 from studio.text.normalise import best
-from studio.train.dsm.batches import (
+from studio.train.families.dsm.batches import (
     Batch,
     Streams,
     collate,
@@ -31,15 +31,15 @@ from studio.train.dsm.batches import (
     validation_batches,
     word_starts,
 )
-from studio.train.dsm.fit import DsmFitter
-from studio.train.families import fitting_of
+from studio.train.families.dsm.fit import DsmFitter
+from studio.train.families.guide import NOWHERE
+from studio.train.families.registry import fitting_of
 from studio.train.features import Sentence
-from studio.train.fits import DsmFit
-from studio.train.fitting import WorkingCopy, optimisers, run, train_step
-from studio.train.guide import NOWHERE
+from studio.train.loop.fitting import WorkingCopy, optimisers, run, train_step
+from studio.train.loop.spoken import SpokenText
 from studio.train.pack import pack_voice
-from studio.train.recipe import CorpusRecipe, Recipe, read_recipe
-from studio.train.spoken import SpokenText
+from studio.train.recipes.fits import DsmFit
+from studio.train.recipes.recipe import CorpusRecipe, Recipe, read_recipe
 
 ROOT = Path(__file__).parents[3]
 WORDS = ["the", "stone,", "over", "slowly."]
@@ -238,7 +238,7 @@ def test_dialogues_bring_both_recordings(features, streams):
 
 
 def test_what_makes_batches_can_be_sent_to_another_process(features, tmp_path):
-    """As `studio.train.ahead` sends it: without the net."""
+    """As `studio.train.loop.ahead` sends it: without the net."""
     write_tiny_bpe(tmp_path / "bpe.json")
     fitting = fitting_of(a_recipe())
     text = SpokenText(features, ["one", "two"], 1)

@@ -25,14 +25,14 @@ from studio.measure.recognisers.port import Sound
 from studio.text.normalise import best
 from studio.text.phonemes import pronounce
 from studio.train.corpus.texts import Text, write_texts
-from studio.train.families import fitting_of
+from studio.train.families.imsd.fit import Cycle, DistilledFitting, cycles, hidden_loss, logit_loss
+from studio.train.families.registry import fitting_of
+from studio.train.families.s5.batches import WHOLE
 from studio.train.features import Sentence, read_features, save_features
-from studio.train.fits import Distillation, S5Fit
-from studio.train.fitting import WorkingCopy, optimisers, run, train_step
-from studio.train.imsd.fit import Cycle, DistilledFitting, cycles, hidden_loss, logit_loss
-from studio.train.recipe import CorpusRecipe, Recipe, read_recipe
-from studio.train.s5.batches import WHOLE
-from studio.train.spoken import SpokenText
+from studio.train.loop.fitting import WorkingCopy, optimisers, run, train_step
+from studio.train.loop.spoken import SpokenText
+from studio.train.recipes.fits import Distillation, S5Fit
+from studio.train.recipes.recipe import CorpusRecipe, Recipe, read_recipe
 from studio.train.taught import Speaking, is_heard, speak_taught
 
 ROOT = Path(__file__).parents[3]

@@ -23,17 +23,17 @@ from studio.engine.families.ist.rule import RATIOS
 from studio.engine.loop import open_engine
 from studio.engine.vocoders.registry import build_vocoder
 from studio.text.normalise import best
-from studio.train.ahead import Ahead
-from studio.train.families import fitting_of
+from studio.train.families.guide import NOWHERE
+from studio.train.families.ist.batches import Batch, Encoded, collate, lay_out, training_batches, validation_batches
+from studio.train.families.ist.fit import IstFitter
+from studio.train.families.registry import fitting_of
 from studio.train.features import Sentence
-from studio.train.fits import IstFit
-from studio.train.fitting import WorkingCopy, run
-from studio.train.guide import NOWHERE
-from studio.train.ist.batches import Batch, Encoded, collate, lay_out, training_batches, validation_batches
-from studio.train.ist.fit import IstFitter
+from studio.train.loop.ahead import Ahead
+from studio.train.loop.fitting import WorkingCopy, run
+from studio.train.loop.spoken import SpokenText, prompts
 from studio.train.pack import pack_voice
-from studio.train.recipe import Recipe, read_recipe
-from studio.train.spoken import SpokenText, prompts
+from studio.train.recipes.fits import IstFit
+from studio.train.recipes.recipe import Recipe, read_recipe
 
 RECIPE = Path(__file__).parents[3] / "assets" / "recipes" / "ist-tiny.toml"
 WORDS = ["the", "stone", "over", "slowly."]

@@ -22,14 +22,14 @@ from studio.engine.families.speakstream.net import SpeakStream
 from studio.engine.families.speakstream.rule import spell
 from studio.engine.loop import open_engine
 from studio.text.normalise import best
-from studio.train.families import fitting_of
+from studio.train.families.registry import fitting_of
+from studio.train.families.richtts.batches import Batch, Piece, collate, options_of, pieces
+from studio.train.families.speakstream.interleave import FRAME, SYMBOL
 from studio.train.features import Sentence
-from studio.train.fits import NgramRichTtsFit, RichTtsFit
-from studio.train.fitting import WorkingCopy, optimisers, run, train_step
+from studio.train.loop.fitting import WorkingCopy, optimisers, run, train_step
 from studio.train.pack import pack_voice
-from studio.train.recipe import CorpusRecipe, Recipe, read_recipe
-from studio.train.richtts.batches import Batch, Piece, collate, options_of, pieces
-from studio.train.speakstream.interleave import FRAME, SYMBOL
+from studio.train.recipes.fits import NgramRichTtsFit, RichTtsFit
+from studio.train.recipes.recipe import CorpusRecipe, Recipe, read_recipe
 
 ROOT = Path(__file__).parents[3]
 WORDS = ["the", "apple,", "then", "tea."]

@@ -20,14 +20,14 @@ from studio.engine.families.spelling import END, SPACE, spell
 from studio.engine.loop import open_engine
 from studio.text.normalise import best
 from studio.text.phonemes import pronounce
-from studio.train.families import fitting_of
+from studio.train.families.registry import fitting_of
+from studio.train.families.s5.batches import Batch, collate, sequence
+from studio.train.families.s5.fit import S5Fitter, path_loss
 from studio.train.features import Sentence
-from studio.train.fits import S5Fit
-from studio.train.fitting import WorkingCopy, optimisers, run, train_step
+from studio.train.loop.fitting import WorkingCopy, optimisers, run, train_step
 from studio.train.pack import pack_voice
-from studio.train.recipe import CorpusRecipe, Recipe, read_recipe
-from studio.train.s5.batches import Batch, collate, sequence
-from studio.train.s5.fit import S5Fitter, path_loss
+from studio.train.recipes.fits import S5Fit
+from studio.train.recipes.recipe import CorpusRecipe, Recipe, read_recipe
 
 ROOT = Path(__file__).parents[3]
 WORDS = ["the", "apple,", "then", "tea."]

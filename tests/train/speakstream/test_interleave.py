@@ -7,14 +7,14 @@ import torch
 from studio.engine import dmel
 from studio.engine.families.speakstream.net import Config
 from studio.engine.families.speakstream.rule import SCHEMES, W_EOS, Options, spell
-from studio.train.arithmetic import arithmetic
+from studio.train.families.speakstream.batches import collate
+from studio.train.families.speakstream.fit import SpeakStreamFitter
+from studio.train.families.speakstream.interleave import BOS, EOS, FRAME, SYMBOL, crop, interleave
 from studio.train.features import Sentence, typical_silence
-from studio.train.fitting import WorkingCopy, rate_at
-from studio.train.speakstream.batches import collate
-from studio.train.speakstream.fit import SpeakStreamFitter
-from studio.train.speakstream.interleave import BOS, EOS, FRAME, SYMBOL, crop, interleave
-from studio.train.spoken import join
-from studio.train.windows import WindowDraw
+from studio.train.loop.arithmetic import arithmetic
+from studio.train.loop.fitting import WorkingCopy, rate_at
+from studio.train.loop.spoken import join
+from studio.train.recipes.windows import WindowDraw
 
 WORDS = ["one", "two,", "three", "four", "five."]
 ENDS = [4, 9, 11, 17, 20]

@@ -19,13 +19,13 @@ from studio.engine.families.t5.net import Config
 from studio.engine.loop import open_engine
 from studio.text.normalise import best
 from studio.text.phonemes import pronounce
-from studio.train.families import fitting_of
+from studio.train.families.registry import fitting_of
+from studio.train.families.s5.batches import WHOLE, Batch, collate, sequence
 from studio.train.features import Sentence
-from studio.train.fits import S5Fit, T5Fit
-from studio.train.fitting import WorkingCopy, optimisers, run, train_step
+from studio.train.loop.fitting import WorkingCopy, optimisers, run, train_step
 from studio.train.pack import pack_voice
-from studio.train.recipe import read_recipe
-from studio.train.s5.batches import WHOLE, Batch, collate, sequence
+from studio.train.recipes.fits import S5Fit, T5Fit
+from studio.train.recipes.recipe import read_recipe
 
 ROOT = Path(__file__).parents[3]
 WORDS = ["then", "the", "apple,", "tea."]

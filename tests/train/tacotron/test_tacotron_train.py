@@ -19,15 +19,15 @@ from studio.engine.families.tacotron.net import Config, Tacotron
 from studio.engine.loop import open_engine
 from studio.text.normalise import best
 from studio.text.phonemes import pronounce
-from studio.train.families import fitting_of
+from studio.train.families.registry import fitting_of
+from studio.train.families.tacotron.batches import Batch, clauses, collate, rule_of
+from studio.train.families.tacotron.fit import given_shares, guide_loss, straight_places
+from studio.train.families.tacotron.own_past import own_past
 from studio.train.features import Sentence, phone_of
-from studio.train.fits import TacotronFit
-from studio.train.fitting import WorkingCopy, optimisers, run, train_step
+from studio.train.loop.fitting import WorkingCopy, optimisers, run, train_step
 from studio.train.pack import pack_voice
-from studio.train.recipe import CorpusRecipe, Recipe, read_recipe
-from studio.train.tacotron.batches import Batch, clauses, collate, rule_of
-from studio.train.tacotron.fit import given_shares, guide_loss, straight_places
-from studio.train.tacotron.own_past import own_past
+from studio.train.recipes.fits import TacotronFit
+from studio.train.recipes.recipe import CorpusRecipe, Recipe, read_recipe
 
 ROOT = Path(__file__).parents[3]
 WORDS = ["the", "apple,", "then", "tea."]

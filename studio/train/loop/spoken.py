@@ -1,0 +1,144 @@
+"""The sentences of a features folder, as every family learns from them: by speaker, joined, a little noisy."""
+
+from collections.abc import Iterator, Sequence, Sized
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+from studio.core.errors import BadFile
+from studio.engine import dmel
+from studio.train.features import Sentence, read_features, typical_silence
+from studio.train.recipes.fits import FitRecipe
+from studio.train.recipes.recipe import CorpusRecipe
+
+BUCKET = 384  # sequences sorted by length together
+
+Made = TypeVar("Made", bound=Sized)  # a training sequence
+
+
+class SpokenText:
+    """All sentences of a features folder, by speaker.
+
+    Args:
+        unseen: speakers all of whose shards are for validation.
+    """
+
+    def __init__(self, folder: Path, speakers: list[str], validation_shards: int, unseen: Sequence[str] = ()) -> None:
+        self.speakers = speakers
+        self.training: dict[str, list[Sentence]] = {s: [] for s in speakers}
+        self.validation: dict[str, list[Sentence]] = {s: [] for s in speakers}
+        self.silence: dict[str, np.ndarray] = {}
+        self.shards = 0
+        for speaker in speakers:
+            paths = sorted(folder.glob(f"{speaker}-*.safetensors"))
+            self.shards += len(paths)
+            silences = []
+            for i, path in enumerate(paths):
+                sentences, silence = read_features(path)
+                silences.append(silence)
+                side = self.validation if i < validation_shards or speaker in unseen else self.training
+                side[speaker] += sentences
+            if not silences:
+                raise BadFile(f"{folder} has no features of {speaker}", "make them first with `studio train features`")
+            self.silence[speaker] = typical_silence(silences)
+
+    @staticmethod
+    def of(folder: Path, corpus: CorpusRecipe) -> "SpokenText":
+        """What a recipe learns from. Raises BadFile where a speaker has no features or they are damaged."""
+        return SpokenText(folder, corpus.speakers, corpus.validation_shards, corpus.unseen)
+
+    @property
+    def hours(self) -> float:
+        """Speech to learn from."""
+        frames = sum(len(s.levels) for side in self.training.values() for s in side)
+        return frames * dmel.TIME_BASE.frame_ms / 3.6e6
+
+
+def grouped(text: SpokenText, recipe: FitRecipe, rng: np.random.Generator) -> list[list[Sentence]]:
+    """Every sentence once, in random order; some in groups of one speaker, to be joined."""
+    plans: list[list[Sentence]] = []
+    for speaker in text.speakers:
+        sentences = [text.training[speaker][i] for i in rng.permutation(len(text.training[speaker]))]
+        while sentences:
+            group = [sentences.pop()]
+            if rng.random() < recipe.join_share:
+                wanted = rng.uniform(0.3, 1.0) * recipe.max_frames
+                while sentences and sum(len(s.levels) + 12 for s in [*group, sentences[-1]]) <= wanted:
+                    group.append(sentences.pop())
+            plans.append(group)
+    return plans
+
+
+def cut(made: Sequence[Made], batch_tokens: int) -> Iterator[list[Made]]:
+    """Sequences, sorted by length, in batches that are no larger when each is as long as the longest."""
+    group: list[Made] = []
+    for sequence in made:
+        if group and (len(group) + 1) * max(len(sequence), len(group[-1])) > batch_tokens:
+            yield group
+            group = []
+        group.append(sequence)
+    if group:
+        yield group
+
+
+def join(sentences: Sequence[Sentence], silence: np.ndarray, rng: np.random.Generator) -> Sentence:
+    """Several sentences of one speaker as one, with a pause of 150-300 ms between them."""
+    if len(sentences) == 1:
+        return sentences[0]
+    words: list[str] = []
+    ends: list[int] = []
+    levels: list[np.ndarray] = []
+    phones: list[np.ndarray] = []
+    at = 0
+    for i, s in enumerate(sentences):
+        if i:
+            pause = np.resize(silence, (int(rng.integers(6, 13)), dmel.CHANNELS))
+            levels.append(pause)
+            phones.append(np.zeros(len(pause), np.uint8))
+            at += len(pause)
+        words += s.words
+        ends += [at + e for e in s.word_ends]
+        levels.append(s.levels)
+        phones.append(s.phones)
+        at += len(s.levels)
+    return Sentence(sentences[0].speaker, words, ends, np.concatenate(levels), np.concatenate(phones))
+
+
+def noisy(levels: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray:
+    """Move the bins of some frames by at most one level, so that the voice learns to walk on its own mistakes."""
+    if share == 0.0:
+        return levels.copy()
+    moved = rng.integers(-1, 2, size=levels.shape, dtype=np.int8)
+    moved[rng.random(len(levels)) >= share] = 0
+    return np.clip(levels.astype(np.int8) + moved, 0, dmel.LEVELS - 1).astype(np.uint8)
+
+
+def prompts(text: SpokenText, fewest: int, most: int) -> dict[str, Sentence]:
+    """The first sentence of each speaker that is a whole one and as long as a prompt should be. Raises BadFile."""
+    found = {}
+    for speaker in text.speakers:
+        of = text.training[speaker] or text.validation[speaker]
+        fits = (s for s in of if fewest <= len(s.levels) <= most and s.words[-1].endswith("."))
+        sentence = next(fits, None)
+        if sentence is None:
+            raise BadFile(f"no sentence of {speaker} has {fewest} to {most} frames", "change prompt_frames")
+        found[speaker] = sentence
+    return found
+
+
+def words_of_frames(sentence: Sentence) -> np.ndarray:
+    """The word of each frame, int64 [F]: a pause belongs to the mark before it, else to the word after it.
+
+    What comes after the last word, where that has no mark, is of a word after all.
+    """
+    total = len(sentence.levels)
+    out = np.full(total, len(sentence.words), np.int64)
+    begin = 0
+    for i, (word, end) in enumerate(zip(sentence.words, sentence.word_ends, strict=True)):
+        if not word[-1].isalpha():
+            while end < total and sentence.phones[end] == 0:
+                end += 1
+        out[begin:end] = i
+        begin = end
+    return out
