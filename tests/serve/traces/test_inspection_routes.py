@@ -10,8 +10,8 @@ import httpx
 import pytest
 from inspection.spoken import RATE_HZ, pcm, story
 from inspection.test_bundle import unpack
+from serve.door.test_bodies import Client
 from serve.serving import Served, Serving, eventually, of
-from serve.test_bodies import Client
 
 from studio.core.clips import wav_bytes
 from studio.core.traces.trace import TraceWriter

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from ui.conftest import Server
 from ui.live_page import LivePage
+from ui.rate.test_rate_live import Live
 from ui.rate_page import RatePage, Ratings
-from ui.test_rate_live import Live
 
 KEY = "a-key-that-nobody-guesses"
 

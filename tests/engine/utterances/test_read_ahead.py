@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from engine.test_speakstream_row import LIMITS, SILENCE, drawn
+from engine.families.test_speakstream_row import LIMITS, SILENCE, drawn
 from listening import Listener, is_consistent
 from serve.serving import eventually
 from tinyvoice import write_tiny_voice

@@ -12,7 +12,7 @@ from ui.compare_page import Compare, Spans, put
 from ui.conftest import Server
 from ui.live_page import LivePage
 from ui.owner_site import Site
-from ui.test_axe import violations
+from ui.site.test_axe import violations
 
 from studio.core.clips import read_wav
 from studio.core.traces.trace import open_trace

@@ -11,7 +11,7 @@ import pytest
 from fakes import FakeEngine
 from mos.world import World
 from starlette.testclient import TestClient
-from ui.test_open_routes import every_route
+from ui.site.test_open_routes import every_route
 
 from studio.mos.store.database import Store
 from studio.serve.app import create_app

@@ -1,6 +1,6 @@
 """Random joins, leaves, cancels and revisions: each utterance's samples are those it would have had alone (law 3).
 
-``STUDIO_POOL_STEPS=10000 pytest tests/engine/test_pool_machine.py`` takes so many steps; CI takes a few.
+``STUDIO_POOL_STEPS=10000 pytest tests/engine/pool/test_pool_machine.py`` takes so many steps; CI takes a few.
 """
 
 import os

@@ -6,9 +6,9 @@ from typing import Any
 
 import httpx
 import pytest
+from serve.door.test_metrics import scraped
 from serve.serving import Served, Serving, Talk, eventually, kinds, of, pcm
-from serve.test_metrics import scraped
-from serve.test_socket_speaks import FIVE, samples_of, type_text
+from serve.socket.test_socket_speaks import FIVE, samples_of, type_text
 from tones import Script
 
 from studio.serve.live import stream

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from inspection.spoken import story
 from ui.conftest import Server
-from ui.test_inspect_page import Inspect
+from ui.inspect.test_inspect_page import Inspect
 
 from studio.bench.page.inspecting.repeated import write_repeated
 from studio.core.traces.trace import collect, open_trace

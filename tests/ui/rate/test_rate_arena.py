@@ -5,10 +5,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from ui.rate.test_rate_live import Live
 from ui.rate_page import RatePage
 from ui.rate_server import SYSTEMS
-from ui.test_axe import violations
-from ui.test_rate_live import Live
+from ui.site.test_axe import violations
 
 Rate = Callable[..., RatePage]
 NAMED = (*SYSTEMS, '"tone"', '"low"', '"high"')

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from inspection.spoken import story
 from ui.conftest import Server
-from ui.test_axe import violations
-from ui.test_inspect_page import Inspect, inspect  # noqa: F401 - a fixture
+from ui.inspect.test_inspect_page import Inspect, inspect  # noqa: F401 - a fixture
+from ui.site.test_axe import violations
 
 from studio.core.clips import write_wav
 from studio.core.traces.trace import collect, save_trace

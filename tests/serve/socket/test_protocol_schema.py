@@ -13,7 +13,7 @@ from tones import tone_card
 from studio.core import events as ev
 from studio.serve.live import protocol as wire
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "protocol.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "protocol.md"
 NOT_AS_TEXT = {"frames", "played", "audio", "event"}
 
 

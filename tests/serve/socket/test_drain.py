@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from serve.serving import Serving, Talk, kinds, of, pcm
-from serve.test_socket_speaks import FIVE, samples_of
+from serve.socket.test_socket_speaks import FIVE, samples_of
 from tones import Script
 from websockets.exceptions import ConnectionClosed
 
@@ -53,7 +53,7 @@ def test_what_is_committed_is_said_and_nothing_new_begins(serving: Serving) -> N
 def test_speech_without_end_is_broken_off_and_the_process_ends_within_5_s(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
-    where = {"cwd": Path(__file__).parents[1], "env": {"PYTHONPATH": f".:{Path(__file__).parents[2]}"}}
+    where = {"cwd": Path(__file__).parents[2], "env": {"PYTHONPATH": f".:{Path(__file__).parents[3]}"}}
     server = subprocess.Popen([sys.executable, "-c", SERVER, str(port), str(tmp_path / "traces")], **where)
     until_s = time.monotonic() + 60
     while True:

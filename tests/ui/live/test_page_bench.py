@@ -12,7 +12,7 @@ from inspection.spoken import story
 from studio.bench.page import key_to_ear
 from studio.core.traces.trace import TraceWriter
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 APP = [sys.executable, str(ROOT / "tests" / "fakes.py")]
 
 

@@ -7,7 +7,7 @@ import pytest
 from inspection.spoken import RATE_HZ, story
 from serve.serving import eventually
 from ui.owner_site import Site
-from ui.test_axe import violations
+from ui.site.test_axe import violations
 
 from studio.annotation.edits import Edit, PutLayer, PutMark
 from studio.annotation.layers import Mark

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from inspection.spoken import RATE_HZ, pcm, story
 from inspection.test_bundle import unpack
+from serve.door.test_bodies import Client
 from serve.mos_serving import ServedTests
-from serve.test_bodies import Client
-from serve.test_inspection_routes import lying
+from serve.traces.test_inspection_routes import lying
 
 from studio.core.clips import wav_bytes
 from studio.core.traces.trace import TraceWriter

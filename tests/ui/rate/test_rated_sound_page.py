@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from ui.owner_site import Site
-from ui.test_axe import violations
+from ui.site.test_axe import violations
 
 SOUND = "test=kestrel&script=item1&system=osprey"
 

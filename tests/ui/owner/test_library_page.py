@@ -10,7 +10,7 @@ from inspection.spoken import RATE_HZ, pcm, story
 from serve.serving import eventually
 from ui.live_page import LivePage
 from ui.owner_site import Site
-from ui.test_axe import violations
+from ui.site.test_axe import violations
 
 from studio.core.clips import wav_bytes
 from studio.core.traces.trace import TraceWriter

@@ -8,8 +8,8 @@ from pathlib import Path
 import httpx
 import pytest
 from inspection.spoken import RATE_HZ, pcm
+from serve.door.test_bodies import Client
 from serve.mos_serving import ServedTests
-from serve.test_bodies import Client
 
 from studio.core.clips import wav_bytes
 from studio.serve.door import bodies

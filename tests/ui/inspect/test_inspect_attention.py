@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from inspection.spoken import story
-from ui.test_inspect_page import Inspect, inspect  # noqa: F401 - a fixture
+from ui.inspect.test_inspect_page import Inspect, inspect  # noqa: F401 - a fixture
 
 from studio.core.events import WordEnd, WordStart
 from studio.core.traces.forced import Attended

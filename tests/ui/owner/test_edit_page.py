@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from ui.owner_site import Site
-from ui.test_axe import violations
+from ui.site.test_axe import violations
 
 from studio.mos.campaign.config import from_json
 

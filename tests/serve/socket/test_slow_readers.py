@@ -11,7 +11,7 @@ import httpx
 import pytest
 from fakeutterance import FakeUtterance
 from serve.serving import PATIENCE_S, Serving, eventually, kinds, of, pcm
-from serve.test_socket_paces import LONG, narrow
+from serve.socket.test_socket_paces import LONG, narrow
 from tones import Script
 
 from studio.core.ports import SpeakRequest
