@@ -20,6 +20,9 @@ LIMITS = Limits(context_frames=40, kept_frames=20, longest_word_frames=6, capaci
 NONE = Reference([], SILENCE[:0], [])
 SAID = {"one": "wˈʌn", "two": "tˈu", "three": "θɹˈi", "four": "fˈɔɹ", "five.": "fˈIv.", "other": "ˈʌðəɹ"}
 
+FIVE = spell(SAID["five."])  # what the speaker said before, in nine frames
+REFERENCE = Reference([FIVE], np.full((9, 80), 9, np.uint8), [0] * 9)
+
 
 def pronounce(words: Sequence[str]) -> list[str]:
     return [SAID[word] for word in words]
@@ -136,6 +139,29 @@ def test_a_word_that_does_not_end_is_cut():
     assert end.forced and end.frame == LIMITS.longest_word_frames
 
 
+@pytest.mark.parametrize("reference", [NONE, REFERENCE], ids=["speaker", "reference"])
+def test_after_a_word_that_was_cut_the_next_begins_anew(reference):
+    """An attention that is lost stays lost while it is fed what it babbled: the next word begins as a text does."""
+    row = a_row(k=1, reference=reference)
+    row.commit(["one", "two", "three", "four"])
+    speak_word(row, 3)
+    first = row.want().inputs
+    said = len(reference.spelled) + 1
+    for _ in range(LIMITS.longest_word_frames + 1):
+        row.want()
+        turn = row.took(drawn(first.words.index(said)))
+    assert [e.forced for e in turn.after if isinstance(e, ev.Eos)] == [True]
+    mark = row.mark()
+    anew = row.want().inputs
+    text = [*reference.spelled, spell(SAID["three"]), spell(SAID["four"])]
+    assert anew.begins and [*anew.symbols] == [one for word in text for one in word]
+    assert anew.at == anew.start == first.at + 1 + LIMITS.longest_word_frames and anew.place == 0
+    assert np.array_equal(anew.frames, np.concatenate((reference.frames, SILENCE)))
+    row.back(mark)
+    again = row.want().inputs
+    assert (again.begins, again.at, again.symbols) == (True, anew.at, anew.symbols), "a mark knows that it was cut"
+
+
 def test_a_word_has_a_frame_at_least():
     row = a_row(k=1)
     row.commit(["one", "two", "three"])
@@ -155,10 +181,6 @@ def test_the_oldest_words_are_forgotten_with_their_phonemes_and_frames():
     # A place counts all phonemes since the text began: 4 of "one", 3 of "two", each with its space.
     assert forgotten[0].place == 4 + 3 + 4 + 3 and len(forgotten[0].words) < len(steps[6].words)
     assert all(b.at - a.at == 6 for a, b in pairwise(steps[1:]))
-
-
-FIVE = spell(SAID["five."])  # what the speaker said before, in nine frames
-REFERENCE = Reference([FIVE], np.full((9, 80), 9, np.uint8), [0] * 9)
 
 
 def test_a_reference_comes_first_and_its_transcript_before_the_text():

@@ -119,7 +119,7 @@ def test_a_flush_is_followed(engine) -> None:
 
 def test_what_was_broken_off_is_followed_as_far_as_it_went(engine) -> None:
     utterance = engine.open(SpeakRequest(seed=4, credit_samples=32 * 600))  # it is not over before it is cancelled
-    utterance.push_text(TEXT)
+    utterance.push_text(" ".join([TEXT] * 3))
     utterance.end()
     made = []
     for event in utterance.events():

@@ -107,8 +107,10 @@ class S5Forcing(ForcedPass):
         count = len(frames) if stop is not None else self._end(ended, first)
         likely = self._net.likely(logits, frames)
         self._net.take(count)
-        events = self._told(frames[:count], shares.mean(0), plan)
         forced = not bool(ended[count - 1])
+        events = self._told(frames[:count], shares.mean(0), plan)
+        if forced and count == self._net.longest_word_frames * len(plan.speak):  # a row that speaks cuts it there
+            self._row.lose()
         seen = range(plan.speak.start, plan.stop)
         found = ForcedSegment(
             index=index,

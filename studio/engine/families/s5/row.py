@@ -166,6 +166,10 @@ class S5Row(ReadingRow[Options]):
         self._first_word, self._place = mark.first_word, mark.place
         self._step = self._next = self._wanted = None
 
+    def lose(self) -> None:
+        """The word spoken last was cut: whatever follows begins anew."""
+        self._past[-1].is_cut = True
+
     def rewrite(self, i: int, words: Sequence[str]) -> None:
         """Replace the committed words from ``i`` on, none of which has been spoken; the text goes on.
 
@@ -294,6 +298,8 @@ class S5Row(ReadingRow[Options]):
         # What was drawn is dropped: the next word's first frame is drawn with one word more in view.
         self._step = None
         self._past.append(step)
+        if forced:
+            self.lose()
         over = Eos(segment=step.index, frame=self._frames, p=p, forced=forced)
         ends = step.words.over(self._frames, [self._words[i] for i in step.plan.speak])
         return Turn(drawn.levels[:0], [made], [*ends, over])
@@ -307,8 +313,14 @@ class S5Row(ReadingRow[Options]):
     def _make_room(self, plan: Plan) -> bool:
         """Past the stated context, forget the oldest words, their phonemes and their frames.
 
-        Answers whether the slot begins anew: a reference, which is older than all of it, must stay.
+        After a word that was cut all are forgotten: an attention that is lost does not find its place again as long as
+        it is fed what it said meanwhile. Answers whether the slot begins anew: then, and where a reference, which is
+        older than all of it, must stay.
         """
+        if self._past and self._past[-1].is_cut:
+            self._past.clear()
+            self._first_word, self._place, self._start = plan.speak.start, 0, self._length
+            return True
         limits = self._limits
         frames = sum(step.frames for step in self._past)
         spare = limits.longest_word_frames * _SPARE_WORDS

@@ -20,6 +20,7 @@ class SpokenStep:
         first_word: that was in its view.
         words: those that are spoken, with the sums of W_j.
         made: each frame and the word that it is of.
+        is_cut: it was over before the net said so.
     """
 
     index: int
@@ -32,6 +33,7 @@ class SpokenStep:
     tokens: int
     words: AttendedWords
     made: list[tuple[int, np.ndarray]] = field(default_factory=list[tuple[int, np.ndarray]], repr=False)
+    is_cut: bool = False
 
     @property
     def frames(self) -> int:
