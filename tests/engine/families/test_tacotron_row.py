@@ -87,7 +87,26 @@ def test_live_text_is_cut_after_so_many_words():
     assert len(speak_clause(row).symbols) == len(spell(SAID["the"])) + len(spell(SAID["rain"])) + 1
     assert row.want() is None and row.unspoken == 1
     row.flush()
-    assert len(speak_clause(row).symbols) == len(spell(SAID["then"])) + 1
+    assert len(speak_clause(row).symbols) == len(spell(SAID["then"] + ".")) + 1
+
+
+@pytest.mark.parametrize("options", [{}, {"mode": "whole"}])
+@pytest.mark.parametrize("close", [TacotronRow.end, TacotronRow.flush])
+def test_speech_comes_to_rest_where_the_text_ends_without_a_mark(options, close):
+    row = a_row(**options)
+    row.commit(["the", "rain"])
+    close(row)
+    clause = encoded(row)
+    assert [*clause.symbols] == [*spell(SAID["the"]), *spell(SAID["rain"] + "."), END]
+    assert clause.prosody[-1] == prosody_of(SAID["rain"] + ".") == 7
+
+
+def test_a_mark_that_is_there_is_kept_and_a_clause_that_is_cut_goes_on():
+    row = a_row(clause_words=2)
+    row.commit(["then", "stops,", "the", "sun"])  # whether the text ends after "sun" is not known when it is cut
+    row.end()
+    assert [*speak_clause(row).symbols] == [*spell(SAID["then"]), *spell(SAID["stops,"]), END]
+    assert [*speak_clause(row).symbols] == [*spell(SAID["the"]), *spell(SAID["sun"]), END]
 
 
 def test_words_after_a_flush_are_of_another_clause():
@@ -95,7 +114,7 @@ def test_words_after_a_flush_are_of_another_clause():
     row.commit(["the"])
     row.flush()
     row.commit(["rain", "stops,"])
-    assert len(speak_clause(row).symbols) == len(spell(SAID["the"])) + 1
+    assert len(speak_clause(row).symbols) == len(spell(SAID["the"] + ".")) + 1
     assert len(speak_clause(row).symbols) == len(spell(SAID["rain"])) + len(spell(SAID["stops,"])) + 1
 
 

@@ -19,7 +19,7 @@ from studio.engine.families.base import Turn, Want
 from studio.engine.families.drawn import check_finite
 from studio.engine.families.requests import RequestMark, RequestRow
 from studio.engine.families.spelling import END, Pronounce, counts_through, spell
-from studio.engine.families.tacotron.rule import WHOLE, Options, prosody_of, repeated
+from studio.engine.families.tacotron.rule import WHOLE, Options, at_rest, prosody_of, repeated
 
 _NO_FRAMES = np.zeros((0, 80), np.uint8)
 
@@ -211,7 +211,10 @@ class TacotronRow(RequestRow[Options, _Speaking]):
         self._last = mark.last
 
     def _clause(self, words: range) -> Clause:
-        said = self._pronounce(self._texts(words))
+        texts = self._texts(words)
+        said = self._pronounce(texts)
+        if self._options.rests(texts):
+            said[-1] = at_rest(said[-1])
         spelled = [spell(phonemes) for phonemes in said]
         through = AttendedWords(self._time_base, words, counts_through(spelled), self._frames)
         self._next = _Speaking(self._requests, through, self._options, self._longest * len(words))

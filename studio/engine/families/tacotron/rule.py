@@ -50,6 +50,10 @@ class Options:
             return ClauseRule(MOST_WHOLE_WORDS, MOST_LETTERS, marks="")
         return ClauseRule(self.clause_words, MOST_LETTERS)
 
+    def rests(self, words: Sequence[str]) -> bool:
+        """Whether nothing but the text's end, or a flush, closes a clause of these words."""
+        return self.clauses.length(words, is_all=False) is None
+
     @property
     def look_ahead_words(self) -> int:
         """Committed words that the first word of a clause without a mark waits for."""
@@ -94,6 +98,14 @@ def prosody_of(phonemes: str) -> int:
     """
     mark = phonemes[-1:] if phonemes[-1:] in MARKS else ""
     return any(one in STRESSES for one in phonemes) + 2 * bool(mark) + 4 * (bool(mark) and mark in SENTENCE_ENDS)
+
+
+def at_rest(phonemes: str) -> str:
+    """The last word before speech rests: closed by a full stop where it has no mark.
+
+    Without one the net speaks it as the middle of a sentence, and breaks off in its last vowel.
+    """
+    return phonemes if phonemes[-1:] in MARKS else phonemes + SENTENCE_ENDS[0]
 
 
 def repeated(values: Sequence[int], spelled: Sequence[Sequence[int]]) -> list[int]:
