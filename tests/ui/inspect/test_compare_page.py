@@ -355,6 +355,15 @@ def test_nothing_is_cut_off_and_axe_is_content(compare: Callable[..., Compare], 
     assert violations(tab.page) == []
 
 
+def test_a_row_of_a_wide_table_keeps_its_name_in_sight(compare: Callable[..., Compare]) -> None:
+    tab = compare(viewport={"width": 390, "height": 900}).open(SLOW, QUICK).opened(2)
+    table = tab.page.locator("details.utterances .scroll")
+    assert table.evaluate("(e) => e.scrollWidth > e.clientWidth"), "all of it is in sight"
+    table.evaluate("(e) => { e.scrollLeft = e.scrollWidth; }")
+    left = "(e) => e.getBoundingClientRect().left"
+    assert table.locator("tr:last-child th").evaluate(left) == table.evaluate(left)
+
+
 def test_one_file_holds_it_all_without_a_network(chromium: Any, shelf: Site, tmp_path: Path) -> None:
     traces = [open_trace(shelf.folder / "traces" / f"{token}.trace") for token in (SLOW, QUICK)]
     path = tmp_path / "compared.html"
