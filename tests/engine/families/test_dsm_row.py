@@ -22,8 +22,8 @@ DELAYS = Delays(sound=5, acoustic=2, first_channels=10, look_ahead_words=2, cont
 
 
 def spell(word: str) -> list[int]:
-    """A token for every letter: a is 0."""
-    return [ord(c) - ord("a") for c in word]
+    """A token for every letter: a is 0. Marks have none."""
+    return [ord(c) - ord("a") for c in word if c.isalpha()]
 
 
 def a_row(delays: Delays = DELAYS, speaker: int = 1, **options) -> DsmRow:

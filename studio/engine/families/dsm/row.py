@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from studio.core.events import Eos, Event, Frames, Segment, WordEnd, WordStart
+from studio.core.text.typography import MARKS
 from studio.core.time import TimeBase
 from studio.engine.families.base import Turn, Want
 from studio.engine.families.dsm.rule import MAIN, Options, Symbols, next_word
@@ -223,7 +224,7 @@ class DsmRow(ReadingRow[Options]):
             return True
         there = len(self._words)
         ahead = self._encode(self._words[later]) if later < there else ()
-        feeding.streams.word([*self._turn(stretch, i), *self._encode(self._words[i])], ahead)
+        feeding.streams.word([*self._turn(stretch, i), *self._encode(self._read(i))], ahead)
         stretch.places.append(Place(before, feeding.turn))
         if i >= self._spoken and i not in [one.word for one in stretch.begun]:  # else it is fed again
             stretch.begun.append(Begun(i, feeding.step, feeding.p_due, feeding.is_forced))
@@ -231,6 +232,16 @@ class DsmRow(ReadingRow[Options]):
         feeding.seen = max(feeding.seen, min(later + 1, there))
         feeding.saw_end = feeding.saw_end or (self._ended and later >= there)
         return True
+
+    def _read(self, i: int) -> str:
+        """Word ``i``, closed by a full stop where it is the text's last and has no mark: else its vowel is broken off.
+
+        Which one is the last must not depend on when its end came: a word that waits for another one is not due before
+        the end is known, one that was flushed is.
+        """
+        word, waited = self._words[i], i >= self._flushed and self._delays.look_ahead_words > 0
+        is_last = waited and self._ended and i + 1 == len(self._words)
+        return f"{word}." if is_last and word[-1] not in MARKS else word
 
     def _turn(self, stretch: Stretch, i: int) -> list[int]:
         """The token that says whose turn begins, where one does; nobody else's where there is no other speaker.
