@@ -53,6 +53,10 @@ def test_what_is_shipped_can_be_read(path):
         ("shard_sentences =", "shard_sentences = 0", "has shards of nothing"),
         ("family =", 'family = ["s5"]', r"family \['s5'\] cannot be trained"),
         ("prompt_frames =", "prompt_frames = 1979-05-27", "prompt_frames cannot be .*write numbers, texts"),
+        ("prompt_frames =", "prompt_frames = [60]", r"prompt_frames are no two lengths; write \[fewest, most\]"),
+        ("prompt_frames =", "prompt_frames = [120, 60]", "prompt_frames are no two lengths"),
+        ("temperature =", "temperature = -1.0", r"\[recipe\] temperature cannot be -1.0; it is from 0.* to 2"),
+        ("temperature =", "temperature = nan", "temperature cannot be nan"),
     ],
 )
 def test_a_value_of_another_type_or_out_of_range_is_named(tmp_path, key, line, told):

@@ -122,7 +122,10 @@ def prompts(text: SpokenText, fewest: int, most: int) -> dict[str, Sentence]:
         fits = (s for s in of if fewest <= len(s.levels) <= most and s.words[-1].endswith("."))
         sentence = next(fits, None)
         if sentence is None:
-            raise BadFile(f"no sentence of {speaker} has {fewest} to {most} frames", "change prompt_frames")
+            raise BadFile(
+                f"no sentence of {speaker} has {fewest} to {most} frames",
+                "change the recipe's prompt_frames, extract_frames or reference_frames, whichever it has",
+            )
         found[speaker] = sentence
     return found
 

@@ -1,6 +1,7 @@
 """A recipe's ``[fit]``: what each family's training is told."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -96,6 +97,8 @@ class T5Fit(FitRecipe):
                 f"[fit] wants references of at most {most} frames and [fit.config] says otherwise",
                 "write reference_frames = [fewest, most] into [fit], and reference_frames = most into [fit.config]",
             )
+        if self.reference_frames is not None:
+            _check_lengths("reference_frames", self.reference_frames)
 
     @property
     def is_told_by_recordings(self) -> bool:
@@ -174,6 +177,9 @@ class IstFit(FitRecipe):
     guide_weight: float = 0.0
     merge_dropout: float = 0.0
 
+    def __post_init__(self) -> None:
+        _check_lengths("prompt_frames", self.prompt_frames)
+
     @property
     def is_told_by_recordings(self) -> bool:
         """By a prompt of each speaker."""
@@ -205,8 +211,7 @@ class DsmFit(FitRecipe):
     merge_dropout: float = 0.0
 
     def __post_init__(self) -> None:
-        if len(self.extract_frames) != 2 or not 0 < self.extract_frames[0] <= self.extract_frames[1]:
-            raise BadOption("[fit] extract_frames are no two lengths", "write [fewest, most], such as [60, 200]")
+        _check_lengths("extract_frames", self.extract_frames)
 
     @property
     def is_told_by_recordings(self) -> bool:
@@ -279,6 +284,12 @@ def read_fit(said: Any) -> FitRecipe:
     for name, value in fit.items():
         _check_range(name, value)
     return strict(FITS[family], fit, "fit")
+
+
+def _check_lengths(name: str, frames: Sequence[int]) -> None:
+    """Raises BadOption unless they are the fewest and the most frames of a recording."""
+    if len(frames) != 2 or not 0 < frames[0] <= frames[1]:
+        raise BadOption(f"[fit] {name} are no two lengths", "write [fewest, most], such as [60, 200]")
 
 
 def _check_range(name: str, value: Any) -> None:

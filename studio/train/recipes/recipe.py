@@ -11,6 +11,7 @@ from studio.core.printable import escaped
 from studio.train.recipes.fits import FitRecipe, read_fit
 from studio.train.recipes.settings import read_toml, strict
 
+_MOST_TEMPERATURE = 2.0  # that a card may have
 _MOST_SEED = 2**63 - 1  # that every generator takes
 
 
@@ -88,6 +89,11 @@ class Recipe:
             raise BadOption(f"a voice cannot be called {self.name!r:.100}", "use letters, digits, _, - and dots")
         if not 0 <= self.seed <= _MOST_SEED:
             raise BadOption(f"[recipe] seed cannot be {self.seed!r:.40}", f"it is from 0 to {_MOST_SEED}")
+        if not 0.0 <= self.temperature <= _MOST_TEMPERATURE:  # NaN is none
+            raise BadOption(
+                f"[recipe] temperature cannot be {self.temperature!r:.40}",
+                f"it is from 0, the likeliest always, to {_MOST_TEMPERATURE:g}",
+            )
         unseen, speakers = set(self.corpus.unseen), set(self.corpus.speakers)
         if not unseen:
             return
