@@ -36,6 +36,7 @@ _PHONE_ID |= {ipa: _PHONE_ID[p] for ipa, p in _IPA.items()} | dict.fromkeys((*PA
 _JOINED = ("ˈ", "ˌ", SPACE)  # heard as a part of the phone after them; a long space is a pause
 _LONG_SPACE_FRAMES = 4
 _TENSORS = ("levels", "phones", "frames", "word_ends", "silence")
+_LEAST_SAMPLES = dmel.TIME_BASE.rate_hz // 20  # what a frame is made from is longer than the frame
 _LEAD_FRAMES = 1  # kept before the first phone: the silence prompt ends there
 _TAIL_FRAMES = 4  # kept after the last word, where the text's end token closes the window
 
@@ -63,9 +64,17 @@ def phone_of(name: str) -> int | None:
 
 
 def encode_label(folder: Path, label: dict) -> tuple[Sentence, np.ndarray]:
-    """The sentence of a label line, and the silent frames around it, uint8 [S, 80]."""
+    """The sentence of a label line, and the silent frames around it, uint8 [S, 80].
+
+    Raises:
+        BadFile: its sound cannot be read, or is too short for a frame.
+    """
     base = dmel.TIME_BASE
     pcm = shards.read_sound(folder / label["wav"])
+    if len(pcm) < _LEAST_SAMPLES:
+        raise BadFile(
+            f"{folder / label['wav']} holds {len(pcm)} samples", f"a sentence has at least {_LEAST_SAMPLES} of them"
+        )
     levels = dmel.encode(torch.from_numpy(to_float(pcm))).numpy()
     ends = [base.frame_of_time(t) for _, t in label["phones"]]
     phones = np.zeros(len(levels), np.uint8)
@@ -85,7 +94,7 @@ def encode_label(folder: Path, label: dict) -> tuple[Sentence, np.ndarray]:
 
 
 def write_features(corpus_folder: Path, out: Path, workers: int | None = None) -> int:
-    """Encode every finished shard that is not encoded yet; answers how many shards there are."""
+    """Encode every finished shard that is not encoded yet; answers how many shards there are. Raises BadFile."""
     out.mkdir(parents=True, exist_ok=True)
     found = shards.shards(corpus_folder)
     todo = [s for s in found if not (out / f"{s.name}.safetensors").is_file()]
@@ -98,9 +107,15 @@ def write_features(corpus_folder: Path, out: Path, workers: int | None = None) -
 def _encode_shard(shard: Path, out: Path) -> None:
     torch.set_num_threads(1)
     pairs = [encode_label(shard, label) for label in shards.labels(shard)]
-    sentences = [s for s, _ in pairs if s.word_ends[0] > 0 and (np.diff(s.word_ends) > 0).all()]
+    sentences = [s for s, _ in pairs if _is_in_order(s)]
     silences = np.concatenate([q for _, q in pairs if len(q)] or [np.zeros((1, dmel.CHANNELS), np.uint8)])
-    save_features(sentences[0].speaker, sentences, silences[-4000:], out / f"{shard.name}.safetensors")
+    speaker = sentences[0].speaker if sentences else shard.name.rpartition("-")[0]
+    save_features(speaker, sentences, silences[-4000:], out / f"{shard.name}.safetensors")
+
+
+def _is_in_order(one: Sentence) -> bool:
+    """Whether each word has a frame of its own."""
+    return bool(one.word_ends[0] > 0 and (np.diff(one.word_ends) > 0).all() and one.word_ends[-1] <= len(one.levels))
 
 
 def save_features(speaker: str, sentences: Sequence[Sentence], silence: np.ndarray, path: Path) -> None:

@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,15 +15,20 @@ from tinyfeatures import tiny_sentence, tiny_t5_recipe, write_tiny_features, wri
 from tinyvoice import VOCODERS
 
 from studio.core.cards import read_cards
+from studio.core.clips import write_wav
 from studio.core.errors import BadFile, BadOption
+from studio.core.shipped import RECIPES
 from studio.engine.families.base import family_info
 from studio.engine.loop import open_engine
 from studio.engine.vocoders.registry import build_vocoder
 from studio.text.normalise import best
 from studio.train.families.registry import fitting_of
-from studio.train.features import read_features
-from studio.train.loop.fitting import run
+from studio.train.features import read_features, write_features
+from studio.train.loop.ahead import Ahead
+from studio.train.loop.alone import alone
+from studio.train.loop.fitting import drawn_levels, rate_at, run
 from studio.train.pack import pack_voice
+from studio.train.recipes.recipe import CorpusRecipe, read_recipe
 
 CPU = torch.device("cpu")
 
@@ -202,3 +209,134 @@ def test_a_recipe_says_which_vocoder_speaks(made):
     with pytest.raises(BadFile, match="has no vocoder 'loud'; it has hifigan, sourcefilter"):
         pack_voice(replace(tiny_t5_recipe(), default_vocoder="loud"), *place)
     assert read_cards(made / "voices")["small"][0] == card
+
+
+def test_a_training_without_a_sentence_ends_in_words(made):
+    held_back = replace(tiny_t5_recipe(), corpus=replace(tiny_t5_recipe().corpus, validation_shards=2))
+    with pytest.raises(BadFile, match=r"features leaves no sentence to learn from.*validation_shards"):
+        run(fitting_of(held_back), made / "features", made / "other", CPU, threads=1)
+
+
+def test_what_other_processes_find_wrong_is_told(made):
+    (made / "features" / "one-001.safetensors").write_bytes(b"junk")
+    ahead = Ahead(fitting_of(tiny_t5_recipe()), made / "features", 1)
+    try:
+        with pytest.raises(BadFile, match=r"one-001\.safetensors holds no features"):
+            next(ahead.batches(0))
+    finally:
+        ahead.close()
+
+
+def test_a_rate_need_not_fall_and_a_net_may_draw_what_is_likeliest(made):
+    steady = replace(tiny_t5_recipe(decay_share=0.0, own_share=1.0), temperature=0.0)
+    assert rate_at(0.9, steady.of_voice()) == 1.0
+    assert run(fitting_of(steady), made / "features", made / "other", CPU, threads=1).is_file()
+    logits = torch.tensor([[0.0, 3.0, 1.0], [2.0, 0.0, 1.0]])
+    assert drawn_levels(logits, 0.0).tolist() == [1, 0]
+
+
+def test_a_state_belongs_to_one_training_at_a_time(made):
+    with alone(made / "state"), pytest.raises(BadFile, match=r"another training is at work in .*--state"):
+        run(fitting_of(tiny_t5_recipe()), made / "features", made / "state", CPU, threads=1)
+    assert run(fitting_of(tiny_t5_recipe()), made / "features", made / "state", CPU, threads=1).is_file()
+
+
+def test_a_training_that_was_killed_leaves_its_state_free(made):
+    code = "import sys, time; from pathlib import Path; from studio.train.loop.alone import alone\n"
+    code += "with alone(Path(sys.argv[1])):\n    print('in', flush=True)\n    time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", code, made / "state"], stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None and other.stdout.readline() == b"in\n"
+        with pytest.raises(BadFile, match="another training"), alone(made / "state"):
+            pass
+        other.kill()
+    with alone(made / "state"):
+        pass
+
+
+def test_a_state_of_a_family_with_a_net_of_the_same_shape_is_named(made):
+    """n-gram RichTTS goes on from no RichTTS: it would be done at once, and its weights nowhere."""
+    sizes = {"layers": 1, "width": 32, "heads": 2, "hidden": 64, "speakers": 2}
+    of = {}
+    for name in ("richtts", "ngram-richtts"):
+        said = read_recipe(RECIPES / f"{name}-tiny.toml")
+        corpus = CorpusRecipe(["one", "two"], 3, 1)
+        of[name] = replace(said, corpus=corpus, fit=replace(said.of_voice(), config=sizes, steps=2))
+    run(fitting_of(of["richtts"]), made / "features", made / "other", CPU, threads=1)
+    with pytest.raises(BadFile, match=r"checkpoint\.pt is damaged, .* of the family 'richtts'"):
+        run(fitting_of(of["ngram-richtts"]), made / "features", made / "other", CPU, threads=1)
+
+
+LABEL = {
+    "wav": "0000.wav",
+    "speaker": "one",
+    "kind": "prose",
+    "text": "Hi there.",
+    "words": ["hi", "there."],
+    "word_ends_s": [0.4, 0.9],
+    "phones": [["pau", 0.1], ["h", 0.4], ["dh", 0.9]],
+}
+
+
+def shard_of(folder: Path, lines: bytes, samples: int = 24_000) -> Path:
+    shard = folder / "corpus" / "one-000"
+    shard.mkdir(parents=True)
+    noise = np.random.default_rng(0).normal(size=samples) * 3000
+    write_wav(shard / "0000.wav", noise.astype(np.int16), 24_000)
+    (shard / "labels.jsonl").write_bytes(lines)
+    return folder / "corpus"
+
+
+def encoded(corpus: Path, out: Path) -> Path:
+    assert write_features(corpus, out, workers=1) == 1
+    return out / "one-000.safetensors"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"wav": "../0000.wav"},
+        {"wav": 5},
+        {"speaker": None},
+        {"kind": []},
+        {"words": []},
+        {"words": "hi"},
+        {"words": ["hi"]},
+        {"word_ends_s": []},
+        {"word_ends_s": ["a", "b"]},
+        {"word_ends_s": [float("nan"), 1.0]},
+        {"word_ends_s": [-1.0, 1.0]},
+        {"phones": []},
+        {"phones": [["h"]]},
+        {"phones": [["h", float("inf")]]},
+    ],
+    ids=str,
+)
+def test_a_label_that_is_none_is_named(tmp_path, change):
+    corpus = shard_of(tmp_path, json.dumps(LABEL).encode() + b"\n" + json.dumps(LABEL | change).encode() + b"\n")
+    with pytest.raises(BadFile, match=r"line 2 of .*labels\.jsonl is damaged: .*make it again"):
+        write_features(corpus, tmp_path / "out", workers=1)
+
+
+@pytest.mark.parametrize("lines", [b"{\n", b"[1]\n", b"\xff\n"])
+def test_labels_that_are_no_labels_are_named(tmp_path, lines):
+    with pytest.raises(BadFile, match=r"labels\.jsonl is damaged"):
+        write_features(shard_of(tmp_path, lines), tmp_path / "out", workers=1)
+
+
+@pytest.mark.parametrize("samples", [0, 10])
+def test_a_clip_without_a_frame_is_named(tmp_path, samples):
+    corpus = shard_of(tmp_path, json.dumps(LABEL).encode(), samples)
+    with pytest.raises(BadFile, match=rf"0000\.wav holds {samples} samples"):
+        write_features(corpus, tmp_path / "out", workers=1)
+
+
+@pytest.mark.parametrize("lines", [b"", json.dumps(LABEL | {"word_ends_s": [0.4, 9.0]}).encode()])
+def test_a_shard_of_nothing_that_can_be_used_is_one_of_no_sentences(tmp_path, lines):
+    """What is written can be read: a word that ends beyond its sound made a shard that nobody could."""
+    sentences, silence = read_features(encoded(shard_of(tmp_path, lines), tmp_path / "out"))
+    assert sentences == [] and len(silence)
+
+
+def test_a_label_may_lack_its_kind(tmp_path):
+    lines = json.dumps({name: value for name, value in LABEL.items() if name != "kind"}).encode()
+    assert len(read_features(encoded(shard_of(tmp_path, lines), tmp_path / "out"))[0]) == 1

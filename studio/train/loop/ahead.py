@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from studio.core.errors import StudioError
 from studio.train.loop.fitting import Fitting
 from studio.train.loop.spoken import SpokenText
 
@@ -43,11 +44,18 @@ class Ahead:
             self._hands.append(hand)
 
     def batches(self, number: int) -> Iterator[Any]:
-        """One pass; passes are asked for in order. Raises RuntimeError when the process that makes it has ended."""
+        """One pass; passes are asked for in order.
+
+        Raises:
+            StudioError: what the process that makes it could not make.
+            RuntimeError: that process has ended.
+        """
         if not self._hands:
             self._begin(number)
         place = (number - self._first) % self._workers
         while (found := self._taken(place)) is not None:
+            if isinstance(found, StudioError):
+                raise found
             kind, values = found
             yield kind(**{k: torch.from_numpy(v) if isinstance(v, np.ndarray) else v for k, v in values.items()})
 
@@ -68,6 +76,13 @@ class Ahead:
 
 def _make(fitting: Fitting, features: Path, first: int, stride: int, queue: "Queue[Any]") -> None:
     torch.set_num_threads(1)
+    try:
+        _make_passes(fitting, features, first, stride, queue)
+    except StudioError as error:  # who asks for the pass tells it
+        queue.put(type(error)(error.what, error.do))
+
+
+def _make_passes(fitting: Fitting, features: Path, first: int, stride: int, queue: "Queue[Any]") -> None:
     number = first
     while True:
         text = SpokenText.of(features, fitting.recipe.corpus)

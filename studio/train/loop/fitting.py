@@ -15,6 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from torch import Tensor, nn
 
 from studio.core.errors import BadFile
+from studio.train.loop.alone import alone
 from studio.train.loop.arithmetic import arithmetic
 from studio.train.loop.muon import Float32Muon
 from studio.train.loop.room import TRAINED_BYTES, check_room
@@ -113,6 +114,8 @@ def rate_at(done: float, recipe: FitRecipe) -> float:
     """Share of the peak rate at a share of all steps: warm-up, flat, linear fall."""
     if done < recipe.warmup_share:
         return max(done / recipe.warmup_share, 0.02)
+    if not recipe.decay_share:
+        return 1.0  # it never falls
     return min(1.0, max(0.0, (1.0 - done) / recipe.decay_share))
 
 
@@ -171,19 +174,36 @@ def run(
     It goes on from wherever ``state`` says. ``start`` are weights to begin from instead of chance, such as a shipped
     voice's; layers that they lack are added on top, and begin as the identity. ``like`` are weights of another
     family, of which every layer of the same name and shape is taken over. ``passes`` makes the batches of a pass
-    elsewhere; else they are made here. Raises BadFile where the training diverges: what was saved before is kept;
-    BadOption where the machine has no room for it.
+    elsewhere; else they are made here.
     Metrics go to ``state/metrics.jsonl`` (one line a few steps, one a validation).
+
+    Raises:
+        BadFile: the training diverges (what was saved before is kept), there is no sentence to learn from, the state
+            is damaged or of another recipe, or another training is at work in it.
+        BadOption: the machine has no room for it.
     """
-    recipe, settings = fitting.recipe, fitting.settings
     if threads:
         torch.set_num_threads(threads)
-    state.mkdir(parents=True, exist_ok=True)
     if device.type == "cpu":
         check_room(fitting.fitter, TRAINED_BYTES)
+    with alone(state):
+        return _run(fitting, features, state, device, start, like, passes, budget_s)
+
+
+def _run(
+    fitting: Fitting,
+    features: Path,
+    state: Path,
+    device: torch.device,
+    start: Path | None,
+    like: Path | None,
+    passes: Passes | None,
+    budget_s: float | None,
+) -> Path:
+    recipe, settings = fitting.recipe, fitting.settings
     fitter = fitting.fitter.to(device)
     optims = optimisers(fitter, settings)
-    at = _resume(state, fitter, optims, device)
+    at = _resume(state, settings.family, fitter, optims, device)
     if start is not None and at.step == 0:
         begin_from(fitter.net, start, fitter.beginnings, fitter.prepared)
     text = SpokenText.of(features, recipe.corpus)
@@ -200,6 +220,7 @@ def run(
         bar = progress.add_task(f"fitting {text.hours:.1f} h", total=steps, completed=at.step)
         while done < 1.0:
             made = fitting.batches(text, at.number) if passes is None else passes(at.number)
+            i = -1
             for i, batch in enumerate(made):
                 if i < at.batch:
                     continue
@@ -226,6 +247,8 @@ def run(
                 if done >= 1.0:
                     break
             else:
+                if i < 0:  # or it would look for one for ever
+                    raise _nothing_to_learn(features)
                 at.number, at.batch = at.number + 1, 0
                 text = SpokenText.of(features, recipe.corpus)
     log.close()
@@ -271,7 +294,12 @@ def mean_losses(fitter: Fitter, batches: Iterator[Any], device: torch.device) ->
 
 
 def drawn_levels(logits: Tensor, temperature: float) -> Tensor:
-    """Levels drawn from logits [..., 16] by torch's own generator, uint8 [...]: frames that a net feeds itself."""
+    """Levels drawn from logits [..., 16] by torch's own generator, uint8 [...]: frames that a net feeds itself.
+
+    The likeliest ones at a temperature of 0.
+    """
+    if not temperature:
+        return logits.argmax(-1).to(torch.uint8)
     shares = (logits.float() / temperature).softmax(-1)
     noise = torch.rand(*shares.shape[:-1], 1, device=shares.device)
     return (shares.cumsum(-1) < noise).sum(-1).clamp(max=shares.shape[-1] - 1).to(torch.uint8)
@@ -281,21 +309,34 @@ def _diverged(state: Path, why: str) -> BadFile:
     return BadFile(f"the training has diverged: {why}", f"{state} is as it was saved before; lower the peak_rate")
 
 
+def _nothing_to_learn(features: Path) -> BadFile:
+    return BadFile(
+        f"{features} leaves no sentence to learn from",
+        "make more with `studio train features`, or write fewer validation_shards into the recipe's [corpus]",
+    )
+
+
 def _save(state: Path, family: str, fitter: Fitter, optims: list[torch.optim.Optimizer], at: Progressed) -> None:
     if not all(bool(parameter.isfinite().all()) for parameter in fitter.parameters()):
         raise _diverged(state, f"a weight is no number after {at.step} steps")
-    part = state / ".checkpoint.part"
-    torch.save({"fitter": fitter.state_dict(), "optims": [o.state_dict() for o in optims], "at": vars(at)}, part)
-    part.rename(state / "checkpoint.pt")
+    # The weights first: who stops between the two goes on from before them, and writes them again.
     write_weights(fitter.net.state_dict(), state / f"{family}.safetensors")
+    part = state / ".checkpoint.part"
+    kept = {"fitter": fitter.state_dict(), "optims": [o.state_dict() for o in optims], "at": vars(at)}
+    torch.save(kept | {"family": family}, part)
+    part.rename(state / "checkpoint.pt")
 
 
-def _resume(state: Path, fitter: Fitter, optims: list[torch.optim.Optimizer], device: torch.device) -> Progressed:
+def _resume(
+    state: Path, family: str, fitter: Fitter, optims: list[torch.optim.Optimizer], device: torch.device
+) -> Progressed:
     path = state / "checkpoint.pt"
     if not path.is_file():
         return Progressed()
     try:
         saved = torch.load(path, map_location=device, weights_only=True)
+        if (of := saved.get("family", family)) != family:  # some families have nets of one shape
+            raise ValueError(f"it is of the family {of!r:.40}")
         fitter.load_state_dict(saved["fitter"])
         for optim, values in zip(optims, saved["optims"], strict=True):
             optim.load_state_dict(values)
