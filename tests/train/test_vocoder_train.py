@@ -5,6 +5,7 @@ import wave
 from dataclasses import asdict, replace
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,11 +14,12 @@ from needs import needs
 from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 
-from studio.core.errors import BadFile
+from studio.core.errors import BadFile, BadOption
 from studio.engine import dmel
 from studio.engine.vocoders.registry import build_vocoder
 from studio.engine.vocoders.vocstream import NARROW
 from studio.train.corpus.shards import read_sound
+from studio.train.loop.alone import alone
 from studio.train.vocoder.data import Sounds, analyse, collate, crop, roughen
 from studio.train.vocoder.discriminators import Adversary, Discriminator, SampleDiscriminators
 from studio.train.vocoder.fit import Trainer, VocoderFit, fit
@@ -214,3 +216,71 @@ def test_a_file_of_another_rate_is_refused(tmp_path: Path) -> None:
         file.writeframes(b"\0\0" * 100)
     with pytest.raises(BadFile, match="24000 Hz"):
         read_sound(tmp_path / "x.wav")
+
+
+def asked(corpus: Path, folder: Path, **changes: Any) -> VocoderFit:
+    """Two steps of a small source filter."""
+    settings = VocoderFit(corpus, folder / "state", folder / "out" / "voice.safetensors", "sourcefilter", device="cpu")
+    small = {"config": CONFIGS["sourcefilter"], "steps": 2, "rows": 2, "crop_frames": 24, "warm_frames": 4}
+    return replace(settings, **small | changes)
+
+
+@pytest.mark.parametrize("what", ["junk", "nothing", "half", "other keys", "other sizes"])
+def test_a_checkpoint_that_cannot_be_gone_on_with_is_named(corpus: Path, tmp_path: Path, what: str) -> None:
+    needs(find_spec("pyworld"), "pyworld (pip install pyworld)")
+    settings = asked(corpus, tmp_path)
+    fit(settings)
+    path = settings.state / "checkpoint.pt"
+    data = path.read_bytes()
+    if what == "other keys":
+        torch.save({"model": {}}, path)
+    elif what == "other sizes":
+        settings = replace(settings, config=CONFIGS["sourcefilter"] | {"width": 48})
+    else:
+        path.write_bytes({"junk": b"junk", "nothing": b"", "half": data[:5000]}[what])
+    with pytest.raises(BadFile, match=r"checkpoint\.pt is damaged, or of other settings.*--state"):
+        fit(settings)
+
+
+def test_a_training_that_diverges_leaves_what_was_saved(corpus: Path, tmp_path: Path) -> None:
+    needs(find_spec("pyworld"), "pyworld (pip install pyworld)")
+    settings = asked(corpus, tmp_path)
+    fit(settings)
+    before = settings.export.read_bytes()
+    trainer = Trainer(settings)
+    with torch.no_grad():
+        next(trainer.model.parameters()).fill_(float("nan"))
+    with pytest.raises(BadFile, match=r"diverged: a weight is no number after 2 steps.*learning_rate"):
+        trainer.save()
+    assert settings.export.read_bytes() == before
+
+
+def test_a_corpus_of_too_little_and_sounds_that_are_damaged_are_named(corpus: Path, tmp_path: Path) -> None:
+    needs(find_spec("pyworld"), "pyworld (pip install pyworld)")
+    with pytest.raises(BadFile, match="corpus has no sound of over 500 frames to learn from"):
+        fit(asked(corpus, tmp_path, crop_frames=500))
+    (kept, *_) = (tmp_path / "state" / "sounds").glob("*.npz")
+    kept.write_bytes(kept.read_bytes()[:1000])
+    with pytest.raises(BadFile, match=rf"{kept.name} is damaged.*remove it"):
+        fit(asked(corpus, tmp_path))
+
+
+def test_a_state_of_a_vocoder_belongs_to_one_training(corpus: Path, tmp_path: Path) -> None:
+    with alone(tmp_path / "state"), pytest.raises(BadFile, match="another training is at work"):
+        fit(asked(corpus, tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"steps": 0}, "steps cannot be 0; it is from 1"),
+        ({"rows": 0}, "rows cannot be 0"),
+        ({"learning_rate": float("nan")}, "learning_rate cannot be nan"),
+        ({"warm_up_steps": 0}, "warm_up_steps cannot be 0"),
+        ({"seed": -1}, "seed cannot be -1"),
+        ({"warm_frames": 24}, "warm_frames are 24 of 24 crop_frames"),
+    ],
+)
+def test_settings_out_of_range_are_refused(tmp_path: Path, change: dict[str, Any], told: str) -> None:
+    with pytest.raises(BadOption, match=told):
+        asked(tmp_path, tmp_path, **change)

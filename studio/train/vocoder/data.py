@@ -1,5 +1,7 @@
 """Sounds, frames and pitch for vocoder training: shards of WAV files, analysed once and kept."""
 
+import zipfile
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,7 +62,11 @@ def analyse(pcm: NDArray[np.int16]) -> Sound:
 
 
 def load_shard(shard: Path, cache: Path) -> list[Sound]:
-    """The sounds of a shard's WAV files in the order of their names, analysed once and kept under ``cache``."""
+    """The sounds of a shard's WAV files in the order of their names, analysed once and kept under ``cache``.
+
+    Raises:
+        BadFile: a sound, or what was kept of them, cannot be read.
+    """
     kept = cache / f"{shard.name}.npz"
     if not kept.exists():
         sounds = [analyse(read_sound(path)) for path in sorted(shard.rglob("*.wav"))]
@@ -76,7 +82,14 @@ def load_shard(shard: Path, cache: Path) -> list[Sound]:
             f0_hz=np.concatenate([sound.f0_hz for sound in sounds]),
         )
         part.rename(kept)
-    with np.load(kept) as data:
+    try:
+        return _kept(kept)
+    except (OSError, ValueError, LookupError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+        raise BadFile(f"{kept} is damaged: {error!s:.200}", "remove it: it is made again") from error
+
+
+def _kept(path: Path) -> list[Sound]:
+    with np.load(path) as data:
         ends = np.cumsum(data["frames"])[:-1]
         parts = (
             np.split(data["pcm"], ends * dmel.TIME_BASE.frame_samples),
@@ -110,8 +123,17 @@ class Sounds:
         return len(new)
 
     def batch(self, rng: np.random.Generator, rows: int, frames: int) -> Batch:
-        """Random crops of ``frames`` frames; long sentences are drawn more often, each frame being as likely."""
+        """Random crops of ``frames`` frames; long sentences are drawn more often, each frame being as likely.
+
+        Raises:
+            BadFile: no sentence is longer than that.
+        """
         weights = np.array([max(0, len(sound.mels) - frames) for sound in self.train], dtype=np.float64)
+        if not weights.any():
+            raise BadFile(
+                f"{self.folder} has no sound of over {frames} frames to learn from",
+                f"give more shards: the last {self.held_out} sounds of each are never learned from",
+            )
         chosen = rng.choice(len(self.train), size=rows, p=weights / weights.sum())
         starts = [int(rng.integers(0, len(self.train[i].mels) - frames + 1)) for i in chosen]
         return collate([crop(self.train[i], start, frames) for i, start in zip(chosen, starts, strict=True)])

@@ -12,14 +12,29 @@ import torch
 from rich.progress import Progress, TextColumn, TimeRemainingColumn
 from torch import Tensor
 
+from studio.core.errors import BadFile, BadOption
 from studio.engine import dmel
 from studio.engine.vocoders.base import Vocoder
 from studio.engine.vocoders.registry import build_vocoder
+from studio.train.loop.alone import alone
 from studio.train.loop.weights import begin_from, write_weights
 from studio.train.vocoder.data import Batch, Sounds, collate, crop, roughen
 from studio.train.vocoder.discriminators import RESOLUTIONS, Adversary
 from studio.train.vocoder.losses import SpectralLoss
 from studio.train.vocoder.objectives import BEGINNINGS, OBJECTIVES, WEIGHTS, Made, judges
+
+_RANGES = {
+    "steps": (1, 10**8),
+    "rows": (1, 10**5),
+    "crop_frames": (1, 10**5),
+    "warm_frames": (0, 10**5),
+    "learning_rate": (0.0, 1.0),
+    "warm_up_steps": (1, 10**8),
+    "ema": (0.0, 1.0),
+    "seed": (0, 2**63 - 1),
+    "shards": (1, 10**6),
+    "checkpoint_s": (0.0, 1e6),
+}
 
 
 @dataclass(frozen=True)
@@ -61,6 +76,17 @@ class VocoderFit:
     adversarial_from: int | None = None
     resolutions: tuple[int, ...] = RESOLUTIONS
 
+    def __post_init__(self) -> None:
+        for name, (low, high) in _RANGES.items():
+            value = getattr(self, name)
+            if not low <= value <= high:  # NaN is none
+                raise BadOption(f"the vocoder's {name} cannot be {value!r:.40}", f"it is from {low:,} to {high:,}")
+        if self.warm_frames >= self.crop_frames:
+            raise BadOption(
+                f"the vocoder's warm_frames are {self.warm_frames} of {self.crop_frames} crop_frames",
+                "leave some of them to be scored",
+            )
+
 
 class Trainer:
     """A model, its optimiser and averages, and where they are kept."""
@@ -84,13 +110,21 @@ class Trainer:
         self.spectral = SpectralLoss(self.model.config.sample_rate_hz).to(self.device)
         self.step = 0
         self.trained_s = 0.0
-        s.state.mkdir(parents=True, exist_ok=True)
         self.sounds = Sounds(s.corpus, s.state / "sounds")
         if self.checkpoint.exists():
             self._load()
 
     def _load(self) -> None:
-        kept = torch.load(self.checkpoint, map_location=self.device, weights_only=True)
+        """Go on from the checkpoint. Raises BadFile."""
+        try:
+            self._restore(torch.load(self.checkpoint, map_location=self.device, weights_only=True))
+        except Exception as error:
+            raise BadFile(
+                f"{self.checkpoint} is damaged, or of other settings: {' '.join(str(error).split()):.200}",
+                "remove it, or name another folder with --state",
+            ) from error
+
+    def _restore(self, kept: dict[str, Any]) -> None:
         self.model.load_state_dict(kept["model"])
         self.average.load_state_dict(kept["average"])
         self.optimizer.load_state_dict(kept["optimizer"])
@@ -100,7 +134,17 @@ class Trainer:
             self.adversary.optimizer.load_state_dict(kept["adversary_optimizer"])
 
     def save(self) -> None:
-        """Write the checkpoint, then the averaged weights and their configuration for whoever assembles a voice."""
+        """Write the averaged weights and their configuration for whoever assembles a voice, then the checkpoint.
+
+        Raises:
+            BadFile: the training has diverged; what was saved before is kept.
+        """
+        if not all(bool(one.isfinite().all()) for one in (*self.model.parameters(), *self.average.parameters())):
+            raise BadFile(
+                f"the training has diverged: a weight is no number after {self.step} steps",
+                f"{self.settings.state} is as it was saved before; lower the learning_rate",
+            )
+        export_vocoder(self.average, self.settings.export)
         kept = {
             "model": self.model.state_dict(),
             "average": self.average.state_dict(),
@@ -113,7 +157,6 @@ class Trainer:
         part = self.checkpoint.with_suffix(".part")
         torch.save(kept, part)
         part.rename(self.checkpoint)
-        export_vocoder(self.average, self.settings.export)
 
     def learning_rate(self) -> float:
         """Warm-up, then a cosine over all there is to do, down to a fiftieth."""
@@ -188,8 +231,18 @@ def fit(settings: VocoderFit) -> dict[str, float]:
     """Train to the end of the settings, from the last checkpoint if there is one; returns the last validation.
 
     The log ``metrics.jsonl`` in the state folder gets a line at every checkpoint.
+
+    Raises:
+        BadFile: the corpus has too little sound or a damaged one, the checkpoint is damaged or of other settings, the
+            training diverges, or another one is at work in the state folder.
+        BadOption: a setting is out of range.
     """
-    trainer = Trainer(settings)
+    with alone(settings.state):
+        return _fit(Trainer(settings))
+
+
+def _fit(trainer: Trainer) -> dict[str, float]:
+    settings = trainer.settings
     (settings.state / "settings.json").write_text(json.dumps(asdict(settings), indent=1, default=str) + "\n")
     trainer.sounds.refresh(settings.shards)
     scores: dict[str, float] = {}
