@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from studio.core.errors import NeedsPackage
+from studio.core.errors import BadFile, NeedsPackage
 from studio.core.text.typography import MARKS
 from studio.core.text.words import WordStream
 from studio.engine.families.bpe import WORD_START, Bpe, Spelling, alphabet_of, spell_phonemes
@@ -27,7 +27,11 @@ def train_bpe(texts: Iterable[Sequence[str]], size: int, out: Path, spelling: Sp
     """Learn ``size`` tokens from texts of spoken words and write the library's JSON; answers how many there are.
 
     A word begins with ``▁`` and marks stand alone, so that a word's tokens never depend on its neighbours: a committed
-    word is encoded at once. Phonemes are those of each word by itself. Raises NeedsPackage.
+    word is encoded at once. Phonemes are those of each word by itself.
+
+    Raises:
+        BadFile: no text has a word.
+        NeedsPackage: the library is not installed.
     """
     try:
         from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
@@ -48,7 +52,10 @@ def train_bpe(texts: Iterable[Sequence[str]], size: int, out: Path, spelling: Sp
     )
     if spelling == "phonemes":
         texts = ([_pronounced(word) for word in words] for words in texts)
-    tokenizer.train_from_iterator((" ".join(words) for words in texts), trainer)
+    written = [" ".join(words) for words in texts if words]
+    if not written:
+        raise BadFile("there is no text with a word to learn an encoding from", "make some with `studio train texts`")
+    tokenizer.train_from_iterator(written, trainer)
     out.parent.mkdir(parents=True, exist_ok=True)
     part = out.with_name(f".{out.name}.part")
     tokenizer.save(str(part))

@@ -95,8 +95,8 @@ def encode_label(folder: Path, label: dict) -> tuple[Sentence, np.ndarray]:
 
 def write_features(corpus_folder: Path, out: Path, workers: int | None = None) -> int:
     """Encode every finished shard that is not encoded yet; answers how many shards there are. Raises BadFile."""
-    out.mkdir(parents=True, exist_ok=True)
     found = shards.shards(corpus_folder)
+    out.mkdir(parents=True, exist_ok=True)
     todo = [s for s in found if not (out / f"{s.name}.safetensors").is_file()]
     with ProcessPoolExecutor(workers) as pool:
         for _ in track(pool.map(_encode_shard, todo, [out] * len(todo)), "encoding", total=len(todo)):

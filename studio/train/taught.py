@@ -67,6 +67,8 @@ def lines_of(path: Path, after: int = 0, count: int | None = None) -> list[str]:
         BadFile: it cannot be read, or holds no such texts.
     """
     found = [one.text for one in read_texts(path)] if path.suffix == ".jsonl" else read_sentences(path)
+    if not found:
+        raise BadFile(f"{path} holds no texts", "give one text a line, or what `studio train texts` wrote")
     if not found[after:]:
         raise BadFile(f"{path} holds {len(found)} texts, and {after} of them are passed over", "pass over fewer")
     return found[after:][:count]

@@ -13,15 +13,18 @@ import torch
 from safetensors.torch import load_file, save_file
 from tinyfeatures import tiny_sentence, tiny_t5_recipe, write_tiny_features, write_tiny_vocoder
 from tinyvoice import VOCODERS
+from typer.testing import CliRunner
 
+from studio.cli import cli
 from studio.core.cards import read_cards
 from studio.core.clips import write_wav
-from studio.core.errors import BadFile, BadOption
+from studio.core.errors import BadFile, BadOption, StudioError
 from studio.core.shipped import RECIPES
 from studio.engine.families.base import family_info
 from studio.engine.loop import open_engine
 from studio.engine.vocoders.registry import build_vocoder
 from studio.text.normalise import best
+from studio.train.corpus.hear import hear_corpus
 from studio.train.families.registry import fitting_of
 from studio.train.features import read_features, write_features
 from studio.train.loop.ahead import Ahead
@@ -29,8 +32,11 @@ from studio.train.loop.alone import alone
 from studio.train.loop.fitting import drawn_levels, rate_at, run
 from studio.train.pack import pack_voice
 from studio.train.recipes.recipe import CorpusRecipe, read_recipe
+from studio.train.taught import lines_of
 
 CPU = torch.device("cpu")
+LARK = RECIPES / "lark.toml"
+VOCODER = ("vocoder", "--corpus", "nothing", "--state", "state", "--export", "x.safetensors", "--recipe", LARK)
 
 
 @pytest.fixture(scope="module")
@@ -340,3 +346,43 @@ def test_a_shard_of_nothing_that_can_be_used_is_one_of_no_sentences(tmp_path, li
 def test_a_label_may_lack_its_kind(tmp_path):
     lines = json.dumps({name: value for name, value in LABEL.items() if name != "kind"}).encode()
     assert len(read_features(encoded(shard_of(tmp_path, lines), tmp_path / "out"))[0]) == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        (("features", "--corpus", "nothing", "--out", "out"), "nothing holds no finished shard"),
+        (("features", "--corpus", "nothing", "--out", "out", "--workers", "0"), "--workers"),
+        (("hear", "--corpus", "nothing"), "nothing holds no finished shard"),
+        (("bpe", "--texts", "none.jsonl", "--out", "bpe.json"), "no text with a word"),
+        (("corpus", "--sentences", "none.jsonl", "--out", "out", "--recipe", LARK), "no sentence that can be spoken"),
+        (("fit", "--features", "nothing", "--state", "out", "--recipe", LARK, "--threads", "-4"), "--threads"),
+        ((*VOCODER, "--threads", "-1"), "--threads"),
+        ((*VOCODER, "--device", "banana"), "there is no device 'banana'; it is auto, cpu or cuda"),
+        (VOCODER, "nothing has no sound of over 56 frames"),
+    ],
+    ids=lambda one: " ".join(map(str, one)) if isinstance(one, tuple) else "",
+)
+def test_a_command_that_has_nothing_to_do_says_so(tmp_path, monkeypatch, command, told):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "nothing").mkdir()
+    (tmp_path / "none.jsonl").write_bytes(b"")
+    done = CliRunner().invoke(cli, ["train", *map(str, command)])
+    said = done.output if isinstance(done.exception, SystemExit) else str(done.exception)
+    assert isinstance(done.exception, (StudioError, SystemExit)) and done.exit_code, done.exception
+    assert told in said
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("lines", [b"[1]\n", b"{\n", b"\xff\n", b'{"clip": "a", "heard": 1}\n'])
+def test_what_was_heard_before_and_is_damaged_is_named(tmp_path, lines):
+    corpus = shard_of(tmp_path, b"")
+    (corpus / "heard.jsonl").write_bytes(lines)
+    with pytest.raises(BadFile, match=r"heard\.jsonl is damaged: .*remove it"):
+        hear_corpus(corpus, lambda sounds: [""] * len(sounds), sample=1)
+
+
+def test_texts_that_are_none_are_not_passed_over(tmp_path):
+    (tmp_path / "none.txt").write_bytes(b"\n")
+    with pytest.raises(BadFile, match=r"none\.txt holds no texts"):
+        lines_of(tmp_path / "none.txt")

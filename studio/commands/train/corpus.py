@@ -37,7 +37,7 @@ def corpus(
     out: Annotated[Path, typer.Option(help="Folder for the spoken shards; a stopped run goes on.")],
     recipe: Recipe = RECIPE,
     teacher: Annotated[str, typer.Option(help="programs (festival, flite) or kokoro:FOLDER; else the recipe's.")] = "",
-    workers: Annotated[int | None, typer.Option(help="Processes; one per core unless given.")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, max=256, help="Processes; one per core unless given.")] = None,
 ) -> None:
     """Speak sentences with synthetic teachers."""
     from studio.train.corpus.speak import speak_corpus
@@ -106,7 +106,7 @@ def recordings(
 def features(
     corpus: Annotated[Path, typer.Option(help="Folder of spoken shards.")],
     out: Annotated[Path, typer.Option(help="Folder for the encoded shards.")],
-    workers: Annotated[int | None, typer.Option(help="Processes; one per core unless given.")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, max=256, help="Processes; one per core unless given.")] = None,
 ) -> None:
     """Encode a spoken corpus: dMel frames, word ends, phones."""
     from studio.train.features import write_features

@@ -19,7 +19,7 @@ def fit(
     state: Annotated[Path, typer.Option(help="Folder for checkpoints and metrics; a stopped run goes on.")],
     recipe: Recipe = RECIPE,
     device: Device = "auto",
-    threads: Annotated[int | None, typer.Option(help="Of arithmetic on a CPU.")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, max=256, help="Of arithmetic on a CPU.")] = None,
     start: Annotated[Path | None, typer.Option(help="Weights to begin from, such as a shipped voice's.")] = None,
     like: Annotated[
         Path | None, typer.Option(help="Weights of another family: layers of the same name and shape begin as there.")
@@ -103,7 +103,7 @@ def vocoder(
     name: Annotated[str, typer.Option(help="What the recipe calls it, such as sourcefilter.")] = "sourcefilter",
     recipe: Recipe = RECIPE,
     device: Device = "auto",
-    threads: Annotated[int, typer.Option(help="Of arithmetic on a CPU.")] = 1,
+    threads: Annotated[int, typer.Option(min=1, max=256, help="Of arithmetic on a CPU.")] = 1,
     start: Annotated[Path | None, typer.Option(help="Weights to begin from, such as a shipped voice's.")] = None,
     minutes: Annotated[float | None, typer.Option(min=0.1, help="End after so long, the rate fallen.")] = None,
 ) -> None:

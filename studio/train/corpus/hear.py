@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from studio.core.errors import BadFile
 from studio.core.text.typography import MARKS
 from studio.measure.signal.loudness import active_level_db
 from studio.text.phonemes import phonemise
@@ -111,6 +112,9 @@ def hear_corpus(
     Args:
         transcribe: sounds to texts, in order.
         sample: clips of each kind.
+
+    Raises:
+        BadFile: there are no shards, or a label, a sound or ``heard.jsonl`` is damaged.
     """
     clips = [Clip(s, label) for s in shards.shards(corpus) for label in shards.every_label(s)]
     kinds: dict[str, list[Clip]] = {}
@@ -144,14 +148,25 @@ def _leave_out(clips: Iterable[Clip], wrong: set[str]) -> None:
         (shard / shards.LEFT_OUT).write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
 
 
+def _known(path: Path) -> dict[str, str]:
+    """What was heard before, by clip. Raises BadFile."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+        pairs = [json.loads(line) for line in lines if line.endswith("\n")]  # a stopped run may leave half a line
+        known = {pair["clip"]: pair["heard"] for pair in pairs}
+        if not all(isinstance(text, str) for one in known.items() for text in one):
+            raise ValueError("a transcript is no text")
+    except (OSError, ValueError, TypeError, LookupError, RecursionError) as error:
+        raise BadFile(f"{path} is damaged: {error!s:.200}", "remove it: the clips are heard anew") from error
+    return known
+
+
 class _Memory:
     """Transcripts by clip, kept in a file as they come."""
 
     def __init__(self, path: Path, transcribe: Transcribe, batch: int) -> None:
         self._path, self._transcribe, self._batch = path, transcribe, batch
-        lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.is_file() else []
-        pairs = [json.loads(line) for line in lines if line.endswith("\n")]  # a stopped run may leave half a line
-        self._known: dict[str, str] = {pair["clip"]: pair["heard"] for pair in pairs}
+        self._known = _known(path) if path.is_file() else {}
 
     def hear(self, clips: Sequence[Clip]) -> list[str]:
         """What is heard in each clip."""

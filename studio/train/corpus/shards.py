@@ -62,8 +62,10 @@ def _label(wav: str, taught: Taught) -> dict[str, Any]:
 
 
 def shards(corpus: Path) -> list[Path]:
-    """Finished shards, speakers in turn."""
+    """Finished shards, speakers in turn. Raises BadFile where there are none."""
     found = [p.parent for p in corpus.glob("*/labels.jsonl") if not p.parent.name.startswith(".")]
+    if not found:
+        raise BadFile(f"{corpus} holds no finished shard", "make some with `studio train corpus` or `recordings`")
     return sorted(found, key=lambda p: (p.name.rpartition("-")[2], p.name))
 
 

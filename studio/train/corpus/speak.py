@@ -100,6 +100,11 @@ def speak_corpus(
         plans = plan_stages(given, recipe.corpus)
     else:
         plans = plan_shards(read_sentences(source), recipe.corpus, held_out)
+    if not plans:
+        raise BadFile(
+            f"{source} holds no sentence that can be spoken",
+            f"give sentences of {recipe.corpus.min_words} to {recipe.corpus.max_words} words and plain marks",
+        )
     name = teacher or recipe.corpus.teacher
     todo = [p for p in plans if not (out / p.name / "labels.jsonl").is_file()]
     out.mkdir(parents=True, exist_ok=True)

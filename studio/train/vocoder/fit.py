@@ -16,6 +16,7 @@ from studio.core.errors import BadFile, BadOption
 from studio.engine import dmel
 from studio.engine.vocoders.base import Vocoder
 from studio.engine.vocoders.registry import build_vocoder
+from studio.engine.voices import pick_device
 from studio.train.loop.alone import alone
 from studio.train.loop.weights import begin_from, write_weights
 from studio.train.vocoder.data import Batch, Sounds, collate, crop, roughen
@@ -95,8 +96,7 @@ class Trainer:
         self.settings = s = settings
         torch.set_num_threads(s.threads)
         torch.manual_seed(s.seed)
-        wanted = ("cuda" if torch.cuda.is_available() else "cpu") if s.device == "auto" else s.device
-        self.device = torch.device(wanted)
+        self.device = pick_device(s.device)
         self.model: Vocoder[Any] = build_vocoder(s.vocoder, s.config).to(self.device)
         self.checkpoint = s.state / "checkpoint.pt"
         if s.start is not None and not self.checkpoint.exists():
@@ -235,7 +235,8 @@ def fit(settings: VocoderFit) -> dict[str, float]:
     Raises:
         BadFile: the corpus has too little sound or a damaged one, the checkpoint is damaged or of other settings, the
             training diverges, or another one is at work in the state folder.
-        BadOption: a setting is out of range.
+        BadOption: there is no such device.
+        NeedsPackage: this machine has no GPU.
     """
     with alone(settings.state):
         return _fit(Trainer(settings))
