@@ -18,9 +18,9 @@ from studio.core.errors import BadFile, BadOption
 from studio.engine import dmel
 from studio.engine.vocoders.registry import build_vocoder
 from studio.engine.vocoders.vocstream import NARROW
-from studio.train.corpus.shards import read_sound
+from studio.train.corpus.shards import LEFT_OUT, read_sound
 from studio.train.loop.alone import alone
-from studio.train.vocoder.data import Sounds, analyse, collate, crop, roughen
+from studio.train.vocoder.data import Sounds, analyse, collate, crop, load_shard, roughen
 from studio.train.vocoder.discriminators import Adversary, Discriminator, SampleDiscriminators
 from studio.train.vocoder.fit import Trainer, VocoderFit, fit
 from studio.train.vocoder.losses import SpectralLoss, fine_log_mel, pitch_loss
@@ -206,6 +206,12 @@ def test_held_out_sounds_are_not_trained_on(corpus: Path, tmp_path: Path) -> Non
     a, b = (s.batch(np.random.default_rng(4), 3, 20) for s in (sounds, again))
     assert torch.equal(a.mels, b.mels) and torch.equal(a.pcm, b.pcm) and torch.equal(a.f0_hz, b.f0_hz)
     assert collate(sounds.unseen[:1]).mels.shape[2] == 80
+
+
+def test_what_was_misheard_is_not_trained_on(corpus: Path, tmp_path: Path) -> None:
+    needs(find_spec("pyworld"), "pyworld (pip install pyworld)")
+    (corpus / "rms-000" / LEFT_OUT).write_text("0001.wav\n0004.wav\n")
+    assert [len(load_shard(corpus / name, tmp_path / "cache")) for name in ("rms-000", "slt-000")] == [6, 8]
 
 
 def test_a_file_of_another_rate_is_refused(tmp_path: Path) -> None:

@@ -132,9 +132,17 @@ _FIELDS: dict[str, Callable[[Any], bool]] = {
 
 def labels(shard: Path) -> Iterator[dict[str, Any]]:
     """Label lines of a shard, without the clips that `studio train hear` left out. Raises BadFile."""
+    without = left_out(shard)
+    return (label for label in every_label(shard) if label["wav"] not in without)
+
+
+def left_out(shard: Path) -> set[str]:
+    """Names of the clips of a shard that `studio train hear` left out. Raises BadFile."""
     path = shard / LEFT_OUT
-    left_out = set(path.read_text(encoding="utf-8").split()) if path.is_file() else set()
-    return (label for label in every_label(shard) if label["wav"] not in left_out)
+    try:
+        return set(path.read_text(encoding="utf-8").split()) if path.is_file() else set()
+    except (OSError, ValueError) as error:
+        raise BadFile(f"{path} cannot be read: {error!s:.200}", "make it anew with `studio train hear`") from error
 
 
 def read_sound(path: Path) -> NDArray[np.int16]:

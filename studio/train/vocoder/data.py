@@ -14,7 +14,7 @@ from torch import Tensor
 from studio.core.clips import to_float
 from studio.core.errors import BadFile
 from studio.engine import dmel
-from studio.train.corpus.shards import read_sound
+from studio.train.corpus.shards import left_out, read_sound
 from studio.train.vocoder.pitch import hop_pitch
 
 _HOPS_PER_FRAME = 4
@@ -64,12 +64,15 @@ def analyse(pcm: NDArray[np.int16]) -> Sound:
 def load_shard(shard: Path, cache: Path) -> list[Sound]:
     """The sounds of a shard's WAV files in the order of their names, analysed once and kept under ``cache``.
 
+    Those that `studio train hear` left out before are not among them.
+
     Raises:
         BadFile: a sound, or what was kept of them, cannot be read.
     """
     kept = cache / f"{shard.name}.npz"
     if not kept.exists():
-        sounds = [analyse(read_sound(path)) for path in sorted(shard.rglob("*.wav"))]
+        without = left_out(shard)
+        sounds = [analyse(read_sound(path)) for path in sorted(shard.rglob("*.wav")) if path.name not in without]
         if not sounds:
             raise BadFile(f"there are no WAV files in {shard}", "make them with `studio train corpus`")
         cache.mkdir(parents=True, exist_ok=True)
