@@ -97,12 +97,13 @@ def test_the_old_way_is_off_for_pasted_text_and_says_why(live: LivePage) -> None
     live.finish()
     live.wait_said()
     assert live.page.locator('[data-do="old"]').is_disabled()
-    assert "Off for pasted text" in live.page.locator(".why-not").text_content()
+    why = live.page.locator(".why-not")
+    assert why.is_visible() and "Off for pasted text" in why.text_content()
     live.press("clear")
     live.type("this was typed ")
     live.finish()
     live.wait_said(2)
-    assert live.page.locator('[data-do="old"]').is_enabled()
+    assert live.page.locator('[data-do="old"]').is_enabled() and why.is_hidden()
 
 
 @pytest.mark.parametrize("key", ["Escape", "Control+Enter"])

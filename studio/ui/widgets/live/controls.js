@@ -18,6 +18,7 @@ export function show(page) {
   button("stop").disabled = !page.isActive;
   button("replay").disabled = isBusy || !page.hasSpoken;
   button("old").disabled = !page.canCompare || page.isPasted || phase === "stopping" || (page.mode === "old" && isBusy);
+  page.root.querySelector(".why-not").hidden = page.canCompare && !page.isPasted;
   button("rest").hidden = !page.hasRest || isBusy || !page.isOnline;
   page.status.chip(state(page), page.mode);
 }
