@@ -116,7 +116,8 @@ def test_dsm_self_attention_to_the_steps_that_fed_a_word(opened) -> None:
     starts, ends = [0, 12, 24, 36], [12, 24, 36, 46]
     options = {"guidance": 1.0, "turn": "main", "other_speaker": 0}
     found = [*loaded.force(Given(WORDS, levels(50), 0, options, word_starts=starts, word_ends=ends))]
-    own = np.array([1 + len(loaded.bpe.encode(word)) for word in WORDS])  # WORD comes before its tokens
+    read = [*WORDS[:-1], WORDS[-1] + "."]  # the text's last word is closed
+    own = np.array([1 + len(loaded.bpe.encode(word)) for word in read])  # WORD comes before its tokens
     own[0] += 1  # and who speaks before the first word's
     assert own.max() <= 10, "no word waits for the one before it"
     assert [(one.first, one.word, len(one.p_eos)) for one in found] == [
