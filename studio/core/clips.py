@@ -68,7 +68,7 @@ def read_wav(source: Path | bytes | BinaryIO) -> tuple[np.ndarray, int]:
         raise BadFile(f"there is no file {name}", "check the path") from error
     except (wave.Error, EOFError, OSError, RuntimeError) as error:  # RuntimeError: a chunk claims more than there is
         raise BadFile(
-            f"{name} cannot be read as WAV: {error or 'it is cut short'}", "mono 16-bit PCM is read"
+            f"{name} cannot be read as WAV: {str(error) or 'it is cut short'}", "mono 16-bit PCM is read"
         ) from error
     if not LOWEST_RATE_HZ <= rate_hz <= HIGHEST_RATE_HZ:
         allowed = f"{LOWEST_RATE_HZ:,} to {HIGHEST_RATE_HZ:,} are read"
