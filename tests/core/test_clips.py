@@ -62,7 +62,7 @@ def test_other_kinds_are_named(channels, width):
     "data", [b"", b"RIFF", b"not a wav at all, but long enough to look", wav_bytes(PCM, 8000)[:30]]
 )
 def test_damage_is_a_clear_error(data):
-    with pytest.raises(BadFile, match="cannot be read as WAV: [a-z]"):
+    with pytest.raises(BadFile, match=r"cannot be read as WAV: [a-z]"):
         read_wav(data)
 
 
