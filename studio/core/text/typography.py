@@ -109,6 +109,11 @@ def split_mark(text: str) -> tuple[str, str]:
     return text[:-1], text[-1]
 
 
+def closed(word: str) -> str:
+    """A word, or its phonemes, with a mark at its end: a full stop where it has none."""
+    return word if word[-1:] in MARKS else f"{word}."
+
+
 @lru_cache(maxsize=4096)
 def fold(char: str) -> str | None:
     """A character as plain ones: itself, its base letter, nothing (invisible), or None (cannot be said)."""

@@ -1,6 +1,6 @@
 """The sentences of a features folder, as every family learns from them: by speaker, joined, a little noisy."""
 
-from collections.abc import Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from pathlib import Path
 from typing import TypeVar
 
@@ -80,6 +80,26 @@ def cut(made: Sequence[Made], batch_tokens: int) -> Iterator[list[Made]]:
         group.append(sequence)
     if group:
         yield group
+
+
+def in_batches(
+    text: SpokenText,
+    recipe: FitRecipe,
+    rng: np.random.Generator,
+    make: Callable[[Sequence[list[Sentence]]], Iterable[Made]],
+) -> Iterator[list[Made]]:
+    """One pass over every sentence: sequences of about one length, a batch of them at a time, in random order.
+
+    Args:
+        make: the sequences of some of ``grouped``.
+    """
+    plans = grouped(text, recipe, rng)
+    order = rng.permutation(len(plans))
+    for first in range(0, len(order), BUCKET):
+        made = sorted(make([plans[i] for i in order[first : first + BUCKET]]), key=len)
+        groups = list(cut(made, recipe.batch_tokens))
+        for i in rng.permutation(len(groups)):
+            yield groups[i]
 
 
 def join(sentences: Sequence[Sentence], silence: np.ndarray, rng: np.random.Generator) -> Sentence:

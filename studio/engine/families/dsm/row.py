@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from studio.core.events import Eos, Event, Frames, Segment, WordEnd, WordStart
-from studio.core.text.typography import MARKS
+from studio.core.text.typography import closed
 from studio.core.time import TimeBase
 from studio.engine.families.base import Turn, Want
 from studio.engine.families.dsm.rule import MAIN, Options, Symbols, next_word
@@ -239,9 +239,9 @@ class DsmRow(ReadingRow[Options]):
         Which one is the last must not depend on when its end came: a word that waits for another one is not due before
         the end is known, one that was flushed is.
         """
-        word, waited = self._words[i], i >= self._flushed and self._delays.look_ahead_words > 0
+        waited = i >= self._flushed and self._delays.look_ahead_words > 0
         is_last = waited and self._ended and i + 1 == len(self._words)
-        return f"{word}." if is_last and word[-1] not in MARKS else word
+        return closed(self._words[i]) if is_last else self._words[i]
 
     def _turn(self, stretch: Stretch, i: int) -> list[int]:
         """The token that says whose turn begins, where one does; nobody else's where there is no other speaker.

@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 
 from studio.core.events import EOS_AT, Eos, Event, Frames, Segment
+from studio.core.text.typography import closed
 from studio.core.time import TimeBase
 from studio.engine.families.attended import AttendedWords
 from studio.engine.families.base import Turn, Want
 from studio.engine.families.drawn import check_finite
 from studio.engine.families.requests import RequestMark, RequestRow
 from studio.engine.families.spelling import END, Pronounce, counts_through, spell
-from studio.engine.families.tacotron.rule import WHOLE, Options, at_rest, prosody_of, repeated
+from studio.engine.families.tacotron.rule import WHOLE, Options, prosody_of, repeated
 
 _NO_FRAMES = np.zeros((0, 80), np.uint8)
 
@@ -213,8 +214,8 @@ class TacotronRow(RequestRow[Options, _Speaking]):
     def _clause(self, words: range) -> Clause:
         texts = self._texts(words)
         said = self._pronounce(texts)
-        if self._options.rests(texts):
-            said[-1] = at_rest(said[-1])
+        if self._options.rests(texts):  # else the net speaks it as the middle of a sentence: its last vowel breaks off
+            said = [*said[:-1], closed(said[-1])]
         spelled = [spell(phonemes) for phonemes in said]
         through = AttendedWords(self._time_base, words, counts_through(spelled), self._frames)
         self._next = _Speaking(self._requests, through, self._options, self._longest * len(words))

@@ -100,14 +100,6 @@ def prosody_of(phonemes: str) -> int:
     return any(one in STRESSES for one in phonemes) + 2 * bool(mark) + 4 * (bool(mark) and mark in SENTENCE_ENDS)
 
 
-def at_rest(phonemes: str) -> str:
-    """The last word before speech rests: closed by a full stop where it has no mark.
-
-    Without one the net speaks it as the middle of a sentence, and breaks off in its last vowel.
-    """
-    return phonemes if phonemes[-1:] in MARKS else phonemes + SENTENCE_ENDS[0]
-
-
 def repeated(values: Sequence[int], spelled: Sequence[Sequence[int]]) -> list[int]:
     """A value of each word at each of its symbols (the paper's count_i); the clause's end has the last word's."""
     return [value for value, word in zip(values, spelled, strict=True) for _ in word] + [*values[-1:]]

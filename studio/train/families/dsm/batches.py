@@ -15,7 +15,7 @@ from studio.engine.families.dsm.rule import MOST_SPEAKERS, Grid, lay_out
 from studio.train.bpe import encoded_words, phones_of_tokens
 from studio.train.families.guide import NOWHERE, spread
 from studio.train.features import Sentence
-from studio.train.loop.spoken import BUCKET, SpokenText, cut, grouped, join, noisy, prompts
+from studio.train.loop.spoken import SpokenText, cut, in_batches, join, noisy, prompts
 from studio.train.recipes.fits import DsmFit
 
 
@@ -179,14 +179,8 @@ def cut_short(sentence: Sentence, rng: np.random.Generator) -> Sentence:
 def training_batches(text: SpokenText, streams: Streams, recipe: DsmFit, seed: int, number: int) -> Iterator[Batch]:
     """One pass over every sentence in random order and company; the same for the same seed and number."""
     rng = np.random.default_rng([seed, number])
-    plans = grouped(text, recipe, rng)
-    order = rng.permutation(len(plans))
-    for first in range(0, len(order), BUCKET):
-        made = [_make(plans[i], text, streams, recipe, rng) for i in order[first : first + BUCKET]]
-        made.sort(key=len)
-        groups = list(cut(made, recipe.batch_tokens))
-        for i in rng.permutation(len(groups)):
-            yield collate(groups[i], streams, recipe.noise_share, rng)
+    for group in in_batches(text, recipe, rng, lambda plans: [_make(one, text, streams, recipe, rng) for one in plans]):
+        yield collate(group, streams, recipe.noise_share, rng)
 
 
 def validation_batches(

@@ -6,7 +6,7 @@ sound, where a recogniser heard every word of them (``studio train taught``). Mi
 turns, and every step adds up the gradients of a whole cycle of them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count, islice
 from pathlib import Path
@@ -24,7 +24,8 @@ from studio.engine.families.t5.net import Config as T5Config
 from studio.train.families.s5.batches import WHOLE, Batch, Sequence5, can_align, collate, sequence
 from studio.train.families.s5.fit import S5Fitter, S5Fitting, at_steps
 from studio.train.families.t5.fit import T5Fitter
-from studio.train.loop.spoken import BUCKET, SpokenText, cut, grouped, join
+from studio.train.features import Sentence
+from studio.train.loop.spoken import SpokenText, in_batches, join
 from studio.train.recipes.fits import Distillation, S5Fit
 from studio.train.recipes.recipe import Recipe
 
@@ -178,21 +179,19 @@ def _endless(text: SpokenText, recipe: S5Fit, seed: list[int]) -> Iterator[Taugh
 def _mini_batches(text: SpokenText, recipe: S5Fit, seed: list[int]) -> Iterator[Taught]:
     """One pass over every sentence of a source in random order and company; none is cut, for the teacher knows none."""
     rng = np.random.default_rng(seed)
-    plans = grouped(text, recipe, rng)
-    order = rng.permutation(len(plans))
-    for start in range(0, len(order), BUCKET):
-        made: list[_Sized] = []
-        for i in order[start : start + BUCKET]:
-            silence = text.silence[plans[i][0].speaker]
-            joined, k = join(plans[i], silence, rng), int(rng.choice(recipe.look_ahead))
+
+    def make(plans: Sequence[list[Sentence]]) -> Iterator[_Sized]:
+        for plan in plans:
+            silence = text.silence[plan[0].speaker]
+            joined, k = join(plan, silence, rng), int(rng.choice(recipe.look_ahead))
             pair = sequence(joined, silence, k), sequence(joined, silence, WHOLE)
             if all(map(can_align, pair)):
-                made.append(_Sized(pair))
-        groups = list(cut(sorted(made, key=len), recipe.batch_tokens))
-        for i in rng.permutation(len(groups)):
-            mine, theirs = zip(*(one.pair for one in groups[i]), strict=True)
-            student = collate(mine, text.speakers, recipe.noise_share, rng)
-            yield Taught(student, collate(theirs, text.speakers, 0.0, rng))
+                yield _Sized(pair)
+
+    for group in in_batches(text, recipe, rng, make):
+        mine, theirs = zip(*(one.pair for one in group), strict=True)
+        student = collate(mine, text.speakers, recipe.noise_share, rng)
+        yield Taught(student, collate(theirs, text.speakers, 0.0, rng))
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from studio.engine.families.ist.rule import RATIOS, Ratio
 from studio.train.bpe import encoded_words, phones_of_tokens
 from studio.train.families.guide import NOWHERE, spread
 from studio.train.features import Sentence
-from studio.train.loop.spoken import BUCKET, SpokenText, cut, grouped, join, noisy, prompts, words_of_frames
+from studio.train.loop.spoken import SpokenText, cut, in_batches, join, noisy, prompts, words_of_frames
 from studio.train.recipes.fits import IstFit
 
 _DRAWS = 20  # until a sentence of a prompt's length is found
@@ -141,14 +141,8 @@ def lay_out(stretches: Sequence[Stretch], ratio: str, symbols: Symbols) -> Inter
 def training_batches(text: SpokenText, encoded: Encoded, recipe: IstFit, seed: int, number: int) -> Iterator[Batch]:
     """One pass over every sentence in random order and company; the same for the same seed and number."""
     rng = np.random.default_rng([seed, number])
-    plans = grouped(text, recipe, rng)
-    order = rng.permutation(len(plans))
-    for first in range(0, len(order), BUCKET):
-        made = [_make(plans[i], text, encoded, recipe, rng) for i in order[first : first + BUCKET]]
-        made.sort(key=len)
-        groups = list(cut(made, recipe.batch_tokens))
-        for i in rng.permutation(len(groups)):
-            yield collate(groups[i], encoded.symbols, recipe.noise_share, rng)
+    for group in in_batches(text, recipe, rng, lambda plans: [_make(one, text, encoded, recipe, rng) for one in plans]):
+        yield collate(group, encoded.symbols, recipe.noise_share, rng)
 
 
 def validation_batches(

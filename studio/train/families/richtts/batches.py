@@ -4,7 +4,7 @@ The same rule that cuts text while someone types cuts the training sequences, so
 out as SpeakStream's are, with a single segment and no window.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -18,7 +18,7 @@ from studio.engine.families.speakstream.rule import spell
 from studio.train.families.speakstream import batches as speakstream
 from studio.train.families.speakstream.interleave import FRAME, SYMBOL, Interleaved
 from studio.train.features import Sentence
-from studio.train.loop.spoken import BUCKET, SpokenText, cut, grouped, join, words_of_frames
+from studio.train.loop.spoken import SpokenText, cut, in_batches, join, words_of_frames
 from studio.train.recipes.fits import RichTtsFit
 
 
@@ -111,17 +111,15 @@ def collate(group: list[Piece], speakers: list[str], noise_share: float, rng: np
 def training_batches(text: SpokenText, recipe: RichTtsFit, seed: int, number: int) -> Iterator[Batch]:
     """One pass over every sentence, cut anew each time; the same for the same seed and number."""
     rng = np.random.default_rng([seed, number])
-    plans = grouped(text, recipe, rng)
-    order = rng.permutation(len(plans))
-    for start in range(0, len(order), BUCKET):
-        made: list[Piece] = []
-        for i in order[start : start + BUCKET]:
-            silence = text.silence[plans[i][0].speaker]
+
+    def make(plans: Sequence[list[Sentence]]) -> Iterator[Piece]:
+        for plan in plans:
+            silence = text.silence[plan[0].speaker]
             options = options_of(int(rng.choice(recipe.pieces)))
-            made += pieces(join(plans[i], silence, rng), silence, options, int(rng.integers(8, 17)))
-        groups = list(cut(sorted(made, key=len), recipe.batch_tokens))
-        for i in rng.permutation(len(groups)):
-            yield collate(groups[i], text.speakers, recipe.noise_share, rng)
+            yield from pieces(join(plan, silence, rng), silence, options, int(rng.integers(8, 17)))
+
+    for group in in_batches(text, recipe, rng, make):
+        yield collate(group, text.speakers, recipe.noise_share, rng)
 
 
 def validation_batches(text: SpokenText, words: int, batch_tokens: int, each: int = 24) -> Iterator[Batch]:

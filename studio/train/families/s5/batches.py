@@ -12,7 +12,7 @@ from studio.engine import dmel
 from studio.engine.families.spelling import END, SPACE, spell, words_of
 from studio.text.phonemes import pronounce
 from studio.train.features import Sentence
-from studio.train.loop.spoken import BUCKET, SpokenText, cut, grouped, join, noisy, words_of_frames
+from studio.train.loop.spoken import SpokenText, cut, in_batches, join, noisy, words_of_frames
 from studio.train.recipes.fits import FitRecipe
 
 WHOLE = 0  # the look-ahead of a text that is seen to its end
@@ -92,14 +92,12 @@ def training_batches(
         look_ahead: the k of a sequence is one of these.
     """
     rng = np.random.default_rng([seed, number])
-    plans = grouped(text, recipe, rng)
-    order = rng.permutation(len(plans))
-    for start in range(0, len(order), BUCKET):
-        made = [_make(plans[i], text, recipe, look_ahead, rng) for i in order[start : start + BUCKET]]
-        made = sorted((one for one in made if can_align(one)), key=len)
-        groups = list(cut(made, recipe.batch_tokens))
-        for i in rng.permutation(len(groups)):
-            yield collate(groups[i], text.speakers, recipe.noise_share, rng)
+
+    def make(plans: Sequence[list[Sentence]]) -> list[Sequence5]:
+        return [*filter(can_align, [_make(one, text, recipe, look_ahead, rng) for one in plans])]
+
+    for group in in_batches(text, recipe, rng, make):
+        yield collate(group, text.speakers, recipe.noise_share, rng)
 
 
 def validation_batches(text: SpokenText, k: int, batch_tokens: int, each: int = 24) -> Iterator[Batch]:

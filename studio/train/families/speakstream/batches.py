@@ -1,6 +1,6 @@
 """Batches of interleaved sequences, padded and turned into tensors."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,7 +11,7 @@ from studio.engine import dmel
 from studio.engine.families.speakstream.rule import FILLER, Options
 from studio.train.families.speakstream.interleave import BOS, EOS, FRAME, SYMBOL, Interleaved, crop, interleave
 from studio.train.features import Sentence
-from studio.train.loop.spoken import BUCKET, SpokenText, cut, grouped, join, noisy
+from studio.train.loop.spoken import BUCKET, SpokenText, cut, in_batches, join, noisy
 from studio.train.recipes.fits import SpeakStreamFit
 
 
@@ -52,18 +52,13 @@ class Batch:
 def training_batches(text: SpokenText, recipe: SpeakStreamFit, seed: int, number: int) -> Iterator[Batch]:
     """One pass over every sentence in random order and company; the same for the same seed and number."""
     rng = np.random.default_rng([seed, number])
-    plans = grouped(text, recipe, rng)
-    order = rng.permutation(len(plans))
-    for start in range(0, len(order), BUCKET):
+
+    def make(plans: Sequence[list[Sentence]]) -> list[Interleaved]:
         seeds = rng.integers(0, 2**63, size=BUCKET)
-        made = [
-            _make([*plans[i]], text, recipe, np.random.default_rng(s))
-            for i, s in zip(order[start : start + BUCKET], seeds, strict=False)
-        ]
-        made.sort(key=len)
-        groups = list(cut(made, recipe.batch_tokens))
-        for i in rng.permutation(len(groups)):
-            yield collate(groups[i], text.speakers, recipe.noise_share, rng)
+        return [_make([*one], text, recipe, np.random.default_rng(s)) for one, s in zip(plans, seeds, strict=False)]
+
+    for group in in_batches(text, recipe, rng, make):
+        yield collate(group, text.speakers, recipe.noise_share, rng)
 
 
 def validation_batches(text: SpokenText, options: Options, batch_tokens: int, each: int = 24) -> Iterator[Batch]:

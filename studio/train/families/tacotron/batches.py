@@ -17,7 +17,7 @@ from studio.engine.families.tacotron.rule import WHOLE, Options, prosody_of, rep
 from studio.text.phonemes import pronounce
 from studio.train.families.guide import spread
 from studio.train.features import Sentence, phone_of
-from studio.train.loop.spoken import BUCKET, SpokenText, cut, grouped, join, noisy, words_of_frames
+from studio.train.loop.spoken import SpokenText, cut, in_batches, join, noisy, words_of_frames
 from studio.train.recipes.fits import TacotronFit
 
 
@@ -86,16 +86,14 @@ class Batch:
 def training_batches(text: SpokenText, recipe: TacotronFit, seed: int, number: int) -> Iterator[Batch]:
     """One pass over every sentence, cut into clauses anew each time; the same for the same seed and number."""
     rng = np.random.default_rng([seed, number])
-    plans = grouped(text, recipe, rng)
-    order = rng.permutation(len(plans))
-    for start in range(0, len(order), BUCKET):
-        made: list[ClauseFrames] = []
-        for i in order[start : start + BUCKET]:
-            silence = text.silence[plans[i][0].speaker]
-            made += clauses(join(plans[i], silence, rng), silence, rule_of(int(rng.choice(recipe.clause_words))))
-        groups = list(cut(sorted(made, key=len), recipe.batch_tokens))
-        for i in rng.permutation(len(groups)):
-            yield collate(groups[i], text.speakers, recipe.noise_share, rng)
+
+    def make(plans: Sequence[list[Sentence]]) -> Iterator[ClauseFrames]:
+        for plan in plans:
+            silence = text.silence[plan[0].speaker]
+            yield from clauses(join(plan, silence, rng), silence, rule_of(int(rng.choice(recipe.clause_words))))
+
+    for group in in_batches(text, recipe, rng, make):
+        yield collate(group, text.speakers, recipe.noise_share, rng)
 
 
 def validation_batches(text: SpokenText, words: int, batch_tokens: int, each: int = 24) -> Iterator[Batch]:
