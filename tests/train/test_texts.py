@@ -132,3 +132,14 @@ def test_examples_of_wordnet(wordnet, tmp_path):
     (tmp_path / "data.adv").unlink()
     with pytest.raises(BadFile, match="wordnet-base"):
         usage_examples(tmp_path)
+
+
+@pytest.mark.parametrize("prose", [[], PROSE[:2], ["# not plain", "<b>"]])
+def test_too_little_prose_for_a_shard_is_said_and_does_not_go_on_for_ever(wordnet, prose):
+    with pytest.raises(BadFile, match="of 3 texts of kind 'prose'"):
+        list(deal(prose, wordnet, COUNTS, 1, HeldOut([]), 1))
+
+
+def test_a_recipe_that_names_no_kinds_has_no_texts_to_deal(wordnet):
+    with pytest.raises(BadFile, match="no kinds of text"):
+        list(deal(PROSE, wordnet, {}, 3, HeldOut([]), 1))

@@ -21,6 +21,7 @@ _EXAMPLE = re.compile(r'"([^"]+)"')
 _PLAIN = re.compile(r"[A-Za-z0-9 ,.;:?!'\"()\-’$%/&]+")
 _BARE_SHARE = 0.1  # of usage examples left without a mark at the end, as people type
 _FREQUENT, _COMMON = 36_000, 3_000
+_MOST_REFUSED = 2000  # texts drawn for one kind of one shard that it cannot have: few are enough to know
 _BLOCK = 400  # frequent words are drawn in blocks: the list sorts words of one frequency by the alphabet
 
 
@@ -167,7 +168,12 @@ def deal(
 
     Carriers ({word}) name the most frequent words that no text before them held, so that every spelling is met.
     The same arguments give the same texts.
+
+    Raises:
+        BadFile: the recipe names no kind, or there is too little prose to fill a shard.
     """
+    if not counts or not shards:
+        raise BadFile("this recipe says no kinds of text, or no shards", "use one with [corpus.kinds] and stages")
     rng = Random(seed)
     frequent = frequent_words()
     seen: set[str] = set()
@@ -180,9 +186,12 @@ def deal(
     for _ in range(shards):
         shard: dict[Text, None] = {}
         for kind in sorted(counts, key=lambda k: (k == WORDS, k)):
-            made = 0
+            made = refused = 0
             while made < counts[kind]:
-                text = Text(kind, next(pools[kind]) if kind in pools else grammar.text(kind))
+                drawn = next(pools[kind], "") if kind in pools else grammar.text(kind)
+                if not drawn or refused > _MOST_REFUSED:
+                    raise BadFile(f"there are {made} of {counts[kind]} texts of kind {kind!r}", "give more sentences")
+                text = Text(kind, drawn)
                 words = phonemes.spoken(text.text)
                 if (
                     not words
@@ -190,6 +199,7 @@ def deal(
                     or held_out.holds(text.text)
                     or held_out.holds(" ".join(w.word for w in words))
                 ):
+                    refused += 1
                     continue
                 shard[text] = None
                 seen.update(w.word.rstrip(MARKS) for w in words)
@@ -212,9 +222,9 @@ def _plural(noun: str) -> str:
 
 
 def _shuffled(texts: Iterable[str], rng: Random) -> Iterator[str]:
-    """Texts in a drawn order, and again in another when they are used up."""
+    """Texts in a drawn order, and again in another when they are used up; none where there are none."""
     pool = list(dict.fromkeys(texts))
-    while True:
+    while pool:
         rng.shuffle(pool)
         yield from pool
 
