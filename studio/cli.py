@@ -110,7 +110,7 @@ def app(
     from dataclasses import replace
 
     from studio.commands.welcome import welcome
-    from studio.engine.limits import Limits
+    from studio.engine.hosting.limits import Limits
     from studio.engine.loop import open_engine
     from studio.mos.making.demo import add_demo_quietly
     from studio.mos.service import open_listening

@@ -14,7 +14,7 @@ from studio.core import events as ev
 from studio.core.errors import BadOption, BadVoice, Busy, Closed, Full
 from studio.core.ports import MAX_SEED, MAX_TEMPERATURE, Engine, SpeakRequest, Utterance
 from studio.core.traces.trace import collect
-from studio.engine.limits import Limits
+from studio.engine.hosting.limits import Limits
 from studio.engine.loop import open_engine
 from studio.text.normalise import best
 

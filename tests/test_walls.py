@@ -13,7 +13,7 @@ PLANTED = [
     ("studio/core/text/words.py", "import torch", "core is the standard library and numpy"),
     ("studio/serve/door/guard.py", "import studio.engine.loop", "serve and ui see the engine through ports only"),
     ("studio/serve/door/guard.py", "import gradio", "serve knows no gradio"),
-    ("studio/engine/sampling.py", "import fastapi", "the engine works on a bare machine"),
+    ("studio/engine/noise/sampling.py", "import fastapi", "the engine works on a bare machine"),
     ("studio/measure/wer.py", "import torch", "measure loads no torch"),
     ("studio/predict/port.py", "import torch", "whoever asks a predictor loads no torch"),
     ("studio/train/recipes/recipe.py", "import gradio", "train knows neither the page nor the server"),

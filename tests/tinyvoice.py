@@ -10,7 +10,7 @@ from tinybpe import BPE_SIZE, write_tiny_bpe
 from torch import nn
 
 from studio.core.cards import Card, sha256_of, write_card
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.engine.families.base import family_info
 from studio.engine.families.dsm.net import Config as DsmConfig
 from studio.engine.families.dsm.net import Dsm

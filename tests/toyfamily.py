@@ -17,10 +17,10 @@ from torch import nn
 
 from studio.core.cards import Card, OptionSpec
 from studio.core.events import Eos, Event, Frames, Segment, WordEnd, WordStart
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.engine.families.base import FamilyInfo, NotFinite, Turn, Want
 from studio.engine.nets.products import Product
-from studio.engine.weights import load_weights
+from studio.engine.weights.loading import load_weights
 
 WIDTH = 16
 FRAMES = 3  # of a word, the last of which ends it

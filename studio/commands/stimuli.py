@@ -61,7 +61,7 @@ def _by_voice(
 
 
 def _by_teacher(speaker: str, texts: Mapping[Path, str], voices: Path, spoken: Callable[[], None]) -> None:
-    from studio.engine import dmel
+    from studio.engine.alphabets import dmel
     from studio.train.corpus.shards import levelled
     from studio.train.recipes.recipe import read_recipe
     from studio.train.teachers.choose import open_teacher, teacher_of

@@ -22,7 +22,7 @@ from studio.core.ports import MAX_SEED, Normaliser
 from studio.core.text.words import SpokenWord, WordStream, is_spoken
 from studio.core.traces.forced import MAX_FORCED_S, MIN_FORCED_S, Attended, Left, Recording, Unable, WordSpan
 from studio.core.traces.trace import Trace, collect
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.engine.families.base import family_info, family_names
 from studio.engine.families.forcing import ForcedSegment, Forcible, Given, Spoken
 from studio.engine.voices import Voice

@@ -23,16 +23,16 @@ from studio.core.traces.provenance import provenance, sources
 from studio.core.traces.trace import Trace
 from studio.engine.families.base import family_info
 from studio.engine.forcing import Forcing, attend, force
-from studio.engine.limits import Limits
-from studio.engine.meter import Meter
+from studio.engine.hosting.limits import Limits
+from studio.engine.hosting.meter import Meter
+from studio.engine.hosting.places import Places, closing
+from studio.engine.hosting.pool import Pool
+from studio.engine.hosting.threads import THREADS
+from studio.engine.hosting.watch import Watch
 from studio.engine.overlapping import overlapped_trace
-from studio.engine.places import Places, closing
-from studio.engine.pool import Pool
-from studio.engine.threads import THREADS
 from studio.engine.utterances.callers import check_temperature
 from studio.engine.utterances.local import LocalUtterance
 from studio.engine.voices import Voice, load_voice, pick_device
-from studio.engine.watch import Watch
 
 _log = logging.getLogger(__name__)
 

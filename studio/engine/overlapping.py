@@ -11,7 +11,7 @@ from studio.core.errors import BadFile, BadVoice
 from studio.core.traces.forced import MAX_FORCED_S, Left, Unable, always
 from studio.core.traces.overlapped import SOURCE
 from studio.core.traces.trace import Trace
-from studio.engine.alphabets import alphabet
+from studio.engine.alphabets.registry import alphabet
 from studio.engine.families.base import family_info
 from studio.engine.vocoders.by_segments import by_segments, spans_of
 from studio.engine.vocoders.fades import FADES

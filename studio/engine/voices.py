@@ -10,13 +10,13 @@ import torch
 
 from studio.core.cards import Card
 from studio.core.errors import BadOption, BadVoice, NeedsPackage
-from studio.engine import dmel
-from studio.engine.alphabets import alphabet
+from studio.engine.alphabets import dmel
+from studio.engine.alphabets.registry import alphabet
 from studio.engine.families.base import Family, Row, family_info
-from studio.engine.vocode import VocodeModule
 from studio.engine.vocoders.base import Vocoder
+from studio.engine.vocoders.module import VocodeModule
 from studio.engine.vocoders.registry import build_vocoder
-from studio.engine.weights import load_weights, no_larger_than
+from studio.engine.weights.loading import load_weights, no_larger_than
 
 _RESTORE = "restore card.json from the repository"
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from studio.core.errors import BadFile
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.text.phonemes import pronounce
 from studio.train.features import PHONES, Sentence, phone_of, read_features
 

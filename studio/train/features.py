@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 from studio.core.clips import to_float
 from studio.core.errors import BadFile
 from studio.core.text.typography import MARKS
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.train.corpus import shards
 from studio.train.teachers.kokoro import SPACE, START, STOP
 from studio.train.teachers.programs import PAUSES

@@ -14,11 +14,11 @@ from studio.core.cards import Card, beside, sha256_of, write_card
 from studio.core.errors import BadFile, BadVoice
 from studio.core.files import MAX_SETTINGS_BYTES, read_bounded
 from studio.core.options import default_options, merge_options
-from studio.engine import dmel
-from studio.engine.eightbit import in_eight_bits
+from studio.engine.alphabets import dmel
 from studio.engine.families.base import FamilyInfo, family_info
 from studio.engine.vocoders.base import Vocoder
 from studio.engine.vocoders.registry import build_vocoder
+from studio.engine.weights.eightbit import in_eight_bits
 from studio.train.families.registry import fitting_of, untaught
 from studio.train.loop.weights import begin_from, write_weights
 from studio.train.recipes.recipe import Recipe

@@ -21,7 +21,7 @@ from studio.core.cards import Card, parse_voice
 from studio.core.errors import BadFile, BadOption
 from studio.core.ports import SpeakRequest
 from studio.core.traces.trace import collect
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.engine.loop import LocalEngine
 from studio.measure.recognisers.port import Sound
 from studio.measure.wer import word_errors

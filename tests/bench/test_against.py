@@ -37,7 +37,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     moved = root / "studio" / "engine" / "elsewhere.py"
     family, pool, project = (
         root / "studio" / "engine" / "families" / "base.py",
-        root / "studio" / "engine" / "pool.py",
+        root / "studio" / "engine" / "hosting" / "pool.py",
         root / "pyproject.toml",
     )
     now = {path: path.read_text() for path in (family, pool, project)}

@@ -14,7 +14,7 @@ from studio.core.clips import to_float, to_int16, write_wav
 from studio.core.errors import BadVoice
 from studio.core.shipped import TEXTS, VOICES
 from studio.core.traces.trace import collect
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.engine.families.speakstream.family import SpeakStreamFamily
 from studio.engine.families.speakstream.net import Config, SpeakStream
 from studio.engine.families.speakstream.rule import Options

@@ -23,8 +23,8 @@ from studio.core import events as ev
 from studio.core.errors import BadOption, StudioError
 from studio.core.load import EngineLoad, ModuleLoad
 from studio.core.ports import SpeakRequest
+from studio.engine.hosting.scheduling import Schedule
 from studio.engine.nets.transformer import DecoderConfig, rotary
-from studio.engine.scheduling import Schedule
 from studio.measure.report import plain
 
 LINES = ["The rain stopped just before noon.", "My sister sold the old brown horse."]

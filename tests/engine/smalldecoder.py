@@ -2,8 +2,8 @@
 
 import torch
 
+from studio.engine.nets.slots import KeyValueSlots
 from studio.engine.nets.transformer import Decoder, DecoderConfig
-from studio.engine.slots import KeyValueSlots
 
 ROWS = 5
 SIZES = DecoderConfig(layers=3, width=64, heads=4, hidden=96)

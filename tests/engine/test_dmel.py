@@ -6,7 +6,7 @@ import torch
 from dmel.dmel import DiscretizedLogMelFbank, LogMelFbank
 from needs import data_folder
 
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 
 
 def test_equals_the_authors_package_on_real_recordings():

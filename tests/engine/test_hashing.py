@@ -2,8 +2,8 @@
 
 import torch
 
-from studio.engine.hashing import hash32
-from studio.engine.sampling import uniform
+from studio.engine.noise.hashing import hash32
+from studio.engine.noise.sampling import uniform
 from studio.engine.vocoders.excitation import uniform_noise
 
 DRAWN = [

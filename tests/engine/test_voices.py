@@ -11,7 +11,7 @@ from studio.core.errors import BadOption, BadVoice, Busy, Closed
 from studio.core.events import Ended, Failed
 from studio.core.ports import SpeakRequest
 from studio.core.shipped import DEFAULT_VOICE
-from studio.engine.limits import Limits
+from studio.engine.hosting.limits import Limits
 from studio.engine.loop import open_engine
 from studio.text.normalise import best
 

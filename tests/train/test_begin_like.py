@@ -7,12 +7,12 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from studio.core.errors import BadFile
-from studio.engine.eightbit import in_eight_bits
 from studio.engine.families.dsm.net import Config as DsmConfig
 from studio.engine.families.dsm.net import Dsm
 from studio.engine.families.ist.net import Config, Ist
 from studio.engine.families.speakstream.net import Config as SpeakStreamConfig
 from studio.engine.families.speakstream.net import SpeakStream
+from studio.engine.weights.eightbit import in_eight_bits
 from studio.train.families.dsm.apart import lay_text_apart, tokens_of
 from studio.train.loop.weights import begin_like
 

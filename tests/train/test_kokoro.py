@@ -12,7 +12,7 @@ from train.fake_kokoro import AHEAD, RATE_HZ, STEP, FakeKokoro, tone_hz
 
 from studio.core.clips import to_float
 from studio.core.errors import BadFile, BadOption
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.measure.signal.loudness import active_level_db, first_audible_sample
 from studio.text.phonemes import phonemise
 from studio.train.teachers import kokoro, phonemes

@@ -10,7 +10,7 @@ import torch
 from train.fake_kokoro import FakeKokoro
 
 from studio.core.errors import BadFile
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.measure.signal.loudness import active_level_db
 from studio.train.corpus import hear, shards, speak
 from studio.train.corpus.texts import HeldOut, Text, deal, write_texts

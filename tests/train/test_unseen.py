@@ -9,7 +9,7 @@ import torch
 from tinybpe import BPE_SIZE, write_tiny_bpe
 
 from studio.core.errors import BadFile, BadOption
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.train.families.registry import fitting_of
 from studio.train.features import Sentence, save_features
 from studio.train.loop.fitting import run

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 
 from studio.core.errors import BadFile, BadOption
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.engine.vocoders.registry import build_vocoder
 from studio.engine.vocoders.vocstream import NARROW
 from studio.train.corpus.shards import LEFT_OUT, read_sound

@@ -14,7 +14,7 @@ import torch
 from studio.bench.material import Desk, Setting, TeacherSpeech, desk, read_texts
 from studio.core.errors import BadVoice
 from studio.core.traces.trace import Trace
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.engine.families.forcing import Given
 from studio.engine.families.speakstream.family import SpeakStreamFamily
 from studio.engine.families.speakstream.net import SpeakStream

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from studio.core.errors import BadFile, NeedsPackage
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.engine.families.bpe import Bpe
 from studio.engine.families.ist.rule import PAPER_RATIOS, Ratio
 from studio.measure.interleaving import MOST_WORDS, AlignedText, position_statistics

@@ -16,7 +16,7 @@ from studio.bench.kept import answers
 from studio.bench.material import Desk, Setting, read_texts, workplace
 from studio.core.clips import to_float, to_int16
 from studio.core.errors import BadFile, NeedsPackage
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.measure.bootstrap import bootstrap_mean, bootstrap_mean_difference
 from studio.measure.recognisers.port import Sound
 from studio.measure.report import print_table, weights_name

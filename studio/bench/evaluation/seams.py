@@ -17,7 +17,7 @@ import torch
 from studio.bench.material import Desk, Setting, desk, read_texts, written
 from studio.core.errors import BadFile, BadVoice
 from studio.core.traces.trace import Trace
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.engine.vocoders.by_segments import EQUAL_POWER, by_segments, spans_of
 from studio.measure.recognisers.pocketsphinx import WordTime, align_all
 from studio.measure.recognisers.port import Sound

@@ -8,7 +8,7 @@ import numpy as np
 
 from studio.core.clips import to_float
 from studio.core.errors import BadText
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.measure.report import print_table
 from studio.measure.signal.loudness import active_level_db
 from studio.measure.wer import corpus_errors, scored_words, word_errors

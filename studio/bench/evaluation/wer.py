@@ -9,7 +9,7 @@ import torch
 
 from studio.bench.material import Desk, Setting, TeacherSpeech, desk, read_texts, vocode
 from studio.core.clips import to_float
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.measure.recognisers.port import Sound
 from studio.measure.report import print_table, recogniser_name
 from studio.measure.wer import WordErrors, bootstrap_difference, bootstrap_rate, word_errors

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from studio.bench.speed.generate import Stock
-from studio.engine.dmel import CHANNELS, LEVELS
+from studio.engine.alphabets.dmel import CHANNELS, LEVELS
 from studio.engine.nets.transformer import Block, Decoder, DecoderConfig, rotary, rotate
 
 _TRIES = 3

@@ -9,7 +9,7 @@ import numpy as np
 from studio.core import events as ev
 from studio.core.options import default_options
 from studio.core.time import MonotonicClock
-from studio.engine.pool import Pool
+from studio.engine.hosting.pool import Pool
 from studio.engine.utterances.local import LocalUtterance
 from studio.engine.voices import Voice
 from studio.measure.report import console

@@ -24,7 +24,7 @@ from studio.engine.compiled.panels import Panels
 from studio.engine.families.base import Row
 from studio.engine.families.speakstream.fed import Prefill
 from studio.engine.nets.products import Product
-from studio.engine.slots import KeyValueSlots
+from studio.engine.nets.slots import KeyValueSlots
 from studio.engine.voices import Voice
 from studio.measure.latency import percentiles
 from studio.measure.report import no_bar, print_table

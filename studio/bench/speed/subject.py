@@ -14,16 +14,16 @@ import torch
 from studio.core.cards import Card, read_cards
 from studio.core.errors import BadOption
 from studio.core.time import MonotonicClock
-from studio.engine import dmel
-from studio.engine.alphabets import alphabet
+from studio.engine.alphabets import dmel
+from studio.engine.alphabets.registry import alphabet
 from studio.engine.families.drawn import Drawn
 from studio.engine.families.speakstream.family import SpeakStreamFamily
 from studio.engine.families.speakstream.net import Config, SpeakStream
 from studio.engine.families.speakstream.row import SpeakStreamRow
 from studio.engine.families.speakstream.rule import OPTION_SPECS
-from studio.engine.limits import Limits
+from studio.engine.hosting.limits import Limits
 from studio.engine.loop import LocalEngine, open_engine
-from studio.engine.vocode import VocodeModule
+from studio.engine.vocoders.module import VocodeModule
 from studio.engine.vocoders.registry import build_vocoder
 from studio.engine.vocoders.vocstream import NARROW, PAPER
 from studio.engine.voices import Voice, load_voice, pick_device

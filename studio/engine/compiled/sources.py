@@ -36,7 +36,7 @@ def _cosine(turns):
 
 @compiled
 def _hash32(x):
-    """``studio.engine.hashing.hash32``: a uint32 of one, or of a uint64."""
+    """``studio.engine.noise.hashing.hash32``: a uint32 of one, or of a uint64."""
     x = np.uint32((x ^ (x >> np.uint32(16))) * np.uint32(0x7FEB352D))
     x = np.uint32((x ^ (x >> np.uint32(15))) * np.uint32(0x846CA68B))
     return np.uint32(x ^ (x >> np.uint32(16)))

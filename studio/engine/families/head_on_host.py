@@ -6,10 +6,10 @@ from typing import Protocol
 import numpy as np
 from torch import Tensor
 
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.engine.compiled.panels import Panels
 from studio.engine.families.drawn import probability
-from studio.engine.sampling import FrameNoise, sample_on_host
+from studio.engine.noise.sampling import FrameNoise, sample_on_host
 
 
 class DrawingSlots(Protocol):

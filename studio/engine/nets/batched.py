@@ -1,7 +1,7 @@
 """One token of each row through a folded decoder, in one batch: for a GPU, where a batch costs what a row does.
 
 Nothing here asks the device for a number, and for so many rows and such a span of context every shape is the same: a
-step can be recorded as a CUDA graph (``studio.engine.recorded``).
+step can be recorded as a CUDA graph (``studio.engine.nets.recorded``).
 """
 
 from collections.abc import Callable, Sequence
@@ -11,8 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from studio.engine.nets.slots import KeyValueSlots
 from studio.engine.nets.transformer import DecoderConfig
-from studio.engine.slots import KeyValueSlots
 
 _LEAST_SPAN = 128
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from studio.engine.compiled.panels import Panels
 from studio.engine.nets.one_token import TokenCross
 from studio.engine.nets.products import NumberFormat, Product
-from studio.engine.slots import KeyValueSlots
+from studio.engine.nets.slots import KeyValueSlots
 
 
 class CrossAttention(nn.Module):

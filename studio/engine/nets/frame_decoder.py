@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.engine.nets.transformer import Decoder, DecoderConfig
 
 

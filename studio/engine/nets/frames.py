@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 
 
 class FrameTable:

@@ -18,9 +18,9 @@ from studio.engine.compiled.panels import Panels
 from studio.engine.nets.batched import BatchedStep, Between, turns_at, unit
 from studio.engine.nets.one_token import TokenLayer, TokenStep
 from studio.engine.nets.products import NumberFormat, Packed, Product
+from studio.engine.nets.slots import KeyValueSlots
 from studio.engine.nets.stretches import CompiledStretch, PackedStretch, StretchLayer, StretchStep
 from studio.engine.nets.transformer import Block, Decoder, DecoderConfig
-from studio.engine.slots import KeyValueSlots
 
 _CHUNK = 2048  # positions of one table of angles
 _TABLES = 64  # of them kept: far more than streams of different ages need

@@ -13,7 +13,7 @@ from studio.engine.compiled import kernels
 from studio.engine.compiled.halves import in_halves
 from studio.engine.compiled.panels import Panels
 from studio.engine.nets.products import one_blas_thread
-from studio.engine.slots import KeyValueSlots
+from studio.engine.nets.slots import KeyValueSlots
 
 # A decoder's cross-attention: (layer, [N, D]) -> [N, D].
 Between = Callable[[int, np.ndarray], np.ndarray] | None

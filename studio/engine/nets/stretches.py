@@ -8,7 +8,7 @@ import numpy as np
 from studio.engine.compiled import kernels
 from studio.engine.nets.one_token import TokenLayer, attend, unit
 from studio.engine.nets.products import Packed, one_blas_thread
-from studio.engine.slots import KeyValueSlots
+from studio.engine.nets.slots import KeyValueSlots
 
 EARLY_TOKENS = 64  # of a row: what is read ahead of a first segment, and a sum in one order costs little
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from studio.core.errors import BadOption, BadVoice
-from studio.engine.sizes import Sizes
+from studio.engine.weights.sizes import Sizes
 
 
 @dataclass

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from studio.engine.hashing import MASK32, hash32
+from studio.engine.noise.hashing import MASK32, hash32
 
 
 def uniform_noise(seed: Tensor, position: Tensor, samples: int) -> Tensor:

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from studio.core.errors import BadVoice
-from studio.engine import dmel
-from studio.engine.sizes import Sizes
+from studio.engine.alphabets import dmel
 from studio.engine.vocoders.overlapped import OverlappedVocoder
+from studio.engine.weights.sizes import Sizes
 
 _SLOPE = 0.1
 

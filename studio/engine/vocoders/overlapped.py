@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.engine.vocoders.base import State, Vocoder, seed_rows
 from studio.engine.vocoders.fades import equal_power
 

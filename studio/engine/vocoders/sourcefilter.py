@@ -12,11 +12,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.engine.nets.products import Product
-from studio.engine.sizes import Sizes
 from studio.engine.vocoders import excitation
 from studio.engine.vocoders.base import State, Vocoder, seed_rows
+from studio.engine.weights.sizes import Sizes
 
 # A sharper softmax lets one pitch win without the jumps of an arg-max, which rounding could turn either way.
 PITCH_SHARPNESS = 4.0

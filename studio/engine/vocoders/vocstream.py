@@ -14,10 +14,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from studio.engine import dmel
-from studio.engine.sizes import Sizes
+from studio.engine.alphabets import dmel
 from studio.engine.vocoders.base import State, Vocoder, seed_rows
 from studio.engine.vocoders.excitation import uniform_noise
+from studio.engine.weights.sizes import Sizes
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from studio.core.card_checks import is_file_name
 from studio.core.clips import read_wav, to_float, to_int16, write_wav
 from studio.core.errors import BadFile
 from studio.core.numbers import is_number
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.train.teachers.port import Taught
 
 LEFT_OUT = "left_out.txt"  # beside labels.jsonl: names of clips that were misheard

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.engine.nets.transformer import Watch
 from studio.train.families.guide import GuidedHead
 from studio.train.features import PHONES

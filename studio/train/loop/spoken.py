@@ -7,7 +7,7 @@ from typing import TypeVar
 import numpy as np
 
 from studio.core.errors import BadFile
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.train.features import Sentence, read_features, typical_silence
 from studio.train.recipes.fits import FitRecipe
 from studio.train.recipes.recipe import CorpusRecipe

@@ -8,7 +8,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from studio.core.errors import BadFile
-from studio.engine.eightbit import restored
+from studio.engine.weights.eightbit import restored
 
 _LEAST_SHARED = 0.1  # of a net's numbers: tables that all families have alike are no layer of its own
 

@@ -21,7 +21,7 @@ from studio.core.clips import to_int16
 from studio.core.errors import BadFile, BadOption, NeedsPackage
 from studio.core.text.typography import MARKS
 from studio.core.time import TimeBase
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.measure.signal.loudness import AUDIBLE_DB, BLOCK_MS, active_level_db, block_levels_db
 from studio.text.phonemes import phonemise
 from studio.train.teachers import phonemes

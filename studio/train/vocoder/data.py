@@ -13,7 +13,7 @@ from torch import Tensor
 
 from studio.core.clips import to_float
 from studio.core.errors import BadFile
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.train.corpus.shards import left_out, read_sound
 from studio.train.vocoder.pitch import hop_pitch
 

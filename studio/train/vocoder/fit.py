@@ -13,7 +13,7 @@ from rich.progress import Progress, TextColumn, TimeRemainingColumn
 from torch import Tensor
 
 from studio.core.errors import BadFile, BadOption
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.engine.vocoders.base import Vocoder
 from studio.engine.vocoders.registry import build_vocoder
 from studio.engine.voices import pick_device

@@ -14,7 +14,7 @@ from studio.core import events as ev
 from studio.core.cards import sha256_of
 from studio.core.errors import BadOption, BadVoice
 from studio.core.ports import SpeakRequest
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.engine.families.bpe import Bpe
 from studio.engine.families.dsm.depth import GROUP_CHANNELS, GROUPS, DepthTransformer
 from studio.engine.families.dsm.family import DsmFamily

@@ -22,7 +22,7 @@ from studio.engine.families.ist.net import Config, Ist
 from studio.engine.families.ist.row import Prefill
 from studio.engine.families.ist.rule import Ratio
 from studio.engine.loop import open_engine
-from studio.engine.slots import KeyValueSlots
+from studio.engine.nets.slots import KeyValueSlots
 from studio.text.normalise import best
 
 

@@ -12,9 +12,9 @@ from studio.engine.families.speakstream.net import Config, SpeakStream
 from studio.engine.loop import open_engine
 from studio.engine.nets.lean import LeanDecoder
 from studio.engine.nets.products import FORMATS, Product
+from studio.engine.nets.slots import ContextFull, KeyValueSlots
 from studio.engine.nets.transformer import attend_whole
-from studio.engine.sampling import sample_levels, uniform
-from studio.engine.slots import ContextFull, KeyValueSlots
+from studio.engine.noise.sampling import sample_levels, uniform
 from studio.text.normalise import best
 
 

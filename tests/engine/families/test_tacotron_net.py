@@ -20,7 +20,7 @@ from studio.engine.families.tacotron.modules import CAPACITY_SYMBOLS
 from studio.engine.families.tacotron.net import Config, Tacotron, lstm_step
 from studio.engine.families.tacotron.row import Chunk, Clause
 from studio.engine.loop import LocalEngine, open_engine
-from studio.engine.slots import ContextFull
+from studio.engine.nets.slots import ContextFull
 from studio.text.normalise import best
 
 PUBLIC_PARAMETERS = 28_193_153  # of Tacotron 2 as NVIDIA published it, 148 characters

@@ -10,7 +10,7 @@ import torch
 from engine.smalldecoder import ROWS, SIZES, a_decoder, memory
 from torch import Tensor
 
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.engine.families.drawn import Drawn
 from studio.engine.families.speakstream.fed import Prefill, Stretch
 from studio.engine.families.speakstream.modules import DecodeModule, PrefillModule, SpeakStreamStep
@@ -18,8 +18,8 @@ from studio.engine.families.speakstream.net import Config, SpeakStream
 from studio.engine.families.speakstream.slots import SpeakStreamSlots
 from studio.engine.nets.batched import span_of
 from studio.engine.nets.lean import LeanDecoder
-from studio.engine.recorded import Recorded
-from studio.engine.slots import ContextFull, KeyValueSlots
+from studio.engine.nets.recorded import Recorded
+from studio.engine.nets.slots import ContextFull, KeyValueSlots
 
 GPU = torch.cuda.is_available()
 Decode = Callable[[SpeakStreamSlots, Sequence[tuple[int, ...]], Sequence[Any]], Sequence[Drawn]]

@@ -113,6 +113,6 @@ def test_it_also_runs_where_nothing_may_be_kept() -> None:
     environ = os.environ | {"NUMBA_CACHE_LOCATOR_CLASSES": "ZipCacheLocator"}
     run = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True, timeout=300)
     assert run.returncode == 0, run.stderr
-    from studio.engine.hashing import hash32
+    from studio.engine.noise.hashing import hash32
 
     assert run.stdout.split() == [str(int(hash32(torch.tensor([1])))), "None"]

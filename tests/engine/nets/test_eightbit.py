@@ -7,8 +7,8 @@ from tinyvoice import write_tiny_voice
 
 from studio.core.cards import read_card, sha256_of, write_card
 from studio.core.errors import BadFile, BadVoice
-from studio.engine.eightbit import SCALE, in_eight_bits, restored
 from studio.engine.loop import open_engine
+from studio.engine.weights.eightbit import SCALE, in_eight_bits, restored
 from studio.text.normalise import best
 from studio.train.loop.weights import begin_from
 

@@ -15,7 +15,7 @@ from studio.core.errors import BadFile, BadText, BadVoice, Busy
 from studio.core.ports import SpeakRequest
 from studio.core.traces.forced import Attends, Forces, Left, Recording, Unable, WordSpan
 from studio.core.traces.trace import Trace, collect, open_trace, save_trace
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.engine.families.base import family_info, family_names
 from studio.engine.families.forcing import Forcible, Given
 from studio.engine.families.speakstream.family import SpeakStreamFamily

@@ -8,10 +8,10 @@ import torch
 from engine.smalldecoder import ROWS, SIZES, a_decoder, memory
 
 from studio.engine.nets.lean import LeanDecoder
+from studio.engine.nets.slots import ContextFull
 from studio.engine.nets.stretches import CompiledStretch, PackedStretch
 from studio.engine.nets.transformer import Decoder
-from studio.engine.sampling import sample_levels, sample_on_host, uniform
-from studio.engine.slots import ContextFull
+from studio.engine.noise.sampling import sample_levels, sample_on_host, uniform
 from studio.engine.vocoders.base import State
 from studio.engine.vocoders.on_host.ready import made_ready
 from studio.engine.vocoders.on_host.sourcefilter import Arrays, SourceFilterOnHost

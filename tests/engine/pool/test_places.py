@@ -14,7 +14,7 @@ from tinyvoice import write_tiny_voice
 from studio.core import events as ev
 from studio.core.errors import BadOption, Busy, Closed, Closing, Stuck
 from studio.core.ports import SpeakRequest
-from studio.engine.limits import Limits
+from studio.engine.hosting.limits import Limits
 from studio.engine.loop import LocalEngine, open_engine
 from studio.text.normalise import best
 
@@ -144,7 +144,7 @@ def test_a_run_that_takes_too_long_is_told_and_counted(voices: Path, caplog: pyt
         vocode.run = dawdle
         utterance = engine.open(SpeakRequest())
         utterance.push_text("good morning")
-        with caplog.at_level(logging.WARNING, "studio.engine.pool"):
+        with caplog.at_level(logging.WARNING, "studio.engine.hosting.pool"):
             utterance.end()
             [*utterance.events()]
         counted = {one.name: one.slow for one in engine.load().modules}

@@ -21,8 +21,8 @@ from studio.core.errors import BadOption, Closed, TooLate
 from studio.core.ports import SpeakRequest
 from studio.core.time import MonotonicClock
 from studio.core.traces.trace import Trace, collect
+from studio.engine.hosting.pool import Pool
 from studio.engine.loop import LocalEngine, open_engine
-from studio.engine.pool import Pool
 from studio.engine.utterances.local import LocalUtterance
 from studio.text.normalise import best
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from studio.engine.scheduling import NEAR_MS, SHORT_TURNS, Schedule
+from studio.engine.hosting.scheduling import NEAR_MS, SHORT_TURNS, Schedule
 
 FRAME_MS = 25.0
 ROW_MS = 2.2  # a frame of one row; eight of them take 70% of a frame's time

@@ -2,7 +2,7 @@
 
 from core.typing_desk import FakeClock
 
-from studio.engine.watch import Watch
+from studio.engine.hosting.watch import Watch
 
 MOST_MS = 1e9  # its own thread never looks
 

@@ -12,7 +12,7 @@ from tones import tone_card
 from toyfamily import ToyRow
 
 from studio.core import events as ev
-from studio.engine.pool import Pool
+from studio.engine.hosting.pool import Pool
 from studio.engine.utterances.local import LocalUtterance
 
 STEP_MS, NEXT_MS = 30.0, 20.0

@@ -13,12 +13,12 @@ from torch import Tensor
 from studio.core import events as ev
 from studio.core.errors import BadVoice
 from studio.core.ports import SpeakRequest
-from studio.engine import dmel
-from studio.engine.alphabets import alphabet
+from studio.engine.alphabets import dmel
+from studio.engine.alphabets.registry import alphabet
 from studio.engine.loop import LocalEngine, open_engine
-from studio.engine.vocode import VocodeModule
 from studio.engine.vocoders.fades import equal_power
 from studio.engine.vocoders.hifigan import HifiGan
+from studio.engine.vocoders.module import VocodeModule
 from studio.engine.vocoders.overlapped import OverlappedVocoder
 from studio.engine.vocoders.registry import build_vocoder
 from studio.text.normalise import best

@@ -16,7 +16,7 @@ from studio.core.ports import SpeakRequest
 from studio.core.traces.forced import Left
 from studio.core.traces.overlapped import Overlaps
 from studio.core.traces.trace import Trace, TraceWriter, collect, open_trace
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.engine.loop import LocalEngine, open_engine
 from studio.engine.vocoders.by_segments import by_segments, spans_of, streamed
 from studio.engine.vocoders.fades import FADES, hann

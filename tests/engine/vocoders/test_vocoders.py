@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 
 from studio.core.errors import BadVoice
-from studio.engine import dmel
-from studio.engine.alphabets import alphabet
+from studio.engine.alphabets import dmel
+from studio.engine.alphabets.registry import alphabet
 from studio.engine.nets.products import rows_apart
-from studio.engine.vocode import VocodeModule
 from studio.engine.vocoders import excitation
 from studio.engine.vocoders.base import Vocoder
+from studio.engine.vocoders.module import VocodeModule
 from studio.engine.vocoders.overlapped import OverlappedVocoder
 from studio.engine.vocoders.registry import VOCODERS, build_vocoder
 from studio.engine.vocoders.sourcefilter import Controls, SourceFilter

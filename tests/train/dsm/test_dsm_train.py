@@ -17,7 +17,7 @@ from tinyfeatures import tiny_sentence, write_tiny_features, write_tiny_vocoder
 from studio.core import events as ev
 from studio.core.errors import BadFile, BadOption
 from studio.core.ports import SpeakRequest
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.engine.families.bpe import Bpe
 from studio.engine.families.dsm.net import Config
 from studio.engine.loop import open_engine

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from studio.cli import cli
 from studio.core.errors import BadFile, BadOption
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.engine.families.spelling import END, spell
 from studio.engine.families.t5.net import T5
 from studio.engine.families.t5.net import Config as T5Config

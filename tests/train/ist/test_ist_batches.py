@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from studio.cli import cli
 from studio.core.errors import BadFile, BadOption
 from studio.core.ports import SpeakRequest
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.engine.families.bpe import Bpe
 from studio.engine.families.ist.layout import FRAME
 from studio.engine.families.ist.net import Config

@@ -13,7 +13,7 @@ from studio.core import events as ev
 from studio.core.errors import BadOption
 from studio.core.options import default_options
 from studio.core.ports import SpeakRequest
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.engine.families.richtts.family import RichTtsFamily
 from studio.engine.families.richtts.net import Config, RichTts
 from studio.engine.families.richtts.rule import S_BOS, symbols

@@ -14,7 +14,7 @@ from tinyfeatures import tiny_sentence, write_tiny_features, write_tiny_vocoder
 from studio.core import events as ev
 from studio.core.errors import BadFile, BadOption
 from studio.core.ports import SpeakRequest
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.engine.families.s5.net import Config
 from studio.engine.families.spelling import END, SPACE, spell
 from studio.engine.loop import open_engine

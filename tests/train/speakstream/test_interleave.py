@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.engine.families.speakstream.net import Config
 from studio.engine.families.speakstream.rule import SCHEMES, W_EOS, Options, spell
 from studio.train.families.speakstream.batches import collate

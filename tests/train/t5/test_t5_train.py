@@ -13,7 +13,7 @@ from tinyfeatures import TINY_T5, tiny_sentence, tiny_t5_recipe, write_tiny_feat
 from studio.core import events as ev
 from studio.core.errors import BadOption
 from studio.core.ports import SpeakRequest
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.engine.families.spelling import END, spell
 from studio.engine.families.t5.net import Config
 from studio.engine.loop import open_engine

@@ -10,7 +10,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.engine.compiled.panels import Panels
 from studio.engine.nets.frames import FrameTable
 from studio.engine.nets.lean import Angles, LeanLayer

@@ -10,7 +10,7 @@ import torch
 
 from studio.core.cards import Card
 from studio.core.errors import BadVoice
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.engine.families.base import FamilyInfo, Module
 from studio.engine.families.bpe import Bpe
 from studio.engine.families.dsm.depth import GROUP_CHANNELS
@@ -21,8 +21,8 @@ from studio.engine.families.dsm.row import Delays, DsmRow
 from studio.engine.families.dsm.rule import MOST_SPEAKERS, OPTION_SPECS, options_of
 from studio.engine.families.forcing import FAR, ForcedSegment, Given
 from studio.engine.nets.products import NumberFormat, check_format
-from studio.engine.slots import KeyValueSlots
-from studio.engine.weights import load_weights
+from studio.engine.nets.slots import KeyValueSlots
+from studio.engine.weights.loading import load_weights
 
 MOST_CONTEXT_FRAMES = 4000
 LOOK_AHEAD_WORDS = 2

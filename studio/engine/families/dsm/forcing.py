@@ -13,7 +13,7 @@ from torch import Tensor
 
 from studio.core.events import EOS_AT, Eos, Event, Frames, Segment, WordEnd
 from studio.core.time import TimeBase
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.engine.families.drawn import probability
 from studio.engine.families.dsm.depth import GROUP_CHANNELS
 from studio.engine.families.dsm.net import Dsm

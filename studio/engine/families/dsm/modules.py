@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.engine.families.dsm.depth import GROUP_CHANNELS, LeanDepth
 from studio.engine.families.dsm.net import Dsm
 from studio.engine.families.dsm.on_host import DepthOnHost, DsmOnHost
@@ -21,8 +21,8 @@ from studio.engine.nets.frames import FrameTable
 from studio.engine.nets.lean import LeanDecoder
 from studio.engine.nets.one_token import TokenStep
 from studio.engine.nets.products import NumberFormat, Product
-from studio.engine.sampling import FrameNoise, sample_levels
-from studio.engine.slots import KeyValueSlots
+from studio.engine.nets.slots import KeyValueSlots
+from studio.engine.noise.sampling import FrameNoise, sample_levels
 
 MOST_ROWS = 16
 _NOISE = dmel.CHANNELS + 1  # the last one is the action's

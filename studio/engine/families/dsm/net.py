@@ -7,12 +7,12 @@ import torch
 from torch import Tensor, nn
 
 from studio.core.errors import BadOption
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.engine.families.dsm.depth import DepthTransformer
 from studio.engine.families.dsm.rule import MOST_SPEAKERS, Symbols
 from studio.engine.nets.cross import CrossAttention
 from studio.engine.nets.transformer import Decoder, DecoderConfig, Watch
-from studio.engine.sizes import Sizes
+from studio.engine.weights.sizes import Sizes
 
 
 @dataclass(frozen=True)

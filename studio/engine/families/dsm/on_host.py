@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.engine.compiled.panels import Panels
 from studio.engine.families.dsm.depth import GROUP_CHANNELS, GROUPS, LeanDepth
 from studio.engine.families.dsm.step import Drawn, Step
 from studio.engine.nets.frames import FrameTableOnHost
 from studio.engine.nets.one_token import TokenCross, TokenStep, unit
-from studio.engine.sampling import sample_on_host
+from studio.engine.noise.sampling import sample_on_host
 
 if TYPE_CHECKING:
     from studio.engine.families.dsm.modules import DsmSlots

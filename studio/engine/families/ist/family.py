@@ -10,7 +10,7 @@ import torch
 
 from studio.core.cards import Card
 from studio.core.errors import BadVoice
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.engine.families.base import FamilyInfo, Module
 from studio.engine.families.bpe import Bpe
 from studio.engine.families.forcing import FAR, ForcedSegment, Given
@@ -20,8 +20,8 @@ from studio.engine.families.ist.net import Config, Ist
 from studio.engine.families.ist.row import IstRow, Limits, Prompt
 from studio.engine.families.ist.rule import OPTION_SPECS, WHOLE
 from studio.engine.nets.products import NumberFormat, check_format
-from studio.engine.slots import KeyValueSlots
-from studio.engine.weights import load_weights
+from studio.engine.nets.slots import KeyValueSlots
+from studio.engine.weights.loading import load_weights
 
 CAPACITY_TOKENS = 6144
 NOTES = (

@@ -13,7 +13,7 @@ from studio.engine.families.ist.layout import FRAME
 from studio.engine.families.ist.net import Ist
 from studio.engine.families.ist.row import IstRow, Prefill
 from studio.engine.nets.opened import OpenDecoder
-from studio.engine.sampling import log_likelihood
+from studio.engine.noise.sampling import log_likelihood
 
 ATTENDS_TO = "self-attention to the text tokens of each word of the stretch that were fed so far"
 _NO_WORD = -1

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from studio.core.errors import BadOption
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.engine.families.ist.layout import Symbols
 from studio.engine.families.ist.rule import RATIOS
 from studio.engine.nets.transformer import Decoder, DecoderConfig
-from studio.engine.sizes import Sizes
+from studio.engine.weights.sizes import Sizes
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from studio.core.cards import Card
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.engine.families.base import FamilyInfo, Module
 from studio.engine.families.forcing import FAR, ForcedSegment, Given
 from studio.engine.families.richtts.forcing import ATTENDS_TO, RichTtsForcing
@@ -20,7 +20,7 @@ from studio.engine.families.richtts.rule import option_specs as specs
 from studio.engine.families.speakstream.modules import DecodeModule, SpeakStreamStep
 from studio.engine.families.speakstream.slots import SpeakStreamSlots
 from studio.engine.nets.products import NumberFormat, check_format
-from studio.engine.weights import load_weights
+from studio.engine.weights.loading import load_weights
 
 
 class RichTtsFamily:

@@ -12,7 +12,7 @@ from studio.engine.families.richtts.net import RichTts
 from studio.engine.families.richtts.row import Piece, RichTtsRow
 from studio.engine.families.speakstream.rule import SPACE
 from studio.engine.nets.opened import OpenDecoder
-from studio.engine.sampling import log_likelihood
+from studio.engine.noise.sampling import log_likelihood
 
 ATTENDS_TO = "self-attention to the characters of each word of the piece"
 _NO_WORD = -1

@@ -9,7 +9,7 @@ from studio.core.errors import BadOption
 from studio.engine.families.richtts.rule import SYMBOLS
 from studio.engine.nets.frame_decoder import FrameDecoder
 from studio.engine.nets.transformer import DecoderConfig
-from studio.engine.sizes import Sizes
+from studio.engine.weights.sizes import Sizes
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from studio.core.cards import Card
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.engine.families.base import FamilyInfo, Module
 from studio.engine.families.forcing import FAR, ForcedSegment, Given
 from studio.engine.families.s5.forcing import ATTENDS_TO, S5Forcing
@@ -19,8 +19,8 @@ from studio.engine.families.s5.references import check_references, reference
 from studio.engine.families.s5.row import Limits, S5Row
 from studio.engine.families.s5.rule import LARGEST_LOOK_AHEAD, OPTION_SPECS, Options
 from studio.engine.nets.products import NumberFormat, check_format
-from studio.engine.slots import KeyValueSlots
-from studio.engine.weights import load_weights
+from studio.engine.nets.slots import KeyValueSlots
+from studio.engine.weights.loading import load_weights
 from studio.text import phonemes
 
 CAPACITY_TOKENS = 2048  # of the decoder: frames

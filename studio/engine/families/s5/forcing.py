@@ -15,7 +15,7 @@ from studio.engine.families.s5.row import S5Row
 from studio.engine.families.s5.rule import Plan
 from studio.engine.families.s5.step import Drawn, WordStep
 from studio.engine.nets.opened import OpenDecoder
-from studio.engine.sampling import log_likelihood
+from studio.engine.noise.sampling import log_likelihood
 
 ATTENDS_TO = "cross-attention to the phonemes of each word that the step saw"
 

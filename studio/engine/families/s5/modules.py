@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.engine.families.drawn import probability
 from studio.engine.families.head_on_host import HeadOnHost
 from studio.engine.families.s5.net import S5, seen_steps
@@ -18,8 +18,8 @@ from studio.engine.nets.frames import FrameTable
 from studio.engine.nets.lean import LeanDecoder
 from studio.engine.nets.one_token import TokenStep
 from studio.engine.nets.products import NumberFormat, Product
-from studio.engine.sampling import FrameNoise, sample_levels
-from studio.engine.slots import KeyValueSlots
+from studio.engine.nets.slots import KeyValueSlots
+from studio.engine.noise.sampling import FrameNoise, sample_levels
 
 MOST_ROWS = 16
 

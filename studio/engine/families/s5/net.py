@@ -12,13 +12,13 @@ import torch
 from torch import Tensor, nn
 
 from studio.core.errors import BadOption
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.engine.families.s5.alignment import AuxiliaryAttention, log_diagonal_prior, monotonic_alignment
 from studio.engine.families.s5.rule import LARGEST_LOOK_AHEAD
 from studio.engine.families.spelling import STRESSED, SYMBOLS
 from studio.engine.nets.cross import CrossAttention
 from studio.engine.nets.transformer import Decoder, DecoderConfig, attend_whole, rotary
-from studio.engine.sizes import Sizes
+from studio.engine.weights.sizes import Sizes
 
 _PLACES = 16  # sines of an encoder step's place, and as many cosines
 _PERIODS = (4.0, 2048.0)  # the shortest and the longest, in encoder steps

@@ -4,7 +4,7 @@ from itertools import accumulate
 
 from studio.core.cards import Card
 from studio.core.errors import BadVoice
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.engine.families.s5.net import S5
 from studio.engine.families.s5.step import Reference
 from studio.engine.families.spelling import IDS, SPACE

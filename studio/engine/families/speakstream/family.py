@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from studio.core.cards import Card
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.engine.families.base import FamilyInfo, Module
 from studio.engine.families.forcing import FAR, ForcedSegment, Given
 from studio.engine.families.speakstream.forcing import ATTENDS_TO, SpeakStreamForcing
@@ -20,7 +20,7 @@ from studio.engine.families.speakstream.rule import OPTION_SPECS, Options
 from studio.engine.families.speakstream.slots import SpeakStreamSlots
 from studio.engine.nets.products import NumberFormat, check_format
 from studio.engine.nets.stretches import EARLY_TOKENS
-from studio.engine.weights import load_weights
+from studio.engine.weights.loading import load_weights
 
 # At m = 6, where words last .3 s, 600 frames and their segments' text are 2,750, and a segment may take 480 more;
 # the rest holds marks to go back to. Who speaks faster than anybody forgets a little earlier.

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from studio.core.events import EOS_AT, Event
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.engine.families.base import Turn
 from studio.engine.families.drawn import Drawn, probability
 from studio.engine.families.forcing import ForcedPass, ForcedSegment, Given, by_word, with_end
@@ -16,7 +16,7 @@ from studio.engine.families.speakstream.net import SpeakStream
 from studio.engine.families.speakstream.row import SpeakStreamRow
 from studio.engine.families.speakstream.rule import SPACE, W_EOS
 from studio.engine.nets.opened import OpenDecoder
-from studio.engine.sampling import log_likelihood
+from studio.engine.noise.sampling import log_likelihood
 
 ATTENDS_TO = "self-attention to the characters of each word that the segment saw, wherever they were fed"
 _NO_WORD = -1

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.engine.families.drawn import Drawn, probability
 from studio.engine.families.head_on_host import HeadOnHost
 from studio.engine.families.speakstream.fed import Ahead, Prefill, Stretch
@@ -21,9 +21,9 @@ from studio.engine.nets.frame_decoder import FrameDecoder
 from studio.engine.nets.frames import FrameTable
 from studio.engine.nets.lean import LeanDecoder
 from studio.engine.nets.products import NumberFormat, Product
+from studio.engine.nets.recorded import MOST_ROWS_ON_DEVICE, Recorded
 from studio.engine.nets.stretches import StretchStep
-from studio.engine.recorded import MOST_ROWS_ON_DEVICE, Recorded
-from studio.engine.sampling import sample_levels
+from studio.engine.noise.sampling import sample_levels
 
 MOST_ROWS = 16
 

@@ -8,7 +8,7 @@ from studio.core.errors import BadOption
 from studio.engine.families.speakstream.rule import BOS, LARGEST_WINDOW, SCHEMES, SYMBOLS
 from studio.engine.nets.frame_decoder import FrameDecoder
 from studio.engine.nets.transformer import DecoderConfig
-from studio.engine.sizes import Sizes
+from studio.engine.weights.sizes import Sizes
 
 
 @dataclass(frozen=True)

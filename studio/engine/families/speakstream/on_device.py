@@ -6,12 +6,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.engine.families.drawn import Drawn, probability
 from studio.engine.families.speakstream.slots import SpeakStreamSlots
 from studio.engine.nets.batched import BatchedStep
-from studio.engine.recorded import Recorded, filled_up
-from studio.engine.sampling import sample_levels, uniform
+from studio.engine.nets.recorded import Recorded, filled_up
+from studio.engine.noise.sampling import sample_levels, uniform
 
 
 class DecodeOnDevice:

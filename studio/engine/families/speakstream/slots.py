@@ -4,10 +4,10 @@ from typing import Protocol
 
 import torch
 
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
+from studio.engine.nets.slots import KeyValueSlots
 from studio.engine.nets.transformer import DecoderConfig
-from studio.engine.sampling import FrameNoise
-from studio.engine.slots import KeyValueSlots
+from studio.engine.noise.sampling import FrameNoise
 
 
 class Beginning(Protocol):

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from studio.core.cards import Card
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.engine.families.base import FamilyInfo, Module
 from studio.engine.families.forcing import FAR, ForcedSegment, Given
 from studio.engine.families.s5.family import CAPACITY_SYMBOLS
@@ -19,8 +19,8 @@ from studio.engine.families.t5.net import T5, Config
 from studio.engine.families.t5.row import T5Row
 from studio.engine.families.t5.rule import MOST_WORDS, OPTION_SPECS, Options
 from studio.engine.nets.products import NumberFormat, check_format
-from studio.engine.slots import KeyValueSlots
-from studio.engine.weights import load_weights
+from studio.engine.nets.slots import KeyValueSlots
+from studio.engine.weights.loading import load_weights
 from studio.text import phonemes
 
 

@@ -9,7 +9,7 @@ import torch
 
 from studio.core.cards import Card
 from studio.core.errors import BadVoice
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.engine.families.base import FamilyInfo, Module
 from studio.engine.families.forcing import FAR, ForcedSegment, Given
 from studio.engine.families.tacotron.forcing import ATTENDS_TO, TacotronForcing
@@ -18,7 +18,7 @@ from studio.engine.families.tacotron.net import Config, Tacotron
 from studio.engine.families.tacotron.row import TacotronRow
 from studio.engine.families.tacotron.rule import OPTION_SPECS, WHOLE, Options
 from studio.engine.nets.products import NumberFormat, check_format
-from studio.engine.weights import load_weights
+from studio.engine.weights.loading import load_weights
 from studio.text import phonemes
 
 NOTES = "It speaks clause by clause: a clause ends at a mark or after a number of words, and no word is heard before."

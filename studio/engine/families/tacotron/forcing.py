@@ -6,13 +6,13 @@ import numpy as np
 import torch
 
 from studio.core.events import EOS_AT, Event, Frames
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.engine.families.drawn import probability
 from studio.engine.families.forcing import ForcedPass, ForcedSegment, Given, by_word, with_end
 from studio.engine.families.spelling import SPACE
 from studio.engine.families.tacotron.net import Tacotron
 from studio.engine.families.tacotron.row import Clause, Made, TacotronRow
-from studio.engine.sampling import log_likelihood, uniform
+from studio.engine.noise.sampling import log_likelihood, uniform
 
 ATTENDS_TO = (
     "the alignment: location-sensitive attention to the phonemes of each word of the clause, "

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.engine.nets.frames import FrameTable
 from studio.engine.nets.products import NumberFormat, Product
 

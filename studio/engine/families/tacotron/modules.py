@@ -13,14 +13,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from studio.core.events import EOS_AT
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.engine.families.drawn import probability
 from studio.engine.families.tacotron.head import LeanHead
 from studio.engine.families.tacotron.net import Tacotron, frame_values, lstm_step
 from studio.engine.families.tacotron.row import Chunk, Clause, Made
 from studio.engine.nets.products import NumberFormat, Product
-from studio.engine.sampling import FrameNoise, sample_levels
-from studio.engine.slots import POISON, ContextFull
+from studio.engine.nets.slots import POISON, ContextFull
+from studio.engine.noise.sampling import FrameNoise, sample_levels
 
 MOST_ROWS = 16
 CAPACITY_SYMBOLS = 1792

@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from studio.core.errors import BadOption
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.engine.families.spelling import STRESSED, SYMBOLS
 from studio.engine.families.tacotron.head import Head
-from studio.engine.sizes import Sizes
+from studio.engine.weights.sizes import Sizes
 
 PROSODY_LEVELS = 3  # prosodic word, phonological phrase, intonational phrase
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.engine.families.bpe import FILE as BPE_FILE
 from studio.engine.families.dsm.net import Dsm
 from studio.train.loop.weights import read_weights

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.engine.families.bpe import Bpe
 from studio.engine.families.dsm.depth import GROUP_CHANNELS
 from studio.engine.families.dsm.net import Config

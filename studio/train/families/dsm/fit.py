@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from studio.core.errors import BadOption
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.engine.families.bpe import FILE as BPE_FILE
 from studio.engine.families.bpe import Bpe
 from studio.engine.families.dsm.net import Config, Dsm

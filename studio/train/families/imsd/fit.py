@@ -19,8 +19,8 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from studio.core.errors import BadFile, BadOption
-from studio.engine.eightbit import restored
 from studio.engine.families.t5.net import Config as T5Config
+from studio.engine.weights.eightbit import restored
 from studio.train.families.s5.batches import WHOLE, Batch, Sequence5, can_align, collate, sequence
 from studio.train.families.s5.fit import S5Fitter, S5Fitting, at_steps
 from studio.train.families.t5.fit import T5Fitter

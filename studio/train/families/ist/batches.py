@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.engine.families.bpe import Bpe
 from studio.engine.families.ist.layout import FRAME, Layout, Symbols
 from studio.engine.families.ist.rule import RATIOS, Ratio

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.engine.families.richtts.rule import NGRAM, Options, symbols
 from studio.engine.families.speakstream.rule import spell
 from studio.train.families.speakstream import batches as speakstream

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.engine.families.spelling import END, SPACE, spell, words_of
 from studio.text.phonemes import pronounce
 from studio.train.features import Sentence

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from studio.core.errors import BadFile
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.engine.families.s5.alignment import log_diagonal_prior, monotonic_alignment
 from studio.engine.families.s5.net import S5, Config, seen_steps
 from studio.engine.families.s5.rule import LARGEST_LOOK_AHEAD

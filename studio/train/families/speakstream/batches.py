@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.engine.families.speakstream.rule import FILLER, Options
 from studio.train.families.speakstream.interleave import BOS, EOS, FRAME, SYMBOL, Interleaved, crop, interleave
 from studio.train.features import Sentence

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.engine.families.speakstream.rule import LARGEST_WINDOW, SCHEMES, W_EOS, FeedingRule, Options, spell
 from studio.train.features import Sentence
 from studio.train.recipes.windows import WindowDraw

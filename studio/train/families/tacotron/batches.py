@@ -11,7 +11,7 @@ from torch import Tensor
 
 from studio.core.text.clauses import ClauseRule
 from studio.core.text.typography import MARKS
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 from studio.engine.families.spelling import END, PHONEMES, SPACE, spell, words_of
 from studio.engine.families.tacotron.rule import WHOLE, Options, prosody_of, repeated
 from studio.text.phonemes import pronounce

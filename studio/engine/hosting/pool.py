@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from studio.core.errors import StudioError
 from studio.core.time import Clock
 from studio.engine.families.base import Module, Want
-from studio.engine.meter import Meter
-from studio.engine.scheduling import Schedule
+from studio.engine.hosting.meter import Meter
+from studio.engine.hosting.scheduling import Schedule
+from studio.engine.hosting.watch import Watch
 from studio.engine.utterances.local import LocalUtterance
-from studio.engine.watch import Watch
 
 if TYPE_CHECKING:
     from studio.engine.voices import Voice
@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 class Pool:
-    """Gives every utterance that can go on its next frame, newcomers first (``studio.engine.scheduling``)."""
+    """Gives every utterance that can go on its next frame, newcomers first (``studio.engine.hosting.scheduling``)."""
 
     def __init__(
         self, clock: Clock, meter: Meter | None = None, slow_run_ms: float = math.inf, watch: Watch | None = None

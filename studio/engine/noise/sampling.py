@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from studio.engine.hashing import MASK32, hash32
+from studio.engine.noise.hashing import MASK32, hash32
 
 _AHEAD_FRAMES = 64  # noise is made for so many frames at once
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from studio.core.errors import Busy, Closing, StudioError
 from studio.core.time import Clock
-from studio.engine.limits import Limits
+from studio.engine.hosting.limits import Limits
 from studio.engine.utterances.local import LocalUtterance
 
 

@@ -11,8 +11,8 @@ from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from studio.core.cards import MOST_WEIGHTS_BYTES, Card, find_file, sha256_of
 from studio.core.errors import BadVoice
-from studio.engine import dmel
-from studio.engine.eightbit import restored
+from studio.engine.alphabets import dmel
+from studio.engine.weights.eightbit import restored
 
 _FETCH = "fetch the voice again, or check out assets/voices from the repository"
 _SPARE_NUMBERS = 100_000  # of parameters that are registered twice, or kept in no file

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 
 from studio.core.load import EngineLoad, ModuleLoad
-from studio.engine.places import Places
+from studio.engine.hosting.places import Places
 from studio.engine.utterances.local import LocalUtterance
 
 

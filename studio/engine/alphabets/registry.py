@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from studio.core.errors import BadVoice
-from studio.engine import dmel
+from studio.engine.alphabets import dmel
 
 
 @dataclass(frozen=True)

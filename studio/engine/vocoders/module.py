@@ -8,9 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from studio.engine.alphabets import Alphabet
+from studio.engine.alphabets.registry import Alphabet
 from studio.engine.nets.products import rows_apart
-from studio.engine.recorded import MOST_ROWS_ON_DEVICE, Recorded, filled_up
+from studio.engine.nets.recorded import MOST_ROWS_ON_DEVICE, Recorded, filled_up
 from studio.engine.vocoders.base import State, Vocoder
 from studio.engine.vocoders.on_host.ready import made_ready
 from studio.engine.vocoders.on_host.sourcefilter import Arrays
