@@ -9,20 +9,20 @@ const TEXT = 1.15;
 const LEADING = 1.5; // of its lines, in its own letters' sizes
 const SMALLEST = 0.72; // of a text's letters, that more of its lines fit
 const LAID = new WeakMap(); // by a race's words, width and size: its lines, which every picture of it asks for
+// Rounded as it is shown: the outcome is the difference of the two that stand beside it.
+const waitedMs = (race, lane) => 100 * Math.round((race.lanes[lane].firstMs - race.firstWordMs) / 100);
 const seconds = (ms) => `${(ms / 1000).toFixed(1)} s`;
 
 /** The words that describe the outcome; "" while there is none. */
 export function outcome(race) {
-  const [words, sentences] = race.lanes.map((lane) => lane.firstMs);
-  if (!words || !sentences) return "";
-  const earlier = sentences - words;
+  if (!race.lanes.every((lane) => lane.firstMs)) return "";
+  const earlier = waitedMs(race, 1) - waitedMs(race, 0);
   return earlier >= 0 ? `heard ${seconds(earlier)} earlier` : `heard ${seconds(-earlier)} later`;
 }
 
 /** How long each lane took, from the first finished word to the first sound. */
 export function after(race, lane) {
-  const { firstMs } = race.lanes[lane];
-  return firstMs ? `${seconds(firstMs - race.firstWordMs)} after the first word` : "";
+  return race.lanes[lane].firstMs ? `${seconds(waitedMs(race, lane))} after the first word` : "";
 }
 
 /** How high the picture must be at least, so that all of the text is seen in both lanes; by `drawRace`'s measures. */
