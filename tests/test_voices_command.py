@@ -55,9 +55,10 @@ def test_the_range_of_an_option_is_told_where_it_ends_at_nought(tmp_path: Path) 
 
 
 def test_what_a_family_cannot_do_is_said_once(tmp_path: Path) -> None:
-    """A packed voice's card repeats it."""
+    """A packed voice's card repeats it, and may say more."""
     path = write_tiny_voice(tmp_path, family="tacotron") / "card.json"
     card = json.loads(path.read_text())
-    for notes in ("", family_info("tacotron").notes):
+    of_family = family_info("tacotron").notes
+    for notes in ("", of_family, f"{of_family} Never learned from: ada.", "Never learned from: ada."):
         path.write_text(json.dumps({**card, "notes": notes}))
         assert voices("info", "--voices", str(tmp_path)).stdout.count("It speaks clause by clause") == 1

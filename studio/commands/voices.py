@@ -71,6 +71,7 @@ def _facts(card: "Card", folder: Path) -> list[tuple[str, str]]:
         name: "" if path.parent == folder else f" (shared with {path.parent.name})" for name, path in weights.items()
     }
     files = [f"{name} {path.stat().st_size / 1e6:.1f} MB{shared[name]}" for name, path in weights.items()]
+    note = card.notes if family.notes in card.notes else f"{family.notes} {card.notes}".strip()
     facts = [
         ("voice", f"{card.name}: {card.title}"),
         ("family", f"{card.family}: {family.paper}"),
@@ -84,7 +85,7 @@ def _facts(card: "Card", folder: Path) -> list[tuple[str, str]]:
         ("weights", f"{', '.join(files)}; kept in {card.stored_in}, computes in {card.number_format}"),
         ("licence", card.licence),
         ("learned from", card.learned_from),
-        *((("cannot", note),) if (note := " ".join(dict.fromkeys(filter(None, (family.notes, card.notes))))) else ()),
+        *((("cannot", note),) if note else ()),
     ]
     return [(title, escape(text)) for title, text in facts]
 

@@ -163,6 +163,12 @@ def _card(
         learned_from=f"{texts}, spoken by free synthetic speakers: {teachers}",
         parameters=parameters,
         sha256=sha256,
-        notes=info.notes,
+        notes=" ".join(filter(None, (info.notes, _never_learned(recipe)))),
         default_speaker=recipe.default_speaker,
     )
+
+
+def _never_learned(recipe: Recipe) -> str:
+    """Which speakers the net knows by their reference alone; "" where it learned from all."""
+    names = [name for name, speaker in recipe.corpus.named().items() if speaker in recipe.corpus.unseen]
+    return f"Never learned from, known by a reference alone: {', '.join(names)}." if names else ""

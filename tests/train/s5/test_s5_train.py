@@ -213,6 +213,14 @@ def test_references_are_taken_from_the_corpus(features, tmp_path):
         )
 
 
+def test_a_card_says_who_was_never_learned_from(features, tmp_path):
+    recipe = a_recipe(steps=1, reference_frames=(20, 60), config={**SIZES, "reference_frames": 60})
+    recipe = replace(recipe, corpus=replace(recipe.corpus, unseen=["two"]))
+    run(fitting_of(recipe), features, tmp_path / "state", torch.device("cpu"), threads=1)
+    folder = pack_voice(recipe, tmp_path / "state", write_tiny_vocoder(tmp_path / "vocoders"), tmp_path / "voices")
+    assert json.loads((folder / "card.json").read_text())["notes"].endswith("known by a reference alone: two.")
+
+
 def test_the_recipe_names_the_family(tmp_path):
     written = (ROOT / "assets" / "recipes" / "s5-tiny.toml").read_text(encoding="utf-8")
     path = tmp_path / "recipe.toml"
