@@ -236,7 +236,7 @@ def test_the_recipe_names_the_family(tmp_path):
 
 @pytest.mark.parametrize(
     ("path", "name"),
-    [("recipes/s5-tiny.toml", "tiny"), ("recipes/s5-small.toml", "small"), ("voices/finch/recipe.toml", "small")],
+    [("recipes/s5-tiny.toml", "tiny"), ("recipes/s5-small.toml", "small"), ("recipes/s5-two.toml", "small")],
 )
 def test_the_recipes_have_the_named_sizes(path, name):
     recipe = read_recipe(ROOT / "assets" / path)
