@@ -171,4 +171,4 @@ def _card(
 def _never_learned(recipe: Recipe) -> str:
     """Which speakers the net knows by their reference alone; "" where it learned from all."""
     names = [name for name, speaker in recipe.corpus.named().items() if speaker in recipe.corpus.unseen]
-    return f"Never learned from, known by a reference alone: {', '.join(names)}." if names else ""
+    return f"Of {' and '.join(names)} only a reference is known: nothing was learned from them." if names else ""
