@@ -30,7 +30,9 @@ from studio.bench.robustness import fuzz, replaying, soak
 from studio.bench.speed import against, step, wire
 from studio.bench.speed import load as speaking
 from studio.bench.tables import show as tables
+from studio.core.cards import read_cards
 from studio.core.errors import BadFile
+from studio.core.shipped import VOICES
 from studio.measure.report import RESULTS, as_text, newest_results
 
 PAGE = Path("docs/results/README.md")
@@ -132,4 +134,15 @@ def _section(title: str, figures: dict[str, Any], show: Callable[[Mapping[str, A
     )
     lines = [line.rstrip() for line in as_text(show, figures).splitlines() if line.strip()]
     about = f"`{figures['command']}`, {figures['date'][:10]}, sources {figures['git_sha']}, {where}."
+    if earlier := _of_earlier_weights(figures):
+        about += f" Since then {' and '.join(earlier)} got other weights."
     return "\n".join([f"## {title}", "", about, "", "```text", *lines, "```", ""])
+
+
+def _of_earlier_weights(figures: Mapping[str, Any]) -> list[str]:
+    """The shipped voices whose weights are no longer those that were measured."""
+    measured: dict[str, Any] = {figures.get("voice", ""): figures}
+    if isinstance(figures.get("voices"), Mapping):
+        measured |= figures["voices"]
+    shipped = {name: card.sha256 for name, (card, _) in read_cards(VOICES).items()}
+    return [name for name in shipped if measured.get(name, {}).get("sha256", shipped[name]) != shipped[name]]

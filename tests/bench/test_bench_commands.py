@@ -217,6 +217,18 @@ def test_results_become_a_page(given, tmp_path):
     write_result("latency", bench_latency(LatencySetting(**given, settings=("m=3",), warm=1, quiet=True)), tmp_path)
     page = summarise(tmp_path, tmp_path / "docs" / "page.md").read_text()
     assert "## First audio of the engine" in page and "t2 - t0" in page and "rtf (compute / audio)" in page
+    assert "other weights" not in page, "the voice is not one that ships"
+
+
+@pytest.mark.parametrize("named", [{"voice": "finch", "sha256": {"s5.safetensors": "0"}}, {"voices": {"finch": {}}}])
+def test_figures_of_weights_that_no_longer_ship_say_so(named, tmp_path, monkeypatch):
+    from studio.bench import summary
+
+    monkeypatch.setitem(summary.SHOWN, "wer", ("Intelligibility", lambda _: None))
+    figures = {"hardware": {}, "command": "studio eval wer", "date": "2026-11-27", "git_sha": "0", **named}
+    (tmp_path / "wer-2026-11-27.json").write_text(json.dumps(figures))
+    page = summary.summarise(tmp_path, tmp_path / "page.md").read_text()
+    assert ("Since then finch got other weights." in page) == ("voice" in named)
 
 
 def test_mistakes_are_named(given, tmp_path):
