@@ -86,12 +86,14 @@ def test_flags_are_off_once_the_end_is_in_view():
     assert step.symbols[-1] == END
     starts = {word: step.words.index(word) for word in range(4)}
     events, frames = [], 0
-    for at, p_stop in [(starts[1], 0), (starts[1] + 1, 0.1), (starts[2], 0.2), (starts[3], 0.4), (starts[2], 0.6)]:
+    for at, p_stop in [(starts[1], 0), (starts[1] + 1, 0.1), (starts[2], 0.1), (starts[3], 0.2), (starts[2], 0.4)]:
         row.want()
         turn = row.took(drawn(at, p_stop))
         frames += len(turn.frames)
         events += [*turn.before, *turn.after]
     assert frames == 4 and row.over, "attention on the end is no flag: the stop token is"
+    told = [p for e in events if isinstance(e, ev.Frames) for p in e.p_eos]
+    assert told == pytest.approx([0.1, 0.19, 0.352, 0.6112]), "whether it has come by now: no single one is a half"
     words = [(e.type, e.i, e.sample // 600, e.source) for e in events if isinstance(e, ev.WordStart | ev.WordEnd)]
     assert words == [
         ("word_start", 1, 2, "attention"),

@@ -98,7 +98,8 @@ class S5Forcing(ForcedPass):
         logits, stops, shares = self._net.run(fed, frames)
         words = np.array(fed.words) + plan.stop + plan.close - 1 - fed.words[-1]  # those of a reference lie below
         if plan.close:
-            p_eos = np.array([probability(one) for one in stops[1:].float().cpu().numpy()], np.float32)
+            p_stop = np.array([probability(one) for one in stops[1:].float().cpu().numpy()], np.float64)
+            p_eos = 1.0 - np.cumprod(1.0 - p_stop)  # as ``SpokenStep.stopped``
             ended = p_eos >= EOS_AT
         else:
             after = shares.mean(0)[1:]

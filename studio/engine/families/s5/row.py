@@ -286,7 +286,8 @@ class S5Row(ReadingRow[Options]):
         self._reached = max(self._reached, self._length)
         step.tokens += 1
         if step.plan.close:
-            p, ended = drawn.p_stop, drawn.p_stop >= EOS_AT
+            p = step.stopped(drawn.p_stop)
+            ended = p >= EOS_AT
         else:
             through = step.words.through[0]
             p, ended = float(drawn.shares[through:].sum()), is_complete([*drawn.shares], through)

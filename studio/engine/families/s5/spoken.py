@@ -21,6 +21,7 @@ class SpokenStep:
         words: those that are spoken, with the sums of W_j.
         made: each frame and the word that it is of.
         is_cut: it was over before the net said so.
+        p_going_on: that none of the stop tokens asked for so far was drawn.
     """
 
     index: int
@@ -34,6 +35,15 @@ class SpokenStep:
     words: AttendedWords
     made: list[tuple[int, np.ndarray]] = field(default_factory=list[tuple[int, np.ndarray]], repr=False)
     is_cut: bool = False
+    p_going_on: float = 1.0
+
+    def stopped(self, p_stop: float) -> float:
+        """How likely the stop token has come by now, where p_stop is how likely it comes now if it has not.
+
+        A net that wavers between two frames gives neither of them half; together they have it.
+        """
+        self.p_going_on *= 1.0 - p_stop
+        return 1.0 - self.p_going_on
 
     @property
     def frames(self) -> int:
