@@ -3,6 +3,7 @@
 Papers' tables have a page each, ``paper-NNN.md`` beside it.
 """
 
+import functools
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -144,5 +145,10 @@ def _of_earlier_weights(figures: Mapping[str, Any]) -> list[str]:
     measured: dict[str, Any] = {figures.get("voice", ""): figures}
     if isinstance(figures.get("voices"), Mapping):
         measured |= figures["voices"]
-    shipped = {name: card.sha256 for name, (card, _) in read_cards(VOICES).items()}
-    return [name for name in shipped if measured.get(name, {}).get("sha256", shipped[name]) != shipped[name]]
+    return [name for name, now in _shipped().items() if measured.get(name, {}).get("sha256", now) != now]
+
+
+@functools.cache
+def _shipped() -> dict[str, Mapping[str, str]]:
+    """What the weights' files of each shipped voice are, by its card."""
+    return {name: card.sha256 for name, (card, _) in read_cards(VOICES).items()}
