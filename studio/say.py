@@ -20,7 +20,8 @@ from studio.core.events import Audio, Event, Failed, Text, Unsupported
 from studio.core.files import read_bounded
 from studio.core.ports import Engine, SpeakRequest, Utterance
 from studio.core.time import Clock
-from studio.core.traces.trace import Trace, TraceWriter, collect
+from studio.core.traces.trace import Trace, collect
+from studio.core.traces.trace_writer import TraceWriter
 
 MAX_ARRIVALS_BYTES = 16_000_000
 MAX_ARRIVAL_MS = 86_400_000.0  # a day

@@ -14,7 +14,8 @@ from studio.cli import cli
 from studio.core import events as ev
 from studio.core.errors import BadFile
 from studio.core.ports import Engine, SpeakRequest
-from studio.core.traces.trace import Trace, TraceWriter, collect
+from studio.core.traces.trace import Trace, collect
+from studio.core.traces.trace_writer import TraceWriter
 from studio.engine.loop import open_engine
 from studio.replay import replay
 from studio.replay_script import MAX_REVISIONS, script

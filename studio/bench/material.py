@@ -31,7 +31,8 @@ from studio.core.errors import BadFile, BadOption, NeedsPackage, StudioError
 from studio.core.files import read_lines
 from studio.core.options import default_options, merge_options, parse_options
 from studio.core.ports import SpeakRequest
-from studio.core.traces.trace import Trace, TraceWriter, collect, open_trace
+from studio.core.traces.trace import Trace, collect, open_trace
+from studio.core.traces.trace_writer import TraceWriter
 from studio.engine.alphabets import dmel
 from studio.engine.families.base import family_info
 from studio.engine.loop import LocalEngine, open_engine

@@ -37,7 +37,7 @@ def force(
     from studio.core.cards import parse_voice
     from studio.core.options import parse_options
     from studio.core.traces.forced import MAX_FORCED_S
-    from studio.core.traces.trace import save_trace
+    from studio.core.traces.trace_writer import save_trace
     from studio.engine.loop import open_engine
     from studio.inspection.recordings import by_aligner
     from studio.say import check_place

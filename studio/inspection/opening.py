@@ -12,7 +12,7 @@ from studio.core.clips import read_wav
 from studio.core.errors import BadFile, BadOption, BadText
 from studio.core.files import read_bounded
 from studio.core.traces.trace import Trace, open_trace
-from studio.core.traces.tracefile import MAX_BYTES, MAX_LAYER_BYTES, read_audio, read_trace
+from studio.core.traces.trace_reader import MAX_BYTES, MAX_LAYER_BYTES, read_audio, read_trace
 from studio.measure.timing.word_timing import SpokenSpan
 
 MAX_TEXT_CHARS = 100_000

@@ -18,7 +18,7 @@ from studio.annotation.edits import Document, Edit
 from studio.core.errors import BadFile, BadOption, StudioError
 from studio.core.files import read_bounded, write_whole
 from studio.core.traces.trace import Trace
-from studio.core.traces.tracefile import MAX_BYTES
+from studio.core.traces.trace_reader import MAX_BYTES
 from studio.inspection.opening import Limits, open_bytes
 from studio.library.annotations import Annotations, Sound
 from studio.library.assignments import Assignments

@@ -13,7 +13,8 @@ from studio.core import events as ev
 from studio.core.clips import read_wav, wav_bytes
 from studio.core.errors import BadFile
 from studio.core.traces.provenance import provenance
-from studio.core.traces.trace import Trace, TraceWriter, collect, open_trace
+from studio.core.traces.trace import Trace, collect, open_trace
+from studio.core.traces.trace_writer import TraceWriter
 
 RATE_HZ, FRAME = 24000, 600
 

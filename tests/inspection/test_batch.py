@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from studio.cli import cli
 from studio.core.clips import write_wav
 from studio.core.errors import BadFile, BadOption
-from studio.core.traces.trace import TraceWriter
+from studio.core.traces.trace_writer import TraceWriter
 from studio.inspection.batch import run
 from studio.inspection.batch.columns import TABLES
 from studio.inspection.batch.sources import find_sources

@@ -15,7 +15,8 @@ from studio.core import events as ev
 from studio.core.clips import write_wav
 from studio.core.errors import BadFile, BadOption, StudioError
 from studio.core.ports import SpeakRequest
-from studio.core.traces.trace import Trace, TraceWriter, collect
+from studio.core.traces.trace import Trace, collect
+from studio.core.traces.trace_writer import TraceWriter
 from studio.engine.loop import open_engine
 from studio.inspection.comparison.compare import compare, take_of
 from studio.inspection.comparison.naming import labels

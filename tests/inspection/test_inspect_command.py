@@ -13,7 +13,7 @@ from studio.cli import cli
 from studio.core import events as ev
 from studio.core.clips import wav_bytes, write_wav
 from studio.core.errors import BadFile, BadOption, StudioError
-from studio.core.traces.trace import TraceWriter
+from studio.core.traces.trace_writer import TraceWriter
 from studio.inspection.opening import Limits, open_bytes
 
 

@@ -12,7 +12,8 @@ from studio.cli import cli
 from studio.core import events as ev
 from studio.core.clips import write_wav
 from studio.core.errors import BadFile
-from studio.core.traces.trace import TraceWriter, collect
+from studio.core.traces.trace import collect
+from studio.core.traces.trace_writer import TraceWriter
 from studio.inspection.opening import placed, recording
 from studio.inspection.textgrid import read_words, spans, write_textgrid
 from studio.measure.timing.word_timing import SpokenSpan

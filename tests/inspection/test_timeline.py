@@ -10,7 +10,8 @@ from inspection.spoken import FRAME, RATE_HZ, TEXT, pcm, story, trace
 
 from studio.core import events as ev
 from studio.core.errors import BadFile
-from studio.core.traces.trace import TraceWriter, collect, open_trace
+from studio.core.traces.trace import collect, open_trace
+from studio.core.traces.trace_writer import TraceWriter
 from studio.inspection.heard import Run, when_of
 from studio.inspection.opening import open_file, recording
 from studio.inspection.timeline import timeline

@@ -13,7 +13,7 @@ from studio.cli import cli
 from studio.core.clips import write_wav
 from studio.core.errors import BadFile, BadOption
 from studio.core.traces.textgrid import Entry, Tier, read_tiers, write_tiers
-from studio.core.traces.trace import TraceWriter
+from studio.core.traces.trace_writer import TraceWriter
 from studio.inspection import timing
 from studio.inspection.batch.sources import find_sources
 from studio.inspection.textgrid import spans

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from studio.cli import cli
 from studio.core.clips import wav_bytes, write_wav
 from studio.core.errors import BadFile, BadOption, BadText
-from studio.core.traces.trace import TraceWriter
+from studio.core.traces.trace_writer import TraceWriter
 from studio.library.index import Query
 from studio.library.library import Library
 

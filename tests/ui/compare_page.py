@@ -8,7 +8,7 @@ from serve.serving import eventually
 from ui.viewer_tab import ViewerTab
 
 from studio.core import events as ev
-from studio.core.traces.trace import TraceWriter
+from studio.core.traces.trace_writer import TraceWriter
 
 Spans = list[tuple[str, int, int]]  # word, first frame, frame after the last
 # Some of what the page tells stands there for milliseconds only, so that all of it is kept.

@@ -15,7 +15,7 @@ from fastapi.responses import Response
 from studio.annotation.edits import Document, DropLayer, Edit, PutLayer, edit_of
 from studio.annotation.layers import MAX_NAME, Layer
 from studio.core.errors import BadFile, BadOption
-from studio.core.traces.tracefile import MAX_BYTES
+from studio.core.traces.trace_reader import MAX_BYTES
 from studio.inspection.opening import sound_of_bytes
 from studio.library.annotating import (
     COLLAR_MS,

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 
 from studio.core.errors import BadFile, BadOption
-from studio.core.traces.tracefile import MAX_BYTES
+from studio.core.traces.trace_reader import MAX_BYTES
 from studio.inspection.opening import sound_of_bytes
 from studio.library.entries import MAX_TITLE_CHARS, Entry
 from studio.library.index import Query

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from studio.core import events as ev
-from studio.core.traces.trace import TraceWriter
+from studio.core.traces.trace_writer import TraceWriter
 from studio.serve.traces.shelf import TraceShelf
 
 _BATCH_S = 0.5  # a trace is written so often

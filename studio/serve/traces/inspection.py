@@ -17,7 +17,7 @@ from studio.core.errors import BadFile, BadMessage, Busy
 from studio.core.ports import Engine
 from studio.core.traces.forced import Attends, Left, Unable, kept_attention
 from studio.core.traces.trace import Trace, open_trace
-from studio.core.traces.tracefile import read_audio
+from studio.core.traces.trace_reader import read_audio
 from studio.inspection.bundle import pack, pack_attention, pack_prosody
 from studio.inspection.opening import Limits, open_bytes, sound_of_bytes
 from studio.serve.door.bodies import FileRoute

@@ -15,8 +15,9 @@ from typing import Any
 
 from studio.core.clips import WAV_HEADER_BYTES, wav_bytes
 from studio.core.errors import BadFile
-from studio.core.traces.trace import Trace, TraceWriter, open_trace
-from studio.core.traces.tracefile import read_audio
+from studio.core.traces.trace import Trace, open_trace
+from studio.core.traces.trace_reader import read_audio
+from studio.core.traces.trace_writer import TraceWriter
 from studio.library.annotations import NotKept
 
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{22}")

@@ -14,7 +14,8 @@ from studio.core import events as ev
 from studio.core.errors import BadFile, BadText, BadVoice, Busy
 from studio.core.ports import SpeakRequest
 from studio.core.traces.forced import Attends, Forces, Left, Recording, Unable, WordSpan
-from studio.core.traces.trace import Trace, collect, open_trace, save_trace
+from studio.core.traces.trace import Trace, collect, open_trace
+from studio.core.traces.trace_writer import save_trace
 from studio.engine.alphabets import dmel
 from studio.engine.families.base import family_info, family_names
 from studio.engine.families.forcing import Forcible, Given

@@ -15,7 +15,8 @@ from studio.core.errors import BadFile, BadVoice
 from studio.core.ports import SpeakRequest
 from studio.core.traces.forced import Left
 from studio.core.traces.overlapped import Overlaps
-from studio.core.traces.trace import Trace, TraceWriter, collect, open_trace
+from studio.core.traces.trace import Trace, collect, open_trace
+from studio.core.traces.trace_writer import TraceWriter
 from studio.engine.alphabets import dmel
 from studio.engine.loop import LocalEngine, open_engine
 from studio.engine.vocoders.by_segments import by_segments, spans_of, streamed

@@ -12,7 +12,8 @@ from soundmaking import put, tone
 from studio.core import events as ev
 from studio.core.clips import to_int16, write_wav
 from studio.core.errors import BadFile, BadOption, BadText
-from studio.core.traces.trace import TraceWriter, open_trace
+from studio.core.traces.trace import open_trace
+from studio.core.traces.trace_writer import TraceWriter
 from studio.mos.analysis.results import overview
 from studio.mos.making.building import build
 from studio.mos.making.heard_utterance import LeavesHoles, add_utterance

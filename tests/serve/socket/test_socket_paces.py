@@ -129,7 +129,7 @@ def test_a_full_disk_costs_the_trace_and_not_the_speech(serving: Serving, monkey
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("studio.core.traces.trace.TraceWriter.write", full)
+    monkeypatch.setattr("studio.core.traces.trace_writer.TraceWriter.write", full)
     with serving().talk() as talk:
         talk.open()
         talk.say("text", text="hello there")

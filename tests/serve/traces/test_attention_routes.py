@@ -17,7 +17,8 @@ from tones import Script
 
 from studio.core.errors import BadFile, BadVoice, Busy, StudioError
 from studio.core.traces.forced import Attended, Left, always
-from studio.core.traces.trace import Trace, TraceWriter, save_trace
+from studio.core.traces.trace import Trace
+from studio.core.traces.trace_writer import TraceWriter, save_trace
 
 FRAMES = 10
 

@@ -16,7 +16,7 @@ from serve.serving import Served
 import studio.serve.traces.comparison
 from studio.core import events as ev
 from studio.core.clips import wav_bytes
-from studio.core.traces.trace import TraceWriter
+from studio.core.traces.trace_writer import TraceWriter
 
 A, B, OTHER = (letter * 22 for letter in "abc")
 

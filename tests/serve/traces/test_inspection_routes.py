@@ -14,7 +14,7 @@ from serve.door.test_bodies import Client
 from serve.serving import Served, Serving, eventually, of
 
 from studio.core.clips import wav_bytes
-from studio.core.traces.trace import TraceWriter
+from studio.core.traces.trace_writer import TraceWriter
 from studio.serve.door import bodies
 from studio.serve.traces.inspection import MAX_EVENTS, MAX_FILE_BYTES
 

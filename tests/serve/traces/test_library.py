@@ -16,7 +16,7 @@ from serve.mos_serving import ServedTests
 from serve.traces.test_inspection_routes import lying
 
 from studio.core.clips import wav_bytes
-from studio.core.traces.trace import TraceWriter
+from studio.core.traces.trace_writer import TraceWriter
 from studio.library.entries import MAX_TAGS
 from studio.library.library import Library
 from studio.serve.library.routes import PAGE, SHOWN_CHARS

@@ -11,7 +11,7 @@ from ui.site.test_axe import violations
 
 from studio.annotation.edits import Edit, PutLayer, PutMark
 from studio.annotation.layers import Mark
-from studio.core.traces.trace import TraceWriter
+from studio.core.traces.trace_writer import TraceWriter
 from studio.library.entries import Entry
 from studio.library.index import Query
 from studio.library.library import Library

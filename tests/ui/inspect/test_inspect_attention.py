@@ -11,7 +11,8 @@ from ui.inspect.test_inspect_page import Inspect, inspect  # noqa: F401 - a fixt
 
 from studio.core.events import WordEnd, WordStart
 from studio.core.traces.forced import Attended
-from studio.core.traces.trace import collect, save_trace
+from studio.core.traces.trace import collect
+from studio.core.traces.trace_writer import save_trace
 
 
 def written(path: Path, *, knows: bool) -> Path:

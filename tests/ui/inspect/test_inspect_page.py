@@ -11,7 +11,8 @@ from ui.live_page import LivePage
 from ui.viewer_tab import ViewerTab
 
 from studio.core.clips import write_wav
-from studio.core.traces.trace import TraceWriter, open_trace
+from studio.core.traces.trace import open_trace
+from studio.core.traces.trace_writer import TraceWriter
 from studio.ui.inspection_file import write_inspection
 
 

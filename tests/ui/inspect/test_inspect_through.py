@@ -12,7 +12,8 @@ from ui.inspect.test_inspect_page import Inspect, inspect  # noqa: F401 - a fixt
 from ui.site.test_axe import violations
 
 from studio.core.clips import write_wav
-from studio.core.traces.trace import collect, save_trace
+from studio.core.traces.trace import collect
+from studio.core.traces.trace_writer import save_trace
 
 RATE_HZ = 16_000
 GRID = """File type = "ooTextFile"

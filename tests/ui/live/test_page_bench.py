@@ -10,7 +10,7 @@ import pytest
 from inspection.spoken import story
 
 from studio.bench.page import key_to_ear
-from studio.core.traces.trace import TraceWriter
+from studio.core.traces.trace_writer import TraceWriter
 
 ROOT = Path(__file__).resolve().parents[3]
 APP = [sys.executable, str(ROOT / "tests" / "fakes.py")]

@@ -13,7 +13,7 @@ from ui.owner_site import Site
 from ui.site.test_axe import violations
 
 from studio.core.clips import wav_bytes
-from studio.core.traces.trace import TraceWriter
+from studio.core.traces.trace_writer import TraceWriter
 from studio.library.index import Query
 from studio.library.library import Library
 from studio.serve.library.routes import PAGE

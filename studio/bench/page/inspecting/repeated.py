@@ -10,7 +10,8 @@ import numpy as np
 from studio.core import events as ev
 from studio.core.errors import BadFile
 from studio.core.traces.in_force import sent_text
-from studio.core.traces.trace import Trace, TraceWriter
+from studio.core.traces.trace import Trace
+from studio.core.traces.trace_writer import TraceWriter
 from studio.inspection.heard import chunks_of, heard
 
 _ONCE = (ev.Queued, ev.Ready, ev.Ended)  # the first two begin an utterance, the last one ends it
