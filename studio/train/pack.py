@@ -21,7 +21,7 @@ from studio.engine.vocoders.registry import build_vocoder
 from studio.engine.weights.eightbit import in_eight_bits
 from studio.train.families.registry import fitting_of, untaught
 from studio.train.loop.weights import begin_from, write_weights
-from studio.train.recipes.recipe import Recipe
+from studio.train.recipes.recipe import CorpusRecipe, Recipe
 from studio.train.teachers.choose import open_teacher
 
 MAX_BYTES = 40_000_000
@@ -138,11 +138,6 @@ def _card(
     named = recipe.corpus.named()
     options = info.options_for([*named])
     in_force = merge_options(options, recipe.options, default_options(options))
-    teacher = open_teacher(recipe.corpus.teacher)
-    teachers = "; ".join(f"{name}: {who}" for name, speaker in named.items() if (who := teacher.about(speaker)))
-    texts = "sentences of LJSpeech (public domain)"
-    if recipe.corpus.kinds:
-        texts += ", examples of WordNet (free licence), sentences of a grammar written for this project"
     return Card(
         name=recipe.name,
         family=info.name,
@@ -160,11 +155,29 @@ def _card(
         delay_frames=base.frame_of_time(config.get("delay_s", 0.0)),
         options=tuple(replace(one, default=in_force[one.name]) for one in options),
         licence="Apache-2.0",
-        learned_from=f"{texts}, spoken by free synthetic speakers: {teachers}",
+        learned_from=learned_from(recipe.corpus),
         parameters=parameters,
         sha256=sha256,
         notes=" ".join(filter(None, (info.notes, _never_learned(recipe)))),
         default_speaker=recipe.default_speaker,
+    )
+
+
+def learned_from(corpus: CorpusRecipe) -> str:
+    """Which texts, who spoke them, and of whom there is a reference alone."""
+    teacher = open_teacher(corpus.teacher)
+    about = {name: who for name, speaker in corpus.named().items() if (who := teacher.about(speaker))}
+    unseen = {name for name, speaker in corpus.named().items() if speaker in corpus.unseen}
+    learned, referred = (
+        "; ".join(f"{name}: {who}" for name, who in about.items() if (name in unseen) is is_unseen)
+        for is_unseen in (False, True)
+    )
+    texts = "sentences of LJSpeech (public domain)"
+    if corpus.kinds or corpus.spoken_by:
+        texts += ", examples of WordNet (free licence), sentences of a grammar written for this project"
+    by = f" (most of it by the voice {corpus.spoken_by}, which had learned from them)" if corpus.spoken_by else ""
+    return f"{texts}, spoken by free synthetic speakers{by}: {learned}" + (
+        f". References alone: {referred}" if referred else ""
     )
 
 

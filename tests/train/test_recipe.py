@@ -10,10 +10,12 @@ from typer.testing import CliRunner
 
 from studio.bench.tables.definition import read_table
 from studio.cli import cli
+from studio.core.cards import read_card
 from studio.core.errors import BadFile, BadOption, StudioError
 from studio.core.shipped import RECIPES, TABLES, VOICES
 from studio.train.families.registry import fitting_of
 from studio.train.loop.fitting import run
+from studio.train.pack import learned_from
 from studio.train.recipes.recipe import read_recipe, vocoder_settings
 
 EVERY = [*RECIPES.glob("*.toml"), *VOICES.glob("*/recipe.toml")]
@@ -221,3 +223,17 @@ def test_names_of_vocoders_are_shown_as_a_terminal_can_show_them(tmp_path):
     recipe = changed(tmp_path, ("\\[fit\\]", '[vocoders."\\u001b[31mred"]\n[fit]'))
     with pytest.raises(BadOption, match=r"it has \\x1b\[31mred$"):
         vocoder_settings(read_recipe(recipe), "none")
+
+
+@pytest.mark.parametrize("name", [path.parent.name for path in VOICES.glob("*/recipe.toml")])
+def test_the_card_of_a_shipped_voice_says_what_its_recipe_learned_from(name):
+    folder = VOICES / name
+    corpus = read_recipe(folder / "recipe.toml").corpus
+    said = read_card(folder).learned_from
+    assert said == learned_from(corpus)
+    learned, _, referred = said.partition("References alone: ")
+    unseen = {called for called, speaker in corpus.named().items() if speaker in corpus.unseen}
+    for called, speaker in corpus.named().items():
+        there, elsewhere = (referred, learned) if called in unseen else (learned, referred)
+        assert f"{called}: Kokoro-82M's {speaker} " in there and speaker not in elsewhere
+    assert ("by the voice wren" in said) is (name != "wren")

@@ -22,6 +22,8 @@ class CorpusRecipe:
     Attributes:
         names: speakers' names on the card, where they have others there.
         unseen: of the speakers, those whose speech no training meets: a recording alone tells who they are.
+        spoken_by: the voice that spoke most of it in the teacher's place (`studio train taught`), texts of its own
+            recipe; empty where the teacher spoke all.
         kinds: texts of each kind in a shard, for `studio train texts`.
         stages: speakers in turn, and shards of each.
     """
@@ -36,6 +38,7 @@ class CorpusRecipe:
     names: dict[str, str] = field(default_factory=dict)
     unseen: list[str] = field(default_factory=list)
     teacher: str = "programs"
+    spoken_by: str = ""
     kinds: dict[str, int] = field(default_factory=dict)
     stages: list[tuple[list[str], int]] = field(default_factory=list)
 
