@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import save_file
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 from tinyvoice import VOCODERS
 
 from studio.engine.vocoders.registry import build_vocoder
@@ -74,3 +75,17 @@ def write_tiny_vocoder(folder: Path) -> Path:
     save_file(vocoder.state_dict(), folder / "sourcefilter.safetensors")
     (folder / "sourcefilter.json").write_text(json.dumps({"config": vocoder.plain_config()}))
     return folder
+
+
+def tensors_changed(path: Path, change: Callable[[dict[str, torch.Tensor]], object]) -> None:
+    """Write a file of tensors anew after something was done to them."""
+    with safe_open(path, "pt") as file:
+        meta = file.metadata()
+    tensors = load_file(path)
+    change(tensors)
+    save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path, meta)
+
+
+def times(tensors: dict[str, torch.Tensor], factor: float) -> None:
+    """Multiply all that are no whole numbers."""
+    tensors.update({name: one * factor for name, one in tensors.items() if one.is_floating_point()})

@@ -3,14 +3,14 @@
 import json
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor, nn
 
-from studio.core.cards import Card, beside, sha256_of, write_card
+from studio.core.cards import Card, beside, find_file, read_card, sha256_of, write_card
 from studio.core.errors import BadFile, BadVoice
 from studio.core.files import MAX_SETTINGS_BYTES, read_bounded
 from studio.core.options import default_options, merge_options
@@ -34,6 +34,7 @@ def pack_voice(recipe: Recipe, state: Path, vocoders: Path, out: Path, *, eight_
     All of it is made before any of it is put there: what fails leaves the voice as it was.
 
     Args:
+        vocoders: what `studio train vocoder` left, or the folder of a voice whose vocoders this one is to have.
         eight_bits: keep the net's matrices in int8 in place of bfloat16, in half the space.
 
     Raises:
@@ -50,10 +51,12 @@ def pack_voice(recipe: Recipe, state: Path, vocoders: Path, out: Path, *, eight_
     begin_from(net, weights)
     parts: dict[str, nn.Module] = {weights.name: net}
     configs: dict[str, dict[str, Any]] = {}
-    for path in sorted(vocoders.glob("*.safetensors")):
-        configs[path.stem], parts[path.name] = _vocoder(path)
+    for path, config in _vocoders_of(vocoders):
+        configs[path.stem], parts[path.name] = config, _vocoder(path, config)
     if not configs:
-        raise BadFile(f"there are no vocoders in {vocoders}", "run `studio train vocoder` first")
+        raise BadFile(
+            f"there are no vocoders in {vocoders}", "run `studio train vocoder` first, or give the folder of a voice"
+        )
     if recipe.default_vocoder and recipe.default_vocoder not in configs:
         raise BadFile(f"{vocoders} has no vocoder {recipe.default_vocoder!r:.100}", f"it has {', '.join(configs)}")
     out.mkdir(parents=True, exist_ok=True)
@@ -83,18 +86,43 @@ def pack_voice(recipe: Recipe, state: Path, vocoders: Path, out: Path, *, eight_
         shutil.rmtree(made, ignore_errors=True)
 
 
-def _vocoder(path: Path) -> tuple[dict[str, Any], Vocoder[Any]]:
-    """A vocoder that a training left, and its sizes. Raises BadFile."""
-    sizes = path.with_suffix(".json")
+def _vocoders_of(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Weights and sizes of each vocoder that trainings left in a folder, or that a voice has. Raises BadFile."""
+    if not (folder / "card.json").is_file():
+        for path in sorted(folder.glob("*.safetensors")):
+            yield path, _sizes(path.with_suffix(".json"))
+        return
     try:
-        config = json.loads(read_bounded(sizes, MAX_SETTINGS_BYTES))["config"]
+        card = read_card(folder)
+    except BadVoice as error:
+        raise BadFile(str(error), "give another voice's folder, or that of `studio train vocoder`") from error
+    for name, config in card.vocoders.items():
+        path = find_file(folder, card, f"{name}.safetensors")
+        if path is None or sha256_of(path) != card.sha256.get(path.name):
+            raise BadFile(f"the voice in {folder} lacks the {name}.safetensors that its card names", "fetch it again")
+        yield path, config
+
+
+def _sizes(path: Path) -> dict[str, Any]:
+    try:
+        config: dict[str, Any] = json.loads(read_bounded(path, MAX_SETTINGS_BYTES))["config"]
+    except _NO_SIZES as error:
+        raise _no_sizes(path, error) from error
+    return config
+
+
+def _vocoder(path: Path, config: dict[str, Any]) -> Vocoder[Any]:
+    """A vocoder with its weights. Raises BadFile."""
+    try:
         vocoder = build_vocoder(path.stem, config)
     except _NO_SIZES as error:
-        raise BadFile(
-            f"{sizes} holds no sizes of a vocoder: {error!s:.200}", "`studio train vocoder` writes it"
-        ) from error
+        raise _no_sizes(path.with_suffix(".json"), error) from error
     begin_from(vocoder, path)
-    return config, vocoder
+    return vocoder
+
+
+def _no_sizes(path: Path, error: Exception) -> BadFile:
+    return BadFile(f"{path} holds no sizes of a vocoder: {error!s:.200}", "`studio train vocoder` writes it")
 
 
 def _finite(part: nn.Module, name: str) -> dict[str, Tensor]:

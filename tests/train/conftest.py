@@ -1,10 +1,16 @@
-"""The shipped recipe, made small."""
+"""The shipped recipe, made small; and a tiny voice with all that it was made from."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
+from tinyfeatures import tiny_sentence, tiny_t5_recipe, write_tiny_features, write_tiny_vocoder
 
+from studio.train.families.registry import fitting_of
+from studio.train.loop.fitting import run
+from studio.train.pack import pack_voice
 from studio.train.recipes.recipe import Recipe, read_recipe
 
 RECIPE = Path(__file__).parents[2] / "assets" / "recipes" / "lark.toml"
@@ -22,3 +28,22 @@ def small(recipe: Recipe) -> Recipe:
     assert recipe.fit is not None
     fit = replace(recipe.fit, config={"layers": 1, "width": 32, "heads": 2, "hidden": 64, "speakers": 2}, steps=6)
     return replace(recipe, corpus=replace(recipe.corpus, shard_sentences=3), fit=fit)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> Path:
+    """Features, a state, a vocoder and a packed voice."""
+    root = tmp_path_factory.mktemp("damaged")
+    (root / "features").mkdir()
+    write_tiny_features(
+        root / "features", lambda who, seed: tiny_sentence(["then", "the", "apple,", "tea."], 52, who, seed)
+    )
+    run(fitting_of(tiny_t5_recipe()), root / "features", root / "state", torch.device("cpu"), threads=1)
+    pack_voice(tiny_t5_recipe(), root / "state", write_tiny_vocoder(root / "vocoders"), root / "voices")
+    return root
+
+
+@pytest.fixture
+def made(trained, tmp_path) -> Path:
+    """The same, for a test to damage."""
+    return Path(shutil.copytree(trained, tmp_path / "made"))

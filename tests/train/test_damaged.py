@@ -1,7 +1,6 @@
-"""Damaged shards, states and weights: one error that names the file, and a voice that was whole stays whole."""
+"""Damaged shards and states: one error that names the file."""
 
 import json
-import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -10,66 +9,25 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
-from tinyfeatures import tiny_sentence, tiny_t5_recipe, write_tiny_features, write_tiny_vocoder
-from tinyvoice import VOCODERS
+from tinyfeatures import tensors_changed, tiny_t5_recipe
 from typer.testing import CliRunner
 
 from studio.cli import cli
-from studio.core.cards import read_cards
 from studio.core.clips import write_wav
-from studio.core.errors import BadFile, BadOption, StudioError
+from studio.core.errors import BadFile, StudioError
 from studio.core.shipped import RECIPES
-from studio.engine.families.base import family_info
-from studio.engine.loop import open_engine
-from studio.engine.vocoders.registry import build_vocoder
-from studio.text.normalise import best
 from studio.train.corpus.hear import hear_corpus
 from studio.train.families.registry import fitting_of
 from studio.train.features import read_features, write_features
 from studio.train.loop.ahead import Ahead
 from studio.train.loop.alone import alone
 from studio.train.loop.fitting import drawn_levels, rate_at, run
-from studio.train.pack import pack_voice
 from studio.train.recipes.recipe import CorpusRecipe, read_recipe
 from studio.train.taught import lines_of
 
 CPU = torch.device("cpu")
 LARK = RECIPES / "lark.toml"
 VOCODER = ("vocoder", "--corpus", "nothing", "--state", "state", "--export", "x.safetensors", "--recipe", LARK)
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory) -> Path:
-    """Features, a state, a vocoder and a packed voice."""
-    root = tmp_path_factory.mktemp("damaged")
-    (root / "features").mkdir()
-    write_tiny_features(
-        root / "features", lambda who, seed: tiny_sentence(["then", "the", "apple,", "tea."], 52, who, seed)
-    )
-    run(fitting_of(tiny_t5_recipe()), root / "features", root / "state", CPU, threads=1)
-    pack_voice(tiny_t5_recipe(), root / "state", write_tiny_vocoder(root / "vocoders"), root / "voices")
-    return root
-
-
-@pytest.fixture
-def made(trained, tmp_path) -> Path:
-    """The same, for a test to damage."""
-    return Path(shutil.copytree(trained, tmp_path / "made"))
-
-
-def tensors_changed(path: Path, change) -> None:
-    from safetensors import safe_open
-
-    with safe_open(path, "pt") as file:
-        meta = file.metadata()
-    tensors = load_file(path)
-    change(tensors)
-    save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path, meta)
-
-
-def times(tensors: dict[str, torch.Tensor], factor: float) -> None:
-    tensors.update({name: one * factor for name, one in tensors.items() if one.is_floating_point()})
 
 
 @pytest.mark.parametrize(
@@ -127,94 +85,6 @@ def test_a_state_that_cannot_be_gone_on_with_is_named(made, what):
         torch.save(saved | {"fitter": {name: tensor * float("nan") for name, tensor in saved["fitter"].items()}}, path)
     with pytest.raises(BadFile, match=r"checkpoint\.pt is damaged, or of another recipe.*--state"):
         run(fitting_of(tiny_t5_recipe()), made / "features", made / "state", CPU, threads=1)
-
-
-def speaks(voices: Path) -> None:
-    engine = open_engine(voices, best(), device="cpu", threads=1)
-    engine.close()
-
-
-@pytest.mark.parametrize(
-    ("spoil", "told"),
-    [
-        (lambda made: tensors_changed(made / "state/t5.safetensors", lambda t: t.popitem()), "does not fit this net"),
-        (lambda made: (made / "state/t5.safetensors").write_bytes(b"\x80\x04."), "is no file of weights"),
-        (
-            lambda made: tensors_changed(
-                made / "state/t5.safetensors",
-                lambda t: times(t, float("nan")),
-            ),
-            "holds numbers that are none",
-        ),
-        (
-            lambda made: tensors_changed(
-                made / "state/t5.safetensors", lambda t: t.update({k: v.long() for k, v in t.items()})
-            ),
-            "does not fit this net",
-        ),
-        (lambda made: (made / "vocoders/sourcefilter.json").unlink(), "holds no sizes of a vocoder"),
-        (lambda made: (made / "vocoders/sourcefilter.json").write_text("["), "holds no sizes of a vocoder"),
-        (lambda made: (made / "vocoders/sourcefilter.json").write_text('{"config": []}'), "holds no sizes"),
-        (lambda made: (made / "vocoders/sourcefilter.json").write_bytes(b"\xff"), "holds no sizes of a vocoder"),
-        (lambda made: (made / "vocoders/sourcefilter.safetensors").write_bytes(b"no"), "is no file of weights"),
-        ("too large", "the voice would be"),
-    ],
-)
-def test_what_cannot_be_packed_leaves_the_voice_as_it_was(made, monkeypatch, spoil, told):
-    if spoil == "too large":
-        monkeypatch.setattr("studio.train.pack.MAX_BYTES", 1000)
-    else:
-        spoil(made)
-    before = {path: path.read_bytes() for path in (made / "voices").rglob("*") if path.is_file()}
-    with pytest.raises(BadFile, match=told):
-        pack_voice(tiny_t5_recipe(), made / "state", made / "vocoders", made / "voices")
-    assert {path: path.read_bytes() for path in (made / "voices").rglob("*") if path.is_file()} == before
-    speaks(made / "voices")
-
-
-@pytest.mark.parametrize("change", [{"name": "../../out"}, {"name": ""}, {"name": "a/b"}, {"fit": None}])
-def test_a_recipe_of_no_voice_is_refused(made, change):
-    with pytest.raises(BadOption, match=r"is of no voice|a voice cannot be called"):
-        pack_voice(replace(tiny_t5_recipe(), **change), made / "state", made / "vocoders", made / "voices")
-    assert [path.name for path in (made / "voices").iterdir()] == ["small"]
-
-
-def test_a_voice_packed_again_is_the_new_one(made):
-    tensors_changed(made / "state/t5.safetensors", lambda t: times(t, 1.5))
-    before = (made / "voices/small/t5.safetensors").read_bytes()
-    folder = pack_voice(tiny_t5_recipe(), made / "state", made / "vocoders", made / "voices")
-    assert (folder / "t5.safetensors").read_bytes() != before
-    assert np.isfinite(load_file(folder / "t5.safetensors")["levels_out.weight"].float().numpy()).all()
-    assert json.loads((folder / "card.json").read_text())["name"] == "small"
-    speaks(made / "voices")
-
-
-def test_a_recipe_says_which_options_are_in_force(made):
-    place, before = (made / "state", made / "vocoders", made / "voices"), family_info("t5").options
-    pack_voice(replace(tiny_t5_recipe(), options={"chunk_frames": 3}), *place)
-    card, _ = read_cards(made / "voices")["small"]
-    changed = [(one.name, one.default) for one, own in zip(card.options, before, strict=True) if one != own]
-    assert changed == [("chunk_frames", 3)], "and nothing else of any"
-    speaks(made / "voices")
-    for options, told in (({"loud": 1}, "no option 'loud'"), ({"chunk_frames": -1}, "chunk_frames")):
-        with pytest.raises(BadOption, match=told):
-            pack_voice(replace(tiny_t5_recipe(), options=options), *place)
-    assert read_cards(made / "voices")["small"][0] == card
-
-
-def test_a_recipe_says_which_vocoder_speaks(made):
-    place = (made / "state", made / "vocoders", made / "voices")
-    vocoder = build_vocoder("hifigan", VOCODERS["hifigan"])
-    save_file(vocoder.state_dict(), made / "vocoders/hifigan.safetensors")
-    (made / "vocoders/hifigan.json").write_text(json.dumps({"config": vocoder.plain_config()}))
-    for asked, speaks_by in (("", "sourcefilter"), ("hifigan", "hifigan"), ("sourcefilter", "sourcefilter")):
-        pack_voice(replace(tiny_t5_recipe(), default_vocoder=asked), *place)
-        card, _ = read_cards(made / "voices")["small"]
-        assert card.vocoder == speaks_by and set(card.vocoders) == {"hifigan", "sourcefilter"}
-        speaks(made / "voices")
-    with pytest.raises(BadFile, match="has no vocoder 'loud'; it has hifigan, sourcefilter"):
-        pack_voice(replace(tiny_t5_recipe(), default_vocoder="loud"), *place)
-    assert read_cards(made / "voices")["small"][0] == card
 
 
 def test_a_training_without_a_sentence_ends_in_words(made):

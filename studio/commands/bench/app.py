@@ -18,7 +18,7 @@ bench.add_typer(robustness_bench)
 
 @bench.command()
 def summary() -> None:
-    """Write docs/results/README.md from the newest files of bench/results/."""
+    """Write docs/results, README.md and a page for each paper, from the newest files of bench/results."""
     from studio.bench.summary import summarise
 
     typer.echo(summarise())

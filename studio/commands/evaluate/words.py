@@ -76,9 +76,7 @@ def _recognised(name: str, load: Callable[[], tuple[type[Any], Any]], file: str,
         show(name, measure(asked), as_json, save)
 
 
-_recognised(
-    "wer", _wer, "eval.txt", 100, "Word error rate in every setting, beside the teacher's (Table I of paper 000)."
-)
+_recognised("wer", _wer, "eval.txt", 100, "Word error rate of a voice by setting and speaker, beside the teacher's.")
 _recognised("long", _long, "paragraphs.txt", 10, "Word error rate of the first and second half of long paragraphs.")
 _recognised("short", _short, "eval.txt", 50, "Texts of one and two words, drawn from a file: heard right, and whole?")
 

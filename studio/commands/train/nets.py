@@ -22,7 +22,8 @@ def fit(
     threads: Annotated[int | None, typer.Option(min=1, max=256, help="Of arithmetic on a CPU.")] = None,
     start: Annotated[Path | None, typer.Option(help="Weights to begin from, such as a shipped voice's.")] = None,
     like: Annotated[
-        Path | None, typer.Option(help="Weights of another family: layers of the same name and shape begin as there.")
+        Path | None,
+        typer.Option(help="Weights of another net: its layers of the same name and shape are begun from."),
     ] = None,
     workers: Annotated[int, typer.Option(min=0, max=64, help="Processes that make batches ahead, for a GPU.")] = 0,
     minutes: Annotated[float | None, typer.Option(min=0.1, help="End after so long, the rate fallen.")] = None,
@@ -123,7 +124,9 @@ def vocoder(
 @net_commands.command()
 def pack(
     state: Annotated[Path, typer.Option(help="The fit's state folder.")],
-    vocoders: Annotated[Path, typer.Option(help="Folder of <name>.safetensors and <name>.json.")],
+    vocoders: Annotated[
+        Path, typer.Option(help="Folder of <name>.safetensors and <name>.json, or of a voice that has them.")
+    ],
     recipe: Recipe = RECIPE,
     out: Annotated[Path, typer.Option(help="Folder of voices to write into.")] = VOICES,
     eight_bits: Annotated[bool, typer.Option(help="Keep the net's matrices in 8 bits, in half the space.")] = False,
