@@ -4,10 +4,12 @@ Frames lie as in training: a recording's frame k is centred on its sample 600 k 
 frame boundary nearest to it, so that a word that ends at frame k ends at sample 600 k.
 """
 
+import re
 import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ from studio.core.clips import to_float, to_int16
 from studio.core.errors import BadFile, BadText, BadVoice, Busy
 from studio.core.options import default_options, merge_options
 from studio.core.ports import MAX_SEED, Normaliser
+from studio.core.text.typography import WHITE
 from studio.core.text.words import SpokenWord, WordStream, is_spoken
 from studio.core.traces.forced import MAX_FORCED_S, MIN_FORCED_S, Attended, Left, Recording, Unable, WordSpan
 from studio.core.traces.trace import Trace, collect
@@ -102,6 +105,8 @@ def force(
     length_s = len(recording.pcm) / recording.rate_hz
     if any(not 0.0 <= one.start_s < one.end_s <= length_s + _BEYOND_S for one in recording.spans):
         raise BadFile(f"a word lies beyond the recording's {length_s:.2f} s", "give the TextGrid of this recording")
+    if any(after.start_s < one.start_s for one, after in pairwise(recording.spans)):
+        raise BadFile("a word begins earlier than the one before it", "give the words in the order of their times")
     spans = _of_spoken(recording.spans, changes.words)
     starts, ends = ([card.time_base.frame_of_time(at_s) for at_s in side] for side in _sides(spans))
     silence = family.prompt(card.speakers.index(speaker)).astype(np.float32).mean()
@@ -251,7 +256,7 @@ def _of_spoken(spans: Sequence[WordSpan], words: Sequence[SpokenWord]) -> list[W
     """A span for each spoken word; those of one written word share its own by letters."""
     if not spans:
         return []
-    written = [span for span in spans for _ in span.text.split()]
+    written = [span for span in spans for _ in re.findall(f"[^{WHITE}]+", span.text)]  # as a text is cut into words
     found: list[WordSpan] = []
     for number in sorted({word.written for word in words}):
         mine = [word for word in words if word.written == number]

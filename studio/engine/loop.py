@@ -78,6 +78,7 @@ class LocalEngine:
         self._folders = {name: folder for name, (_, folder) in voices.items()}
         self._device, self._normalise, self._clock = device, normalise, clock
         self._loaded: dict[str, Voice] = {}
+        self._damaged: dict[str, BadVoice] = {}
         self._loading = threading.Lock()
         self._meter = Meter()
         self._watch = Watch(clock, limits.stuck_run_ms, self._give_up)
@@ -96,15 +97,23 @@ class LocalEngine:
         return list(self._cards.values())
 
     def voice(self, name: str) -> Voice:
-        """A loaded voice. Raises BadVoice."""
-        if name in self._loaded:  # nobody waits for another voice that is being loaded
-            return self._loaded[name]
-        with self._loading:
-            if name not in self._loaded:
-                self._loaded[name] = self._load_voice(
-                    self._cards[name], self._folders[name], self._device, self._places.count
-                )
-            return self._loaded[name]
+        """A loaded voice. Raises BadVoice; what cannot be loaded is not tried again."""
+        if name not in self._loaded and name not in self._damaged:  # else nobody waits for one that is being loaded
+            with self._loading:
+                self._load(name)
+        if (damaged := self._damaged.get(name)) is not None:
+            raise BadVoice(damaged.what, damaged.do)
+        return self._loaded[name]
+
+    def _load(self, name: str) -> None:
+        if name in self._loaded or name in self._damaged:
+            return
+        try:
+            self._loaded[name] = self._load_voice(
+                self._cards[name], self._folders[name], self._device, self._places.count
+            )
+        except BadVoice as error:
+            self._damaged[name] = error
 
     def load_first(self) -> None:
         """Load the first voice that can be; those before it are left out, and the log says why.

@@ -96,7 +96,9 @@ def _money(match: re.Match[str]) -> str:
         return f"{minus}{cardinal(amount)} {SCALE_LETTERS[scale]} {several}"
     if len(hundredths) != 2:
         return f"{minus}{cardinal(amount)} {one if amount == '1' else several}"
-    parts = [f"{cardinal(whole)} {one if whole == '1' else several}"] if whole.strip("0") or hundredths == "00" else []
+    parts = []
+    if whole.strip("0") or hundredths == "00":
+        parts.append(f"{cardinal(whole or '0')} {one if whole == '1' else several}")
     if hundredths != "00":
         parts.append(f"{_spell(int(hundredths), 'cardinal')} {cent if hundredths == '01' else cents}")
     return minus + " and ".join(parts)

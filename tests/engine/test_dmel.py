@@ -1,11 +1,13 @@
 """dMel against its authors' own package, on real recordings."""
 
 import numpy as np
+import pytest
 import soundfile
 import torch
 from dmel.dmel import DiscretizedLogMelFbank, LogMelFbank
 from needs import data_folder
 
+from studio.core.errors import BadFile
 from studio.engine.alphabets import dmel
 
 
@@ -58,3 +60,28 @@ def test_the_resampler_keeps_tones_and_removes_what_does_not_fit():
     kept, gone = dmel.resample(low, 24_000, 16_000), dmel.resample(high, 24_000, 16_000)
     assert abs(float(kept[1000:-1000].std()) - 0.7071) < 1e-3
     assert float(gone[1000:-1000].std()) < 1e-3
+
+
+@pytest.mark.parametrize("rate_hz", [1000, 8000, 11_025, 16_000, 22_050, 24_000, 37_800, 44_100, 48_000, 768_000])
+def test_a_rate_that_is_in_use_is_met_exactly(rate_hz):
+    made = dmel.resample(torch.zeros(rate_hz), rate_hz, 24_000)
+    assert made.shape == (24_000,)
+
+
+@pytest.mark.parametrize("rate_hz", [1001, 11_127, 22_255, 44_056, 44_101, 767_999])
+def test_an_odd_rate_takes_little_memory_or_is_refused(rate_hz):
+    """Its filters would be tables of gigabytes; within a millionth the rate may be another, with small ones."""
+    tone = torch.sin(2 * torch.pi * 440 * torch.arange(rate_hz) / rate_hz)
+    try:
+        made = dmel.resample(tone, rate_hz, 24_000)
+    except BadFile as error:
+        assert "give 16000, 22050" in str(error)
+        return
+    wanted = torch.sin(2 * torch.pi * 440 * torch.arange(24_000) / 24_000)
+    middle = slice(4000, 20_000)
+    assert abs(len(made) - 24_000) <= 1 and float((made[middle] - wanted[middle]).abs().max()) < 0.02
+
+
+def test_what_cannot_be_met_is_refused():
+    with pytest.raises(BadFile, match="24,005 samples a second cannot be made 24,000"):
+        dmel.resample(torch.zeros(24_005), 24_005, 24_000)

@@ -268,6 +268,22 @@ def test_a_voice_that_is_being_loaded_holds_up_no_other(folder, monkeypatch):
         waiting.join(10)
 
 
+def test_a_voice_that_cannot_be_loaded_is_tried_once(folder, monkeypatch):
+    with contextlib.closing(opened(folder)) as engine:
+        tried = []
+
+        def damaged(*_args):
+            tried.append(1)
+            raise BadVoice("it is damaged", "fetch it again")
+
+        monkeypatch.setattr(engine, "_load_voice", damaged)
+        engine._cards["other"], engine._folders["other"] = engine._cards["tiny"], folder
+        for _ in range(3):
+            with pytest.raises(BadVoice, match="it is damaged; fetch it again"):
+                engine.voice("other")
+        assert len(tried) == 1 and engine.voice("tiny").card.name == "tiny"
+
+
 def _try(engine, name):
     with contextlib.suppress(BadVoice):
         engine.voice(name)

@@ -67,6 +67,9 @@ at 8 a.m. The | at eight a m. the
 12:00 | twelve o'clock
 10:30:15 | ten thirty and fifteen seconds
 $3.50 | three dollars and fifty cents
+$.00 | zero dollars
+-$.00 | minus zero dollars
+$.99 | ninety nine cents
 $0.99 | ninety nine cents
 $1.01 | one dollar and one cent
 $1 | one dollar

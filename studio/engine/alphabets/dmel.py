@@ -4,12 +4,15 @@ A frame is 25 ms: 80 mel channels, each one of 16 levels of log10 magnitude. Not
 says 25, 80 or 600: the numbers travel on the voice's card.
 """
 
+import math
+from fractions import Fraction
 from functools import cache
 
 import torch
 import torchaudio.functional as audio_functional
 from torch import Tensor
 
+from studio.core.errors import BadFile
 from studio.core.time import TimeBase
 
 ALPHABET = "dmel-80x16"
@@ -25,16 +28,27 @@ _ANALYSIS_HZ = 16_000
 _HOP, _WINDOW, _FFT = 400, 800, 1024  # samples at 16 kHz
 _LOW_HZ, _HIGH_HZ = 80.0, 7600.0
 _FLOOR = 1e-10
+_MOST_TAPS = 5_000_000  # about, of a resampler's filters: those of one rate for each phase of the other
+_MOST_DRIFT = 1e-6  # of a rate that is not met exactly: less than a millisecond in ten minutes
 
 
 def resample(pcm: Tensor, from_hz: int, to_hz: int) -> Tensor:
-    """The one resampler of the studio: a windowed sinc (Kaiser), [..., T] -> [..., T * to / from]."""
+    """The one resampler of the studio: a windowed sinc (Kaiser), [..., T] -> [..., T * to / from].
+
+    Raises BadFile for rates whose ratio is no fraction of small numbers (its filters would take gigabytes).
+    """
     if from_hz == to_hz:
         return pcm
+    ratio = Fraction(to_hz, from_hz)
+    near = ratio.limit_denominator(math.isqrt(_MOST_TAPS * from_hz // to_hz))
+    if abs(near / ratio - 1) > _MOST_DRIFT:
+        raise BadFile(
+            f"{from_hz:,} samples a second cannot be made {to_hz:,}", "give 16000, 22050, 24000, 44100 or 48000"
+        )
     return audio_functional.resample(
         pcm,
-        from_hz,
-        to_hz,
+        near.denominator,
+        near.numerator,
         lowpass_filter_width=64,
         rolloff=0.9475937167399596,
         resampling_method="sinc_interp_kaiser",

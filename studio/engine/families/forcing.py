@@ -16,6 +16,7 @@ from studio.core.events import Eos, Event, Segment
 from studio.engine.families.base import Row, Want
 
 FAR = 1 << 30  # frames: a limit for rows that are to have none
+MOST_FRAMES = 2000  # of a segment: an attention that is looked into holds frames by frames, half a gigabyte of these
 
 
 @dataclass(frozen=True)
@@ -190,9 +191,18 @@ class ForcedPass(ABC):
     def _segment(self, index: int, first: int, fed: Any) -> tuple[ForcedSegment, Sequence[Event]]:
         """The segment that begins at a frame with what the row wants to be fed, and what the row tells of it."""
 
-    def _frames(self, first: int, stop: int | None, longest: int) -> np.ndarray:
-        """The frames that a segment may take [n, ...]: up to ``stop``, or so many where the net decides."""
-        return self._given.frames[first : first + longest if stop is None else stop]
+    def _frames(self, first: int, stop: int | None, longest: int, most: int | None = MOST_FRAMES) -> np.ndarray:
+        """The frames that a segment may take [n, ...]: up to ``stop``, or so many where the net decides.
+
+        Raises BadFile where they are more than ``most``, which is for nets whose frames attend to frames.
+        """
+        frames = self._given.frames[first : first + longest if stop is None else stop]
+        if most is not None and len(frames) > most:
+            raise BadFile(
+                f"the words that begin with frame {first} would have {len(frames):,} frames, and {most:,} is the most",
+                "give the text of all that is said, and cut long pauses out",
+            )
+        return frames
 
     def _end(self, ended: np.ndarray, first: int) -> int:
         """How many frames a segment takes where the net decides: bool [n], whether it is over after each."""

@@ -12,7 +12,7 @@ from typing import TypeVar
 SHORT_TURNS = 2  # at most so many in a row
 NEAR_MS = 150.0  # who has so much sound left, or less, takes part in every turn
 TURN_MS = 10.0  # of those who have more, about so many take part at once as fit in here
-FEWEST_AHEAD = 4  # but no fewer, since a batch is cheaper than its rows
+FEWEST_AHEAD = 4  # but no fewer where nobody needs any, since a batch is cheaper than its rows
 _NEW = 0.1  # weight of the newest turn in what a row costs
 
 T = TypeVar("T")
@@ -40,6 +40,8 @@ class Schedule:
         is_short = bool(left) and left[0][0] <= 0.0 < left[-1][0] - NEAR_MS and self._short < SHORT_TURNS
         self._short = self._short + 1 if is_short else 0
         near = sum(ms <= NEAR_MS for ms, _ in left)
-        fitting = max(FEWEST_AHEAD, int(TURN_MS / self._row_ms)) if self._row_ms > 0.0 else len(left)
+        fitting = int(TURN_MS / self._row_ms) if self._row_ms > 0.0 else len(left)
+        if not near:
+            fitting = max(FEWEST_AHEAD, fitting)
         count = near if is_short else max(near, fitting)
         return [ready[at] for _, at in left[:count]]

@@ -6,7 +6,6 @@ import logging
 import time
 from collections import deque
 from collections.abc import Coroutine, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -20,6 +19,7 @@ from studio.serve.door.connections import LOST
 from studio.serve.door.rates import Bucket
 from studio.serve.live import protocol as wire
 from studio.serve.live.inbox import Inbox
+from studio.serve.live.opening import opened
 from studio.serve.live.patience import Patience
 from studio.serve.live.stream import Broken, Outgoing, Over, Stream
 from studio.serve.traces.shelf import TraceShelf
@@ -32,8 +32,6 @@ FRESH_S = 10.0  # a socket that has just spoken is not closed to make room for a
 NEW_S = 1.0  # nor is one that has just come: by then it has asked for something, if it wants anything
 REMEMBERED = 64  # utterances that have ended, whose player may still report
 UNFINISHED = 4  # times as many as may be carried at a time may be there whose traces are still being written
-# An engine loads a voice when it is first opened, which takes seconds: no other work waits behind that.
-_OPENERS = ThreadPoolExecutor(4, thread_name_prefix="opening")
 
 log = logging.getLogger("studio.serve")
 
@@ -257,7 +255,7 @@ class Session:
             raise
 
     async def _opened(self, request: SpeakRequest) -> Utterance:
-        opening = asyncio.get_running_loop().run_in_executor(_OPENERS, self._engine.open, request)
+        opening = opened(self._engine, request)
         try:
             return await asyncio.shield(opening)
         except asyncio.CancelledError:

@@ -30,6 +30,7 @@ from studio.train.features import Sentence
 
 TEXT = "one two three four five six seven eight nine ten eleven twelve"
 FORCIBLE = ["speakstream", "s5", "t5", "tacotron", "richtts", "ngram-richtts", "ist", "dsm"]
+ONE_WORD_EACH = {"tacotron": {"clause_words": 1}, "richtts": {"mode": "ngram", "n": 1}, "ngram-richtts": {"n": 1}}
 
 
 @pytest.fixture(params=FORCIBLE)
@@ -239,8 +240,7 @@ def test_words_lie_where_a_reference_says(engine) -> None:
     pcm = (3000 * rng.standard_normal(48_000)).astype(np.int16)
     spans = [WordSpan("Hello", 0.2, 0.7), WordSpan("my", 0.7, 1.0), WordSpan("friend", 1.3, 2.9)]
     family = engine.cards()[0].family
-    options = {"tacotron": {"clause_words": 1}, "richtts": {"mode": "ngram", "n": 1}, "ngram-richtts": {"n": 1}}
-    one_word_each = options.get(family, {})
+    one_word_each = ONE_WORD_EACH.get(family, {})
     trace = engine.force(Recording(pcm, 16_000, spans=spans, options=one_word_each, placed_by="a.TextGrid"))
     assert trace.rate_hz == 24_000 and len(trace.pcm) == 72_000
     assert [(word.start, word.end, word.source) for word in trace.words()] == [
@@ -254,6 +254,25 @@ def test_words_lie_where_a_reference_says(engine) -> None:
     }  # what S5 looks ahead to is in one step
     assert [one.frame for one in trace.segments()] == begun.get(family, [0, 28, 40])
     assert len(trace.p_eos) == len(trace.frames) == 120
+
+
+def test_words_of_a_reference_are_cut_as_texts_are(engine) -> None:
+    family, pcm = engine.cards()[0].family, np.ones(72_000, np.int16)
+    spans = [WordSpan("one\x1cmore", 0.1, 0.5), WordSpan("two", 0.5, 1.0), WordSpan("three", 2.0, 2.5)]
+    trace = engine.force(Recording(pcm, 24_000, spans=spans, options=ONE_WORD_EACH.get(family, {})))
+    assert [word.start for word in trace.words()][-2:] == [12_000, 48_000]
+    for back in ([spans[1], spans[0]], [spans[2], spans[1]]):
+        with pytest.raises(BadFile, match="begins earlier than the one before it"):
+            engine.force(Recording(pcm, 24_000, spans=back))
+
+
+def test_a_segment_of_minutes_is_refused_before_it_takes_the_memory(engine) -> None:
+    minute = Recording(np.ones(60 * 1000, np.int16), 1000, text="one")
+    if engine.cards()[0].family in ("tacotron", "dsm"):  # no frame attends to all frames of a segment
+        assert len(engine.force(minute).frames) == 2400
+        return
+    with pytest.raises(BadFile, match=r"would have 2,[34]\d\d frames, and 2,000 is the most; give the text of all"):
+        engine.force(minute)
 
 
 def test_what_cannot_be_forced_is_refused_in_words(stream, tmp_path) -> None:

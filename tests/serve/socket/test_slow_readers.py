@@ -3,6 +3,7 @@
 import asyncio
 import threading
 import time
+from dataclasses import replace
 from socket import SO_SNDBUF, SOL_SOCKET
 from types import SimpleNamespace
 from typing import Any
@@ -236,6 +237,33 @@ def test_a_voice_that_is_being_loaded_holds_up_no_other_utterance(serving: Servi
         heard = talk.until("trace", utterance=2)
     assert [one["word"] for one in of(heard, "committed", 2)] == ["one", "two", "three"]
     assert kinds(heard, 2)[0] == "ready" and kinds(heard, 2)[-2:] == ["ended", "trace"]
+
+
+def test_any_number_who_ask_for_a_voice_that_is_being_loaded_hold_up_no_other(serving: Serving) -> None:
+    server = serving(script=Script(speed=100.0))
+    (first,) = server.engine.cards()
+    server.engine.places, server.engine._cards = 8, (first, replace(first, name="other"))
+    loaded, really_open, asked = threading.Event(), server.engine.open, []
+
+    def slow_open(request: SpeakRequest) -> FakeUtterance:
+        if request.voice == "other" and not loaded.is_set():
+            asked.append(request.seed)
+            assert loaded.wait(PATIENCE_S)
+        return really_open(request)
+
+    server.engine.open = slow_open
+    with server.talk() as talk:
+        for number in range(1, 7):
+            talk.say("open", number, voice="other", seed=number)
+        talk.open(7)
+        talk.say("text", 7, text="one two ")
+        talk.say("end", 7)
+        heard = talk.until("trace", utterance=7)
+        assert len(pcm(heard, 7)) > 0 and asked == [1], "the others wait for that one"
+        loaded.set()
+        for number in range(1, 7):
+            talk.say("cancel", number)
+        assert kinds(talk.until("trace", utterance=6), 6)[0] == "ready"
 
 
 def test_an_utterance_that_could_not_be_opened_takes_nothing_and_its_number_is_free(serving: Serving) -> None:

@@ -35,7 +35,7 @@ class TacotronForcing(ForcedPass):
     def _segment(self, index: int, first: int, fed: Clause) -> tuple[ForcedSegment, Sequence[Event]]:
         net, words = self._net, self._row.planned
         stop = self._arrivals.stop(first, words)
-        frames = self._frames(first, stop, net.config.longest_word_frames * len(words))
+        frames = self._frames(first, stop, net.config.longest_word_frames * len(words), None)
         levels = torch.from_numpy(frames.copy()).to(self._device)
         symbols, prosody = (torch.tensor([[*values]], device=self._device) for values in (fed.symbols, fed.prosody))
         real = torch.ones_like(symbols, dtype=torch.bool)

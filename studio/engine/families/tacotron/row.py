@@ -23,6 +23,7 @@ from studio.engine.families.spelling import END, Pronounce, counts_through, spel
 from studio.engine.families.tacotron.rule import WHOLE, Options, prosody_of, repeated
 
 _NO_FRAMES = np.zeros((0, 80), np.uint8)
+_TURN_FRAMES = 4  # at most, made in a turn: 10 ms of a CPU's core
 
 
 @dataclass(frozen=True)
@@ -117,8 +118,9 @@ class _Speaking:
 
     @property
     def chunk(self) -> Chunk:
-        """What is wanted next."""
-        return Chunk(0 if self.is_over else min(self.options.chunk_frames, self.limit_frames - self.made))
+        """What is wanted next: of a chunk's frames a few, since in a turn the others get one."""
+        missing = self.options.chunk_frames - (0 if self.options.mode == WHOLE else len(self.held.levels))
+        return Chunk(0 if self.is_over else min(_TURN_FRAMES, missing, self.limit_frames - self.made))
 
     def take(self, made: Made) -> None:
         """Keep frames that were made."""
@@ -126,11 +128,9 @@ class _Speaking:
         self.p = self.held.p_stop[-1] if made.p_stop else self.p
 
     def hand_out(self) -> Made:
-        """What is told now: all there is, or of the twin a chunk once all is there."""
-        if self.options.mode != WHOLE:
-            count = len(self.held.levels)
-        else:
-            count = self.options.chunk_frames if self.is_over else 0
+        """What is told now: a chunk once it is there, of the twin once all is there."""
+        waits = not self.is_over and (self.options.mode == WHOLE or len(self.held.levels) < self.options.chunk_frames)
+        count = 0 if waits else self.options.chunk_frames
         told, self.held = self.held.split(count)
         return told
 
@@ -143,7 +143,7 @@ class Mark(RequestMark):
 
 
 class TacotronRow(RequestRow[Options, _Speaking]):
-    """Words in, a chunk of frames a turn out; see ``studio.engine.families.base.Revisable``.
+    """Words in, chunks of frames out, a few made in a turn; see ``studio.engine.families.base.Revisable``.
 
     Args:
         silence: uint8 [S, 80], what comes before the first frame.
