@@ -71,6 +71,22 @@ def test_a_clause_is_read_whole_and_nothing_beyond_it():
     assert row.want() is not None and row.want().inputs == Chunk(3)
 
 
+@pytest.mark.parametrize("mode", ["incremental", "whole"])
+def test_a_chunk_is_made_a_few_frames_at_a_time_and_heard_whole(mode):
+    """Whatever the chunk, others wait in a turn for four frames at most."""
+    row = a_row(mode=mode, chunk_frames=10)
+    row.commit(["the", "rain", "then", "sun"])
+    row.end()
+    encoded(row)
+    heard, asked = [], []
+    while (want := row.want()) is not None:
+        asked.append(want.inputs.frames)
+        heard.append(decoded(row, made(want.inputs.frames))[0])
+    incremental = ([4, 4, 2, 4, 2], [0, 0, 10, 0, 6])  # four words of four frames are cut
+    whole = ([4, 4, 4, 4, 0], [0, 0, 0, 10, 6])
+    assert (asked, heard) == (incremental if mode == "incremental" else whole)
+
+
 def test_the_next_clause_begins_with_the_frame_before_it():
     row = a_row()
     row.commit(TEXT)

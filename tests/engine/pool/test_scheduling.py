@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from studio.engine.hosting.scheduling import NEAR_MS, SHORT_TURNS, Schedule
+from studio.engine.hosting.scheduling import FEWEST_AHEAD, NEAR_MS, SHORT_TURNS, Schedule
 
 FRAME_MS = 25.0
 ROW_MS = 2.2  # a frame of one row; eight of them take 70% of a frame's time
@@ -96,6 +96,14 @@ def test_while_all_are_ahead_a_turn_is_short_and_everybody_has_theirs() -> None:
             left[one] += FRAME_MS
     assert max(left) - min(left) <= 2 * FRAME_MS
     assert len(schedule.choose(range(16), lambda one: 100.0)) == 16, "but all of them where they are needed"
+
+
+def test_who_is_well_ahead_stands_back_where_rows_are_dear_and_somebody_is_near() -> None:
+    schedule = Schedule()
+    for _ in range(60):
+        schedule.took(4, 4 * 20.0)
+    assert schedule.choose([500.0, 100.0, 600.0, 700.0], lambda ms: ms) == [100.0]
+    assert len(schedule.choose([500.0 + one for one in range(8)], lambda ms: ms)) == FEWEST_AHEAD
 
 
 def test_nobody_is_starved_by_newcomers_without_end() -> None:
