@@ -4,7 +4,6 @@ Frames lie as in training: a recording's frame k is centred on its sample 600 k 
 frame boundary nearest to it, so that a word that ends at frame k ends at sample 600 k.
 """
 
-import re
 import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -21,7 +20,7 @@ from studio.core.clips import to_float, to_int16
 from studio.core.errors import BadFile, BadText, BadVoice, Busy
 from studio.core.options import default_options, merge_options
 from studio.core.ports import MAX_SEED, Normaliser
-from studio.core.text.typography import WHITE
+from studio.core.text.typography import TOKEN
 from studio.core.text.words import SpokenWord, WordStream, is_spoken
 from studio.core.traces.forced import MAX_FORCED_S, MIN_FORCED_S, Attended, Left, Recording, Unable, WordSpan
 from studio.core.traces.trace import Trace, collect
@@ -256,7 +255,7 @@ def _of_spoken(spans: Sequence[WordSpan], words: Sequence[SpokenWord]) -> list[W
     """A span for each spoken word; those of one written word share its own by letters."""
     if not spans:
         return []
-    written = [span for span in spans for _ in re.findall(f"[^{WHITE}]+", span.text)]  # as a text is cut into words
+    written = [span for span in spans for _ in TOKEN.findall(span.text)]
     found: list[WordSpan] = []
     for number in sorted({word.written for word in words}):
         mine = [word for word in words if word.written == number]

@@ -77,8 +77,7 @@ class LocalEngine:
         self._cards = {name: card for name, (card, _) in voices.items()}
         self._folders = {name: folder for name, (_, folder) in voices.items()}
         self._device, self._normalise, self._clock = device, normalise, clock
-        self._loaded: dict[str, Voice] = {}
-        self._damaged: dict[str, BadVoice] = {}
+        self._loaded: dict[str, Voice | BadVoice] = {}
         self._loading = threading.Lock()
         self._meter = Meter()
         self._watch = Watch(clock, limits.stuck_run_ms, self._give_up)
@@ -98,22 +97,20 @@ class LocalEngine:
 
     def voice(self, name: str) -> Voice:
         """A loaded voice. Raises BadVoice; what cannot be loaded is not tried again."""
-        if name not in self._loaded and name not in self._damaged:  # else nobody waits for one that is being loaded
+        if name not in self._loaded:  # else nobody waits for another one that is being loaded
             with self._loading:
-                self._load(name)
-        if (damaged := self._damaged.get(name)) is not None:
-            raise BadVoice(damaged.what, damaged.do)
-        return self._loaded[name]
+                if name not in self._loaded:
+                    self._loaded[name] = self._load(name)
+        loaded = self._loaded[name]
+        if isinstance(loaded, BadVoice):
+            raise BadVoice(loaded.what, loaded.do)  # a new one: what is raised again and again grows with each time
+        return loaded
 
-    def _load(self, name: str) -> None:
-        if name in self._loaded or name in self._damaged:
-            return
+    def _load(self, name: str) -> Voice | BadVoice:
         try:
-            self._loaded[name] = self._load_voice(
-                self._cards[name], self._folders[name], self._device, self._places.count
-            )
+            return self._load_voice(self._cards[name], self._folders[name], self._device, self._places.count)
         except BadVoice as error:
-            self._damaged[name] = error
+            return error
 
     def load_first(self) -> None:
         """Load the first voice that can be; those before it are left out, and the log says why.

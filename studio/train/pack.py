@@ -3,14 +3,15 @@
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor, nn
 
-from studio.core.cards import Card, beside, find_file, read_card, sha256_of, write_card
+from studio.core.cards import Card, beside, read_card, sha256_of, write_card
 from studio.core.errors import BadFile, BadVoice
 from studio.core.files import MAX_SETTINGS_BYTES, read_bounded
 from studio.core.options import default_options, merge_options
@@ -19,6 +20,7 @@ from studio.engine.families.base import FamilyInfo, family_info
 from studio.engine.vocoders.base import Vocoder
 from studio.engine.vocoders.registry import build_vocoder
 from studio.engine.weights.eightbit import in_eight_bits
+from studio.engine.weights.loading import weights_file
 from studio.train.families.registry import fitting_of, untaught
 from studio.train.loop.weights import begin_from, write_weights
 from studio.train.recipes.recipe import CorpusRecipe, Recipe
@@ -51,8 +53,9 @@ def pack_voice(recipe: Recipe, state: Path, vocoders: Path, out: Path, *, eight_
     begin_from(net, weights)
     parts: dict[str, nn.Module] = {weights.name: net}
     configs: dict[str, dict[str, Any]] = {}
-    for path, config in _vocoders_of(vocoders):
-        configs[path.stem], parts[path.name] = config, _vocoder(path, config)
+    for path, config, vocoder in _vocoders_of(vocoders):
+        begin_from(vocoder, path)
+        configs[path.stem], parts[path.name] = config, vocoder
     if not configs:
         raise BadFile(
             f"there are no vocoders in {vocoders}", "run `studio train vocoder` first, or give the folder of a voice"
@@ -86,43 +89,32 @@ def pack_voice(recipe: Recipe, state: Path, vocoders: Path, out: Path, *, eight_
         shutil.rmtree(made, ignore_errors=True)
 
 
-def _vocoders_of(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Weights and sizes of each vocoder that trainings left in a folder, or that a voice has. Raises BadFile."""
+def _vocoders_of(folder: Path) -> Iterator[tuple[Path, dict[str, Any], Vocoder[Any]]]:
+    """Weights, sizes and net of each vocoder that trainings left in a folder, or that a voice has. Raises BadFile."""
     if not (folder / "card.json").is_file():
         for path in sorted(folder.glob("*.safetensors")):
-            yield path, _sizes(path.with_suffix(".json"))
+            sizes = path.with_suffix(".json")
+            with _told(f"{sizes} holds no sizes of a vocoder", "`studio train vocoder` writes it"):
+                config = json.loads(read_bounded(sizes, MAX_SETTINGS_BYTES))["config"]
+                vocoder = build_vocoder(path.stem, config)
+            yield path, config, vocoder
         return
-    try:
+    with _told(f"{folder} is no voice", "give another voice's folder, or that of `studio train vocoder`"):
         card = read_card(folder)
-    except BadVoice as error:
-        raise BadFile(str(error), "give another voice's folder, or that of `studio train vocoder`") from error
     for name, config in card.vocoders.items():
-        path = find_file(folder, card, f"{name}.safetensors")
-        if path is None or sha256_of(path) != card.sha256.get(path.name):
-            raise BadFile(f"the voice in {folder} lacks the {name}.safetensors that its card names", "fetch it again")
-        yield path, config
+        file = f"{name}.safetensors"
+        with _told(f"the voice in {folder} lacks the {file} that its card names", "fetch it again"):
+            path, vocoder = weights_file(folder, card, file), build_vocoder(name, config)
+        yield path, config, vocoder
 
 
-def _sizes(path: Path) -> dict[str, Any]:
+@contextmanager
+def _told(what: str, do: str) -> Generator[None]:
+    """Raises BadFile for whatever a file that anybody may have written lets fail."""
     try:
-        config: dict[str, Any] = json.loads(read_bounded(path, MAX_SETTINGS_BYTES))["config"]
+        yield
     except _NO_SIZES as error:
-        raise _no_sizes(path, error) from error
-    return config
-
-
-def _vocoder(path: Path, config: dict[str, Any]) -> Vocoder[Any]:
-    """A vocoder with its weights. Raises BadFile."""
-    try:
-        vocoder = build_vocoder(path.stem, config)
-    except _NO_SIZES as error:
-        raise _no_sizes(path.with_suffix(".json"), error) from error
-    begin_from(vocoder, path)
-    return vocoder
-
-
-def _no_sizes(path: Path, error: Exception) -> BadFile:
-    return BadFile(f"{path} holds no sizes of a vocoder: {error!s:.200}", "`studio train vocoder` writes it")
+        raise BadFile(f"{what}: {error!s:.200}", do) from error
 
 
 def _finite(part: nn.Module, name: str) -> dict[str, Tensor]:
@@ -194,19 +186,16 @@ def _card(
 def learned_from(corpus: CorpusRecipe) -> str:
     """Which texts, who spoke them, and of whom there is a reference alone."""
     teacher = open_teacher(corpus.teacher)
-    about = {name: who for name, speaker in corpus.named().items() if (who := teacher.about(speaker))}
-    unseen = {name for name, speaker in corpus.named().items() if speaker in corpus.unseen}
-    learned, referred = (
-        "; ".join(f"{name}: {who}" for name, who in about.items() if (name in unseen) is is_unseen)
-        for is_unseen in (False, True)
-    )
+    learned, referred = list[str](), list[str]()
+    for name, speaker in corpus.named().items():
+        if who := teacher.about(speaker):
+            (referred if speaker in corpus.unseen else learned).append(f"{name}: {who}")
     texts = "sentences of LJSpeech (public domain)"
     if corpus.kinds or corpus.spoken_by:
         texts += ", examples of WordNet (free licence), sentences of a grammar written for this project"
     by = f" (most of it by the voice {corpus.spoken_by}, which had learned from them)" if corpus.spoken_by else ""
-    return f"{texts}, spoken by free synthetic speakers{by}: {learned}" + (
-        f". References alone: {referred}" if referred else ""
-    )
+    said = f"{texts}, spoken by free synthetic speakers{by}: {'; '.join(learned)}"
+    return f"{said}. References alone: {'; '.join(referred)}" if referred else said
 
 
 def _never_learned(recipe: Recipe) -> str:

@@ -17,14 +17,13 @@ from threading import Lock
 from studio.core.errors import BadMessage, BadText, Closed, TooLate
 from studio.core.events import Committed, Edited, Event, Revised, Typed
 from studio.core.ports import Utterance
-from studio.core.text.typography import ABBREVIATIONS, WHITE
+from studio.core.text.typography import ABBREVIATIONS, TOKEN, WHITE
 from studio.core.time import Clock
 
 MAX_FIELD_CHARS = 200_000
 MAX_NOTED_CHARS = 1000  # of what stands where said words were changed
 MAX_TIMED_CHARS = 1000  # of a text that is sent at once: a word has fewer
 _AT_ONCE_MS = 1.0  # what was typed so shortly before it is sent has no time of its own
-_TOKEN = re.compile(f"[^{WHITE}]+")
 _WORD_AND_SPACE = re.compile(f"[^{WHITE}]*[{WHITE}]+")
 _ANY_WHITE = re.compile(f"[{WHITE}]")
 _EDIT_MS = 400.0  # without a key, until a word that is being changed is said as it stands
@@ -223,7 +222,7 @@ class LiveText:
                 break
             if at < left:  # the first part of what goes was heard: as many words are corrections
                 start = _left(self._field, at)
-                words, new = len(_TOKEN.findall(self._field, start, left)), self._field[start:at] + insert
+                words, new = len(TOKEN.findall(self._field, start, left)), self._field[start:at] + insert
                 cut = max(0, _corrections(new + self._field[at + remove :], words, at - start) - (at - start))
                 self._edit_ended(left, at + remove - left, insert[cut:])
                 remove, insert = left - at, insert[:cut]
@@ -256,7 +255,7 @@ class LiveText:
         if not self._was_sent(before, stop):
             # Nothing that was said follows: as many words as were replaced are corrections, the rest is new text.
             old_end = self._said
-            words = len(_TOKEN.findall(before, left, old_end))
+            words = len(TOKEN.findall(before, left, old_end))
             new_end = left + _corrections(self._field[left:], words, at - left)
             follows = array("l")
         else:

@@ -9,6 +9,7 @@ WHITE = (
     " \t\n\r\f\v\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000"
 )
+TOKEN = re.compile(f"[^{WHITE}]+")  # what stands between white space
 MARKS = "?!.;:,"  # what a spoken word may end with, the strongest first
 CURRENCY = "$£€¥₹"
 FRACTIONS = "¼½¾⅓⅔⅛⅜⅝⅞"

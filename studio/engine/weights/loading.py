@@ -27,7 +27,7 @@ def no_larger_than(folder: Path, card: Card, name: str) -> Generator[None]:
     Raises:
         BadVoice: it would be larger, or the file is missing or another one.
     """
-    bytes_there = _weights_file(folder, card, name).stat().st_size if name in card.sha256 else 0
+    bytes_there = weights_file(folder, card, name).stat().st_size if name in card.sha256 else 0
     left = _SPARE_NUMBERS + bytes_there  # in eight bits a number takes a byte
 
     def count(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
@@ -51,7 +51,7 @@ def load_weights(net: nn.Module, folder: Path, card: Card, name: str) -> None:
     Raises:
         BadVoice: the file is missing, is not what the card names, or does not fit the net.
     """
-    path = _weights_file(folder, card, name)
+    path = weights_file(folder, card, name)
     try:
         tensors = restored(load_file(path))
         strange = [name for name, tensor in tensors.items() if not tensor.isfinite().all()]
@@ -74,7 +74,7 @@ def _check_kinds(net: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> N
         raise BadVoice(f"the silence in {path} has a level of {int(silence.max())}", f"levels are below {dmel.LEVELS}")
 
 
-def _weights_file(folder: Path, card: Card, name: str) -> Path:
+def weights_file(folder: Path, card: Card, name: str) -> Path:
     """A file, as its card names it. Raises BadVoice."""
     path = find_file(folder, card, name)
     if path is None:

@@ -246,7 +246,7 @@ class Session:
             credit_samples=credit_samples,
             is_guest=self.is_guest,
         )
-        utterance = await self._opened(request)
+        utterance = await self._opened(card.name, request)
         try:
             kept = {"shelf": self._shelf, "settings": self._settings, "owner": self.address}
             self._begin(Stream(message, utterance, credit_samples, revises=self.revises, **kept))
@@ -254,8 +254,8 @@ class Session:
             utterance.cancel()
             raise
 
-    async def _opened(self, request: SpeakRequest) -> Utterance:
-        opening = opened(self._engine, request)
+    async def _opened(self, voice: str, request: SpeakRequest) -> Utterance:
+        opening = opened(self._engine, voice, request)
         try:
             return await asyncio.shield(opening)
         except asyncio.CancelledError:
