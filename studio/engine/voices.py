@@ -1,6 +1,7 @@
 """Voices: a card, a family's net and a vocoder, loaded and verified together."""
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ from studio.core.cards import Card
 from studio.core.errors import BadOption, BadVoice, NeedsPackage
 from studio.engine.alphabets import dmel
 from studio.engine.alphabets.registry import alphabet
-from studio.engine.families.base import Family, Row, family_info
+from studio.engine.families.base import Family, LooksUp, Row, family_info
 from studio.engine.vocoders.base import Vocoder
 from studio.engine.vocoders.module import VocodeModule
 from studio.engine.vocoders.registry import build_vocoder
@@ -35,6 +36,10 @@ class Voice:
     def vocoder(self) -> Vocoder:
         """The net of ``vocode``."""
         return self.vocode.vocoder
+
+    def looked_up(self, words: Sequence[str]) -> Future[None] | None:
+        """When spoken words can be committed to a row: None for now, else when this is done."""
+        return self.family.looked_up(words) if words and isinstance(self.family, LooksUp) else None
 
     def row(self, speaker: int, options: Mapping[str, Any], temperature: float, seed: int) -> Row:
         """A row that has no slots yet. Raises BadOption."""

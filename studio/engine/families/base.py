@@ -7,6 +7,7 @@ stands between them. A family registers under its name; one from another package
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -202,6 +203,15 @@ class Family(Protocol):
 
     def prompt(self, speaker: int) -> np.ndarray:
         """Frames that come before every utterance and are never heard [S, ...]; the vocoder hears them too."""
+        ...
+
+
+@runtime_checkable
+class LooksUp(Protocol):
+    """A family whose rows may need long for words that they never met; others must not wait for it meanwhile."""
+
+    def looked_up(self, words: Sequence[str]) -> Future[None] | None:
+        """When spoken words can be committed to a row: None for now, else when this is done. Called by the engine."""
         ...
 
 

@@ -6,7 +6,8 @@ alphabet tells what words are spelt in: letters, or phonemes, each word pronounc
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -101,6 +102,10 @@ class Bpe:
     def encode(self, word: str) -> tuple[int, ...]:
         """Token ids of one spoken word with its mark."""
         return self._cached(word)
+
+    def looked_up(self, words: Sequence[str]) -> Future[None] | None:
+        """When words can be encoded without waiting: None for now, else when this is done."""
+        return None if self.spelling == "letters" else phonemes.looked_up(words)
 
     def encode_at_random(self, word: str, dropout: float, draw: Callable[[], float]) -> tuple[int, ...]:
         """The same, but each merge is passed over as often as ``dropout`` says (Provilkov et al. 2020): for training.

@@ -3,6 +3,7 @@
 import itertools
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from studio.core import events as ev
@@ -15,7 +16,7 @@ from studio.engine.families.base import Row, Turn
 from studio.engine.utterances.boundaries import Boundaries, Revision
 from studio.engine.utterances.heard import Heard
 from studio.engine.utterances.outbox import Outbox
-from studio.engine.utterances.reading import Reading
+from studio.engine.utterances.reading import Read, Reading
 from studio.engine.utterances.waits import Waits
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ class CallersSide:
         self._begun_ms: float | None = None
         self._lock = threading.RLock()
         self._reading = Reading(normalise, self._lock)
+        self._looking_up: tuple[Read, Future[None]] | None = None  # what was read, and is not committed yet
         self._heard = Heard(voice.card.sample_rate_hz)
         self._revision: Revision | None = None
         self._take_number = 0

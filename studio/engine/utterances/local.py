@@ -76,7 +76,7 @@ class LocalUtterance(CallersSide):
             return True
         did = self._read_options() | self._read_revision()
         for _ in range(_READ_STEPS):
-            step = None if self._row.unspoken >= _AHEAD_WORDS or self._outbox.is_full else self._reading.step()
+            step = None if self._row.unspoken >= _AHEAD_WORDS or self._outbox.is_full else self._next_step()
             if step is None:
                 break
             self._take(step)
@@ -85,6 +85,23 @@ class LocalUtterance(CallersSide):
         if did and self._waits.awaits_text and self._row.want() is not None:
             self._waits.go(self._reading.at_ms)
         return did
+
+    def _next_step(self) -> Read | None:
+        """None where nothing is unread, and while words are looked up."""
+        if self._looking_up is None:
+            if self._revision is not None:  # it waited for what was looked up, and there is other text
+                return None
+            step = self._reading.step()
+            known = None if step is None else self.voice.looked_up([word.word for word in step.changes.words])
+            if step is None or known is None:
+                return step
+            self._looking_up = step, known
+            known.add_done_callback(lambda _: self._wake())
+        step, known = self._looking_up
+        if not known.done():
+            return None
+        self._looking_up = None
+        return step
 
     def want(self) -> Want | None:
         """What the row wants run now; None while it waits for text or credit, or when it has just ended."""
@@ -95,7 +112,7 @@ class LocalUtterance(CallersSide):
         want = self._row.want()
         if want is not None:
             self._waits.go(self._granted_ms if self._waits.held_by == "credit" else self._clock.now_ms())
-        elif not self._end_if_over():
+        elif not self._end_if_over() and self._looking_up is None:  # else the computer is at it
             self._waits.hold("text")
         return want
 
@@ -170,8 +187,10 @@ class LocalUtterance(CallersSide):
     def _read_revision(self) -> bool:
         """Go back to where the text changed, but never before what may have been heard.
 
-        A change of what no segment has seen takes nothing back.
+        A change of what no segment has seen takes nothing back. Words that are being looked up come first.
         """
+        if self._looking_up is not None:
+            return False
         with self._lock:
             revision, self._revision = self._revision, None
             places = self._boundaries
@@ -240,5 +259,7 @@ class LocalUtterance(CallersSide):
         with self._lock:
             self.done = True
             self._input_over = True
+            if self._looking_up is not None:
+                self._looking_up[1].cancel()
         self.voice.release(self._row)
         self._emit(last)

@@ -5,6 +5,7 @@ A family joins by registering, and by a tiny net in ``tinyvoice.NETS``.
 
 import copy
 import math
+import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from itertools import pairwise
@@ -26,6 +27,7 @@ from studio.core.traces.trace import collect
 from studio.engine.families.base import family_info, family_names
 from studio.engine.loop import LocalEngine, open_engine
 from studio.engine.voices import Voice, load_voice
+from studio.text import phonemes
 from studio.text.normalise import best
 
 torch.set_num_threads(1)  # threads that wait for each other stall on a busy machine
@@ -358,6 +360,23 @@ def _same_slots(one: Any, other: Any, slot: int, slots: int) -> int:
         return sum(_same_slots(one[key], other[key], slot, slots) for key in one)
     mine, theirs = getattr(one, "__dict__", {}), getattr(other, "__dict__", {})
     return sum(_same_slots(mine[name], theirs[name], slot, slots) for name in mine)
+
+
+def test_nobody_waits_while_a_net_is_asked_how_a_word_is_said(
+    engine: LocalEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked_by: list[str] = []
+
+    def net(_: Any, token: Any) -> tuple[str, int]:
+        asked_by.append(threading.current_thread().name)
+        return "blˈɔ", 2
+
+    monkeypatch.setattr(phonemes._g2p()._NeuralFallback, "__call__", net)
+    family = engine.cards()[0].family
+    own = "".join(filter(str.isalpha, family))  # nobody has asked about its words before
+    assert len(pcm(speak(engine, [f"the {own}blor came in, over {own}wiv walls."])))
+    assert {name.partition("_")[0] for name in asked_by} <= {"guessing"}
+    assert asked_by or family not in ("s5", "t5", "tacotron"), "they read phonemes"
 
 
 def test_a_family_that_is_not_registered_is_named_with_those_that_are() -> None:

@@ -29,7 +29,8 @@ class _World:
         self.pool = Pool(SimpleNamespace(now_ms=lambda: self.now))  # pyright: ignore
         step, vocode = self._module(0.6, self._frames), self._module(0.4, self._sound)
         family = SimpleNamespace(modules={"step": step}, slots=None)
-        self.voice = SimpleNamespace(card=tone_card(), family=family, vocode=vocode, release=lambda row: None)
+        of_a_voice = {"looked_up": lambda words: None, "release": lambda row: None}
+        self.voice = SimpleNamespace(card=tone_card(), family=family, vocode=vocode, **of_a_voice)
 
     def speak(self, slot: int) -> LocalUtterance:
         row = ToyRow((slot,), 0, {"wait": 0}, 1)

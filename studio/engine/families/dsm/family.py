@@ -1,6 +1,7 @@
 """DSM-TTS loaded: its net, its encoding, its slots, its modules."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,10 @@ class DsmFamily:
     def prompt(self, speaker: int) -> np.ndarray:
         """A silence, uint8 [S, 80], which the vocoder hears and the net does not."""
         return self._silence[speaker]
+
+    def looked_up(self, words: Sequence[str]) -> Future[None] | None:
+        """See ``studio.engine.families.base.LooksUp``."""
+        return self.bpe.looked_up(words)
 
     def row(
         self, slots: tuple[int, ...], speaker: int, options: Mapping[str, Any], temperature: float, seed: int

@@ -1,6 +1,7 @@
 """IST-LM loaded: its net, its encoding, its prompts, its slots, its modules."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,10 @@ class IstFamily:
     def prompt(self, speaker: int) -> np.ndarray:
         """The speech prompt of a speaker, uint8 [S, 80] (section 3)."""
         return self._prompts[speaker].frames
+
+    def looked_up(self, words: Sequence[str]) -> Future[None] | None:
+        """See ``studio.engine.families.base.LooksUp``."""
+        return self.bpe.looked_up(words)
 
     def row(
         self, slots: tuple[int, ...], speaker: int, options: Mapping[str, Any], temperature: float, seed: int

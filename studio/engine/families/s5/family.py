@@ -1,6 +1,7 @@
 """S5-TTS loaded: its net, its slots, its modules."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,10 @@ class S5Family:
     def prompt(self, speaker: int) -> np.ndarray:
         """What a speaker said before, if anything, and a silence, uint8 [S, 80]."""
         return np.concatenate((self._references[speaker].frames, self._silence[speaker]))
+
+    def looked_up(self, words: Sequence[str]) -> Future[None] | None:
+        """See ``studio.engine.families.base.LooksUp``."""
+        return phonemes.looked_up(words)
 
     def row(
         self, slots: tuple[int, ...], speaker: int, options: Mapping[str, Any], temperature: float, seed: int

@@ -1,6 +1,7 @@
 """Incremental Tacotron 2 loaded: its net, its slots, its modules."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,10 @@ class TacotronFamily:
     def prompt(self, speaker: int) -> np.ndarray:
         """A silence, uint8 [S, 80], which the vocoder hears; the net is fed its last frame."""
         return self._silence[speaker]
+
+    def looked_up(self, words: Sequence[str]) -> Future[None] | None:
+        """See ``studio.engine.families.base.LooksUp``."""
+        return phonemes.looked_up(words)
 
     def row(
         self, slots: tuple[int, ...], speaker: int, options: Mapping[str, Any], temperature: float, seed: int
