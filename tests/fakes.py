@@ -25,6 +25,7 @@ from studio.core.load import EngineLoad, ModuleLoad
 from studio.core.ports import SpeakRequest
 from studio.core.traces.forced import Left, always
 from studio.core.traces.trace import Trace
+from studio.engine.hosting.sharing import in_turn, who_makes_room
 
 
 class FakeEngine:
@@ -49,12 +50,19 @@ class FakeEngine:
         with self._lock:
             if self._draining:
                 raise Closing("the engine is being closed", "start it again")
+            utterance, leaver = FakeUtterance(self, len(self.opened), request), None
             queue = self.queue // 2 if request.is_guest else self.queue
             if len(self.speaking) >= self._share(request) and len(self.waiting) >= queue:
-                raise Busy(f"all {self.places} places are taken", "try again in a moment")
-            utterance = FakeUtterance(self, len(self.opened), request)
+                there = [one for one in self.waiting if one.request.is_guest or not request.is_guest]
+                at = who_makes_room([one.request.client for one in there], request.client)
+                if at is None:
+                    raise Busy(f"all {self.places} places are taken", "try again in a moment")
+                leaver = there[at]
+                self.waiting.remove(leaver)
             self.waiting.append(utterance)
             self.opened.append(utterance)
+        if leaver is not None:
+            leaver.fail("busy", "others have fewer in the queue; try again in a moment")
         self.settle()
         if utterance in self.waiting:
             timer = threading.Timer(self.queue_timeout_s, self._give_up, (utterance,))
@@ -82,16 +90,20 @@ class FakeEngine:
         """Give free places to those who wait, and tell the others where they stand."""
         with self._lock:
             begun = []
-            for one in [*self.waiting]:
+            for one in self._in_turn():
                 if len(self.speaking) < self._share(one.request):
                     self.waiting.remove(one)
                     self.speaking.append(one)
                     begun.append(one)
-            waiting = [*self.waiting]
+            waiting = self._in_turn()
         for one in begun:
             one.start()
         for ahead, one in enumerate(waiting):
             one.wait_behind(ahead)
+
+    def _in_turn(self) -> list[FakeUtterance]:
+        speaking = [one.request.client for one in self.speaking]
+        return [self.waiting[at] for at in in_turn([one.request.client for one in self.waiting], speaking)]
 
     def _share(self, request: SpeakRequest) -> int:
         return max(1, self.places - 1) if request.is_guest else self.places
@@ -106,6 +118,9 @@ class FakeEngine:
             one.fail("closing", "the engine is being closed; start it again")
         for one in speaking:
             one.wind_up()
+
+    def is_loaded(self, voice: str) -> bool:
+        return True
 
     def places_free(self) -> int:
         """Places that the next utterances can take."""

@@ -204,6 +204,36 @@ def test_who_finds_no_place_waits_in_turn_and_busy_is_for_a_full_queue(engine: E
         over(one)
 
 
+def test_nobodys_second_utterance_goes_before_somebody_elses_first(engine: Engine) -> None:
+    one, other = SpeakRequest(client="192.0.2.1"), SpeakRequest(client="192.0.2.2")
+    taken = [engine.open(one) for _ in range(PLACES)]
+    waiting = [engine.open(one) for _ in range(QUEUE)]
+    heard = [each.events() for each in waiting]
+    assert [next(each).ahead for each in heard] == [*range(QUEUE)]
+    with pytest.raises(Busy):
+        engine.open(one)
+    first = engine.open(other)
+    *_, failed = heard[-1]
+    assert isinstance(failed, ev.Failed) and failed.code == "busy", "the last of who has most there makes room"
+    told = first.events()
+    assert isinstance(queued := next(told), ev.Queued) and queued.ahead == 0, "before those who have a place already"
+    assert next(heard[0]).ahead == 1
+    with pytest.raises(Busy):
+        engine.open(SpeakRequest(client="192.0.2.2"))
+    over(taken[0])
+    assert isinstance(next(told), ev.Ready)
+    for each in (first, *taken[1:], *waiting[:-1]):
+        over(each)
+
+
+def test_guests_make_room_for_guests_and_for_nobody_they_leave_less(engine: Engine) -> None:
+    mine = [engine.open(SpeakRequest(client="192.0.2.1")) for _ in range(PLACES + QUEUE)]
+    with pytest.raises(Busy):
+        engine.open(SpeakRequest(client="192.0.2.2", is_guest=True))
+    for each in mine:
+        over(each)
+
+
 def test_guests_leave_a_place_and_half_of_the_queue_to_others(engine: Engine) -> None:
     guests = [engine.open(SpeakRequest(is_guest=True)) for _ in range(PLACES - 1 + QUEUE // 2)]
     heard = [one.events() for one in guests]

@@ -25,6 +25,9 @@ class _NoEngine:
     def open(self, request: SpeakRequest) -> Utterance:
         raise Busy("there is no voice", "start the app")
 
+    def is_loaded(self, voice: str) -> bool:
+        return False
+
     def places_free(self) -> int:
         return 0
 

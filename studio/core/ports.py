@@ -25,6 +25,8 @@ class SpeakRequest:
         options: the family's options by name (SpeakStream: scheme, m, n); absent ones take their defaults.
         credit_samples: how far ahead of 0 the voice may run before ``grant`` is called; None for no limit.
         is_guest: it leaves one place free, where there are more, and half of the queue, to those who are none.
+        client: who asks, such as a network address: clients that have fewer places are served first. Empty for somebody
+            of whom nothing is known.
     """
 
     voice: str = ""
@@ -33,6 +35,7 @@ class SpeakRequest:
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     credit_samples: int | None = None
     is_guest: bool = False
+    client: str = ""
 
 
 class Utterance(Protocol):
@@ -121,7 +124,10 @@ class Engine(Protocol):
         ...
 
     def open(self, request: SpeakRequest) -> Utterance:
-        """Begin an utterance, or let it wait for a place: first come, first served.
+        """Begin an utterance, or let it wait for a place: first come, first served, of clients with as few places.
+
+        In a full queue the last of a client that has most there makes room for one that would have fewer: it fails
+        with ``busy``.
 
         Raises:
             BadVoice, BadOption: it cannot be spoken so.
@@ -129,6 +135,10 @@ class Engine(Protocol):
             Closing: ``drain`` was called.
             Stuck: it computes something that does not come back.
         """
+        ...
+
+    def is_loaded(self, voice: str) -> bool:
+        """Whether to open a voice, by its name, does not take the seconds in which it is loaded."""
         ...
 
     def places_free(self) -> int:

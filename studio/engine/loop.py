@@ -112,6 +112,10 @@ class LocalEngine:
         except BadVoice as error:
             return error
 
+    def is_loaded(self, voice: str) -> bool:
+        """Whether a voice was loaded, or could not be, so that nobody waits for that any more."""
+        return voice in self._loaded
+
     def load_first(self) -> None:
         """Load the first voice that can be; those before it are left out, and the log says why.
 
@@ -272,7 +276,7 @@ class LocalEngine:
             try:
                 if draining:
                     raise closing()
-                self._places.check_room(is_guest=opening.request.is_guest)
+                self._places.check_room(is_guest=opening.request.is_guest, client=opening.request.client)
                 utterance = self._opened(opening)
                 self._places.join(utterance)
             except Exception as error:  # noqa: BLE001 - whoever waits is told, and the engine goes on
@@ -312,7 +316,7 @@ class LocalEngine:
         about = provenance(card, device=voice.device.type, threads=self._threads, temperature=opening.temperature)
         wake, credit = self._news.set, request.credit_samples
         utterance = LocalUtterance(voice, row, ready, self._normalise, self._clock, wake, credit, about)
-        utterance.is_guest = request.is_guest
+        utterance.is_guest, utterance.client = request.is_guest, request.client
         return utterance
 
 

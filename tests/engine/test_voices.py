@@ -35,6 +35,21 @@ def test_a_changed_weight_file_is_refused(folder):
         opened(folder)
 
 
+def test_the_engine_says_which_voices_are_loaded_and_what_cannot_be_is_not_waited_for(folder):
+    for name in ("later", "damaged"):
+        shutil.copytree(folder, folder.parent / name)
+        card = json.loads((folder / "card.json").read_text())
+        (folder.parent / name / "card.json").write_text(json.dumps(card | {"name": name}))
+    (folder.parent / "damaged" / "speakstream.safetensors").write_bytes(b"not these")
+    engine = opened(folder, voice_names=["tiny", "later", "damaged"])
+    assert [engine.is_loaded(name) for name in ("tiny", "later", "damaged")] == [True, False, False]
+    engine.open(SpeakRequest(voice="later")).cancel()
+    with pytest.raises(BadVoice):
+        engine.open(SpeakRequest(voice="damaged"))
+    assert all(engine.is_loaded(name) for name in ("tiny", "later", "damaged"))
+    engine.close()
+
+
 def test_a_missing_weight_file_is_named(folder):
     (folder / "sourcefilter.safetensors").unlink()
     with pytest.raises(BadVoice, match=r"no file sourcefilter\.safetensors"):

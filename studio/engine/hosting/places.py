@@ -1,4 +1,4 @@
-"""Who has a place and who waits for one: first come, first served, and all who wait know where they stand."""
+"""Who has a place and who waits for one, and all who wait know where they stand; see ``sharing`` for the order."""
 
 import threading
 from collections.abc import Callable
@@ -6,6 +6,7 @@ from collections.abc import Callable
 from studio.core.errors import Busy, Closing, StudioError
 from studio.core.time import Clock
 from studio.engine.hosting.limits import Limits
+from studio.engine.hosting.sharing import in_turn, who_makes_room
 from studio.engine.utterances.local import LocalUtterance
 
 
@@ -46,18 +47,22 @@ class Places:
         with self._lock:
             return [*self._speaking]
 
-    def check_room(self, *, is_guest: bool = False) -> None:
-        """Raises Busy where neither a place nor the queue would take one more."""
-        places, queue = self._shares(is_guest=is_guest)
-        with self._lock:
-            full = self._taken() >= places and len(self._queue) >= queue
-        if full:
+    def check_room(self, *, is_guest: bool = False, client: str = "") -> None:
+        """Raises Busy where neither a place nor the queue would take one more, and nobody makes room for it."""
+        if self._is_full(is_guest=is_guest) and self._who_makes_room(is_guest=is_guest, client=client) is None:
             self.refused += 1
+            places, queue = self._shares(is_guest=is_guest)
             queued = f", and {queue} wait for one" if queue else ""
             raise Busy(f"all {places} places are taken{queued}", "try again when one of them has ended")
 
     def join(self, utterance: LocalUtterance) -> None:
-        """Have one wait behind all others; ``settle`` gives it a place, or tells it where it stands."""
+        """Have one wait that has room; ``settle`` gives it a place, or tells it where it stands."""
+        if self._is_full(is_guest=utterance.is_guest):
+            leaver = self._who_makes_room(is_guest=utterance.is_guest, client=utterance.client)
+            if leaver is not None:
+                self._leave(leaver)
+                self.refused += 1
+                leaver.fail("busy", "the queue is full, and others have fewer in it; try again later")
         with self._lock:
             self._queue.append(utterance)
 
@@ -130,9 +135,27 @@ class Places:
     def _taken(self) -> int:
         return sum(not one.done for one in self._speaking)
 
-    def _waiting(self) -> list[LocalUtterance]:
+    def _is_full(self, *, is_guest: bool) -> bool:
+        places, queue = self._shares(is_guest=is_guest)
+        with self._lock:
+            return self._taken() >= places and len(self._queue) >= queue
+
+    def _who_makes_room(self, *, is_guest: bool, client: str) -> LocalUtterance | None:
+        """Guests take nobody's room but other guests'."""
+        there = [one for one in self._came() if one.is_guest or not is_guest]
+        at = who_makes_room([one.client for one in there], client)
+        return None if at is None else there[at]
+
+    def _came(self) -> list[LocalUtterance]:
+        """Those who wait, in the order in which they came."""
         with self._lock:
             return [*self._queue]
+
+    def _waiting(self) -> list[LocalUtterance]:
+        """Those who wait, in the order in which they will be served."""
+        with self._lock:
+            speaking = [one.client for one in self._speaking if not one.done]
+            return [self._queue[at] for at in in_turn([one.client for one in self._queue], speaking)]
 
     def _leave(self, one: LocalUtterance) -> None:
         with self._lock:

@@ -58,6 +58,7 @@ class CallersSide:
         self.card: Card = voice.card
         self.voice = voice
         self.done = self.failed = self.is_guest = False
+        self.client = ""
         self.stalls, self.stalled_ms = 0, 0.0
         self._row, self._ready, self._clock, self._wake = row, ready, clock, wake
         self._boundaries: Boundaries | None = None

@@ -245,6 +245,7 @@ class Session:
             options=message.options,
             credit_samples=credit_samples,
             is_guest=self.is_guest,
+            client=self.address,
         )
         utterance = await self._opened(card.name, request)
         try:

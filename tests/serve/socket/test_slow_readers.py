@@ -251,7 +251,7 @@ def test_any_number_who_ask_for_a_voice_that_is_being_loaded_hold_up_no_other(se
             assert loaded.wait(PATIENCE_S)
         return really_open(request)
 
-    server.engine.open = slow_open
+    server.engine.open, server.engine.is_loaded = slow_open, lambda voice: voice != "other" or loaded.is_set()
     with server.talk() as talk:
         for number in range(1, 7):
             talk.say("open", number, voice="other", seed=number)

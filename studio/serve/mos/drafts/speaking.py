@@ -110,6 +110,9 @@ class _Patient:
                 if self._stop.wait(_AGAIN_S):
                     raise Stopped("it was stopped", "what was spoken is kept: begin again to go on") from None
 
+    def is_loaded(self, voice: str) -> bool:
+        return self._engine.is_loaded(voice)
+
     def places_free(self) -> int:
         return self._engine.places_free()
 
