@@ -8,12 +8,11 @@ from functools import cache
 from typing import Any
 
 from studio.core.errors import NeedsPackage
+from studio.text.guessing import Guesser, Said
 
 GROUP = "pip install 'streaming-tts-studio[phonemes]'"
 _KEPT_WORDS = 20_000  # of those that the net was asked about: it takes 10 to 200 ms a word, the dictionary .1
-_GUESSING = ThreadPoolExecutor(1, thread_name_prefix="guessing")  # in the order asked
-
-_Said = tuple[str | None, int | None]  # phonemes of a token, and how far they are to be trusted
+_ASKING = ThreadPoolExecutor(1, thread_name_prefix="guessing")  # in the order asked
 
 
 @cache
@@ -30,23 +29,35 @@ class _Guesses:
 
     def __init__(self) -> None:
         self._net = _g2p()._NeuralFallback()
-        self._kept: dict[str, _Said] = {}
+        self._process = Guesser()
+        self._kept: dict[str, Said] = {}
         self._lock = threading.Lock()  # never held while the net is asked
 
-    def __call__(self, token: Any) -> _Said:
+    def __call__(self, token: Any) -> Said:
         """As a front end asks it."""
         said = self.kept(token)
-        if said is None:
-            said = self._net(_g2p().Token(token.text, "", ""))
-            with self._lock:
-                self._kept[token.text] = said
-                if len(self._kept) > _KEPT_WORDS:
-                    del self._kept[next(iter(self._kept))]
-        return said
+        return self._keep(token, self._net(_g2p().Token(token.text, "", ""))) if said is None else said
 
-    def kept(self, token: Any) -> _Said | None:
+    def begin(self) -> None:
+        """Let the process begin that ``ask`` asks."""
+        self._process.begin()
+
+    def ask(self, token: Any) -> None:
+        """Have it remembered; another process is at it meanwhile, or this one where that does not answer."""
+        if self.kept(token) is None:
+            said = self._process(token.text)
+            self._keep(token, self(token) if said is None else said)
+
+    def kept(self, token: Any) -> Said | None:
         """What is remembered; None where the net would have to be asked."""
         return self._kept.get(token.text)
+
+    def _keep(self, token: Any, said: Said) -> Said:
+        with self._lock:
+            self._kept[token.text] = said
+            if len(self._kept) > _KEPT_WORDS:
+                del self._kept[next(iter(self._kept))]
+        return said
 
 
 @cache
@@ -58,6 +69,7 @@ def _front() -> Any:
 def load() -> None:
     """Read the dictionary now (about a second) rather than with the first words. Raises NeedsPackage."""
     phonemise("hello")
+    _front().fallback.begin()
 
 
 def phonemise(text: str) -> list[str]:
@@ -81,11 +93,11 @@ def looked_up(words: Sequence[str]) -> Future[None] | None:
     """For who may not wait while the net is asked about a word: when phonemes of these can be had at once.
 
     Returns:
-        None where they can now; else done when another thread has asked about those that the dictionary lacks.
+        None where they can now; else done when another process was asked about those that the dictionary lacks.
     """
     front, lacking = copy(_front()), list[Any]()
 
-    def look(token: Any) -> _Said:
+    def look(token: Any) -> Said:
         said = _front().fallback.kept(token)
         if said is None:
             lacking.append(token)
@@ -94,12 +106,12 @@ def looked_up(words: Sequence[str]) -> Future[None] | None:
     front.fallback = look
     for word in _written(words):
         front(word)
-    return _GUESSING.submit(_guess, lacking) if lacking else None
+    return _ASKING.submit(_ask, lacking) if lacking else None
 
 
-def _guess(tokens: Sequence[Any]) -> None:
+def _ask(tokens: Sequence[Any]) -> None:
     for token in tokens:
-        _front().fallback(token)
+        _front().fallback.ask(token)
 
 
 def pronounce(words: Sequence[str]) -> list[str]:

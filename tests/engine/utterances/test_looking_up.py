@@ -1,6 +1,5 @@
 """Words that take long to look up: they are held back, nobody else waits for it, and nothing sounds otherwise."""
 
-import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 
@@ -12,7 +11,6 @@ from tinyvoice import write_tiny_voice
 
 from studio.core import events as ev
 from studio.engine.loop import LocalEngine, open_engine
-from studio.text import phonemes
 from studio.text.normalise import best
 
 STRANGE = ("blorvick", "zemtrious", "quandelby")
@@ -115,17 +113,3 @@ def test_what_cannot_be_looked_up_is_spoken_as_well_as_it_can_be(engine, diction
     dictionary.is_asked(STRANGE[0])
     dictionary.asked[STRANGE[0]].set_exception(ValueError("no net"))
     assert len(listener.rest().words()) == 4
-
-
-def test_the_net_is_asked_by_a_thread_of_its_own(engine, monkeypatch):
-    asked: list[str] = []
-
-    def net(_: object, token: object) -> tuple[str, int]:
-        asked.append(threading.current_thread().name)
-        return "blˈɔ", 2
-
-    monkeypatch.setattr(phonemes._g2p()._NeuralFallback, "__call__", net)
-    listener = sent(engine, "the gromvelant wezzled over florbish walls, twandling. ")
-    listener.utterance.end()
-    assert len(listener.rest().words()) == 7
-    assert len(asked) >= 3 and all(name.startswith("guessing") for name in asked), asked
