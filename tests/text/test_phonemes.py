@@ -33,46 +33,18 @@ def test_a_word_that_no_dictionary_holds_is_guessed_once(monkeypatch):
 
 @pytest.fixture
 def guesses():
-    return phonemes._front().fallback
+    return phonemes._guesses()
 
 
 def test_who_may_not_wait_asks_first_and_another_process_guesses(monkeypatch, guesses):
     assert phonemes.looked_up(["good", "morning,", "i", "i'm", "'", ""]) is None
-    alone = guesses._net(phonemes._g2p().Token("snorvelate", "", ""))
-    monkeypatch.setattr(guesses, "_net", lambda token: 1 / 0)
+    alone = guesses._net("snorvelate")
+    monkeypatch.setattr(guesses, "_net", lambda word: 1 / 0)
     asked = phonemes.looked_up(["the", "snorvelate", "thrimbles."])
     assert asked is not None and asked.result(timeout=60) is None
     assert phonemes.looked_up(["thrimbles,", "snorvelate"]) is None
     assert all(phonemes.pronounce(["the", "snorvelate", "thrimbles."]))
     assert phonemes.pronounce(["snorvelate"]) == [alone[0]], "as this process would have said it"
-
-
-def test_where_that_process_ends_this_one_guesses_and_another_begins(guesses):
-    guesses.begin()
-    first = guesses._process._process
-    first.kill()
-    first.wait()
-    asked = phonemes.looked_up(["plombinated"])
-    assert asked is not None and asked.result(timeout=60) is None
-    assert all(phonemes.pronounce(["plombinated"]))
-    asked = phonemes.looked_up(["vandrosite"])
-    assert asked is not None and asked.result(timeout=60) is None
-    assert guesses._process._process.pid != first.pid
-
-
-def test_what_nobody_can_guess_is_told_to_who_waits(monkeypatch, guesses):
-    monkeypatch.setattr(guesses, "_net", lambda token: 1 / 0)
-    monkeypatch.setattr(guesses, "_process", lambda word: None)
-    asked = phonemes.looked_up(["quabbled"])
-    assert asked is not None and isinstance(asked.exception(timeout=60), ZeroDivisionError)
-
-
-def test_what_was_asked_first_is_forgotten_first(monkeypatch):
-    monkeypatch.setattr(phonemes, "_KEPT_WORDS", 2)
-    guesses = phonemes._Guesses()
-    tokens = [phonemes._g2p().Token(word, "", "") for word in ("vlim", "vlom", "vlam")]
-    said = [guesses(token) for token in tokens]
-    assert [guesses.kept(token) for token in tokens] == [None, *said[1:]]
 
 
 def test_as_many_answers_as_words_whatever_they_are():

@@ -49,6 +49,7 @@ class Places:
 
     def check_room(self, *, is_guest: bool = False, client: str = "") -> None:
         """Raises Busy where neither a place nor the queue would take one more, and nobody makes room for it."""
+        self._let_leavers_go()
         if self._is_full(is_guest=is_guest) and self._who_makes_room(is_guest=is_guest, client=client) is None:
             self.refused += 1
             places, queue = self._shares(is_guest=is_guest)
@@ -75,11 +76,9 @@ class Places:
 
     def settle(self) -> None:
         """Give free places to those who wait; whoever left, or waited too long, is out; the others are told."""
+        self._let_leavers_go()
         for one in self._waiting():
-            if one.is_leaving:
-                self._leave(one)
-                one.read()
-            elif self._seat(one):
+            if self._seat(one):
                 self._begin(one)
             elif one.queued_ms >= self._limits.queue_timeout_ms:
                 self._leave(one)
@@ -134,6 +133,13 @@ class Places:
 
     def _taken(self) -> int:
         return sum(not one.done for one in self._speaking)
+
+    def _let_leavers_go(self) -> None:
+        """Who was cancelled while it waited takes nobody's turn or room."""
+        for one in self._came():
+            if one.is_leaving:
+                self._leave(one)
+                one.read()
 
     def _is_full(self, *, is_guest: bool) -> bool:
         places, queue = self._shares(is_guest=is_guest)

@@ -89,8 +89,6 @@ class LocalUtterance(CallersSide):
     def _next_step(self) -> Read | None:
         """None where nothing is unread, and while words are looked up."""
         if self._looking_up is None:
-            if self._revision is not None:  # it waited for what was looked up, and there is other text
-                return None
             step = self._reading.step()
             known = None if step is None else self.voice.looked_up([word.word for word in step.changes.words])
             if step is None or known is None:
@@ -101,6 +99,14 @@ class LocalUtterance(CallersSide):
         if not known.done():
             return None
         self._looking_up = None
+        return step
+
+    def _not_looked_up(self) -> Read | None:
+        """What is being looked up is not waited for any more; what it was, if anything."""
+        if self._looking_up is None:
+            return None
+        (step, known), self._looking_up = self._looking_up, None
+        known.cancel()
         return step
 
     def want(self) -> Want | None:
@@ -187,16 +193,16 @@ class LocalUtterance(CallersSide):
     def _read_revision(self) -> bool:
         """Go back to where the text changed, but never before what may have been heard.
 
-        A change of what no segment has seen takes nothing back. Words that are being looked up come first.
+        A change of what no segment has seen takes nothing back. Words that are being looked up are read again.
         """
-        if self._looking_up is not None:
-            return False
         with self._lock:
             revision, self._revision = self._revision, None
             places = self._boundaries
             if revision is None or places is None:
                 return False
-            words = self._reading.read_again(revision.char, places.settled_words(revision.floor), revision.at_ms)
+            unread = self._not_looked_up()
+            settled = places.settled_words(revision.floor)
+            words = self._reading.read_again(revision.char, settled, revision.at_ms, self._said_words, unread)
             place = places.before(words, revision.floor)
             if place is not None:
                 places.return_to(place)
@@ -259,7 +265,6 @@ class LocalUtterance(CallersSide):
         with self._lock:
             self.done = True
             self._input_over = True
-            if self._looking_up is not None:
-                self._looking_up[1].cancel()
+            self._not_looked_up()
         self.voice.release(self._row)
         self._emit(last)

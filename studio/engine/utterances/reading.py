@@ -1,5 +1,6 @@
 """The text side of an utterance: what was sent, how far it was read, and from where it can be read again."""
 
+import sys
 import threading
 from collections import deque
 from collections.abc import Iterator
@@ -111,19 +112,29 @@ class Reading:
 
     # ------------------------------------------------------------ what the engine's thread does
 
-    def read_again(self, char: int, bound_words: int, at_ms: float) -> int:
-        """Go back so far that all text from a character on is read anew; how many words stay, those bound and more."""
-        self._marks = deque(mark for mark in self._marks if mark.at <= char or mark is self._marks[0])
-        self._seams = deque(seam for seam in self._seams if seam.at <= char)
+    def read_again(
+        self, char: int, bound_words: int, at_ms: float, taken_words: int = sys.maxsize, untaken: Read | None = None
+    ) -> int:
+        """Go back so far that all text from a character on is read anew; how many words stay, those bound and more.
+
+        Args:
+            taken_words: how many of the words that were read are committed; what follows them is read anew, too.
+            untaken: the step that read them, if any.
+        """
+        over = self._over if self._over is not None and self._over.words <= taken_words else None
+        self._marks = deque(
+            mark for mark in self._marks if (mark.at <= char and mark.words <= taken_words) or mark is self._marks[0]
+        )
+        self._seams = deque(seam for seam in self._seams if seam.at <= char and seam.words <= taken_words)
         mark = self._marks[-1]
         if mark.words < bound_words:  # the words of a group, or the last ones of a text that was over, are bound
-            others = (*reversed(self._seams), *filter(None, (self._over,)))
+            others = (*reversed(self._seams), *filter(None, (over,)))
             mark = next((one for one in others if one.words >= bound_words), mark)
             self._marks.append(mark)
         self._over = None
         self._words.back(mark)
         self._feeding = iter(())
-        flushes = any(isinstance(one, _Flush) for one in self._inbox)
+        flushes = any(isinstance(one, _Flush) for one in self._inbox) or (untaken is not None and untaken.is_flush)
         self.unread_chars = self.chars - mark.at
         # In the pieces in which it came: to join a million characters for each word revised would hold others up.
         self._inbox = deque(_Push(at_ms, text) for text in self._pieces_from(mark.at) or [""])

@@ -364,8 +364,8 @@ def _same_slots(one: Any, other: Any, slot: int, slots: int) -> int:
 def test_nobody_waits_while_a_net_is_asked_how_a_word_is_said(
     engine: LocalEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    guesses = phonemes._front().fallback
-    monkeypatch.setattr(guesses, "_net", lambda token: 1 / 0)  # in this process
+    guesses = phonemes._guesses()
+    monkeypatch.setattr(guesses, "_net", lambda word: 1 / 0)  # in this process
     family = engine.cards()[0].family
     own = "".join(filter(str.isalpha, family))  # nobody has asked about its words before
     events = speak(engine, [f"the {own}blor came in, over {own}wiv walls."])

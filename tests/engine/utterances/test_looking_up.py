@@ -5,7 +5,7 @@ from concurrent.futures import Future
 
 import numpy as np
 import pytest
-from listening import Listener
+from listening import Listener, is_consistent
 from serve.serving import eventually
 from tinyvoice import write_tiny_voice
 
@@ -97,6 +97,36 @@ def test_a_revision_waits_for_what_is_looked_up_and_is_spoken(engine, dictionary
     known(dictionary, STRANGE[0])
     trace = listener.rest()
     assert [word.text for word in trace.words()] == ["the", STRANGE[0], "came", "in,", "under", "the", "wall."]
+
+
+def test_a_revision_of_what_comes_before_is_heard_at_once_and_loses_no_text(engine, dictionary):
+    listener = sent(engine, f"the wall came in. over there we sat. the {STRANGE[0]} and the wall, {STRANGE[1]}. ")
+    dictionary.is_asked(STRANGE[0])
+    listener.until(ev.Audio)
+    kept = listener.utterance.settled()
+    new = "yesterday there came the sun, and all of them went out. "
+    listener.utterance.revise(kept, new)
+    (asked,) = dictionary.asked.values()
+    listener.until(ev.Revised)
+    assert asked.cancelled(), "nobody waits for what is not in the text any more"
+    listener.utterance.push_text("and so on. ")
+    listener.utterance.end()
+    trace = listener.rest()
+    text = "the wall came in. over there we sat. "[:kept] + new + "and so on."
+    assert [word.text for word in trace.words()] == text.split()
+    is_consistent(trace)
+
+
+def test_a_revision_keeps_a_flush_that_is_being_looked_up(engine, dictionary):
+    listener = sent(engine, f"the 2/{STRANGE[0]} ")  # more could belong to it: only the flush commits it
+    listener.utterance.flush()
+    dictionary.is_asked(STRANGE[0])
+    listener.utterance.revise(len("the "), f"{STRANGE[1]} ")
+    known(dictionary, STRANGE[1])
+    listener.until(ev.WordEnd, 2)
+    assert [one.word for one in listener.of(ev.Committed)] == ["the", STRANGE[1]]
+    listener.utterance.cancel()
+    listener.until(ev.Ended)
 
 
 def test_who_leaves_does_not_wait_for_what_is_looked_up(engine, dictionary):
