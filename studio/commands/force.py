@@ -103,4 +103,8 @@ def _tell(trace: "Trace", place: Path) -> None:
     if against:
         typer.echo(f"{against} ends of segments lie where p_eos would have gone on", err=True)
     if missing:
-        typer.secho(f"{missing} words were not reached: is this the text of the recording?", err=True, fg="yellow")
+        typer.secho(
+            f"{missing} words were not reached: is this the text of the recording? --align places them",
+            err=True,
+            fg="yellow",
+        )

@@ -167,7 +167,8 @@ def _words(found: Mapping[str, Any]) -> "RenderableType":
     def row(one: Mapping[str, Any]) -> tuple[object, ...]:
         saw = " ".join(texts.get(i, "?") for i in seen.get(one["segment"], ()) if i != one["i"])
         segment = segments.get(one["segment"])
-        end = "" if segment is None or one["i"] != segment["words"][-1] else ("forced" if segment["forced"] else "eos")
+        ends_it = segment is not None and segment["p_eos"] is not None and one["i"] == segment["words"][-1]
+        end = ("forced" if segment["forced"] else "eos") if segment is not None and ends_it else ""
         names = ("typed_ms", "known_ms", "made_ms", "heard_ms", "heard_whole_ms")
         return (one["text"], *(_whole(one[name]) for name in names), end, saw)
 

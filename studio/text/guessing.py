@@ -24,17 +24,18 @@ class Guesser:
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
+        self._can_begin = bool(sys.executable) and not getattr(sys, "frozen", False)  # a frozen program interprets none
         self._lock = threading.Lock()
         atexit.register(self.close)
 
     def begin(self) -> None:
         """Let it read its net now, so that the first word need not wait for that (.4 s); returns at once."""
         with self._lock:
-            if self._process is not None:
+            if self._process is not None or not self._can_begin:
                 return
             try:
                 self._process = subprocess.Popen(
-                    [sys.executable or "python3", "-P", __file__],  # -P: nothing is imported from where it was started
+                    [sys.executable, "-P", __file__],  # -P: nothing is imported from where it was started
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.DEVNULL,
@@ -43,6 +44,7 @@ class Guesser:
                     env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
                 )
             except OSError as error:
+                self._can_begin = False
                 _log.warning("words that no dictionary holds are guessed where they are spoken: %s", error)
 
     def __call__(self, word: str) -> Said | None:

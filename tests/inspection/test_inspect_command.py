@@ -48,6 +48,14 @@ def test_the_terminal_tells_words_pauses_and_seams(trace: Path) -> None:
         assert part in found
 
 
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_word_ends_by_eos_where_one_was_given_and_not_where_a_family_has_none(tmp_path: Path, ends: bool) -> None:
+    writer = TraceWriter(tmp_path / "c", {})
+    writer.write(*(one for one in story() if ends or not isinstance(one, ev.Eos)))
+    table = told(writer.close()).partition("Words (ms since ready)")[2].partition("Seams")[0]
+    assert ("eos" in table, "forced" in table) == (ends, ends)
+
+
 @pytest.mark.parametrize("options", [["m", 3], "m=3", None, {"m": "\x1b[2J3"}])
 def test_what_a_trace_says_of_itself_may_be_anything_and_steers_no_terminal(tmp_path: Path, options: object) -> None:
     names = {name: f"\x1b]0;{name}\x07\x1b[31m" for name in ("voice", "git_sha", "device")}

@@ -50,12 +50,15 @@ def test_where_that_process_ends_or_hangs_this_one_guesses_and_another_begins(
         assert guesses(word) == (f"here {word}", 2) and first.poll() is not None, "it is gone, and nobody waits for it"
 
 
-def test_where_no_process_can_begin_this_one_guesses(guesses: Guesses, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_no_process_can_begin_this_one_guesses_and_the_log_says_so_once(
+    guesses: Guesses, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     monkeypatch.setattr(guesses, "_net", lambda word: ("here", 2))
+    caplog.set_level("WARNING")
     guesses.begin()
-    guesses.ask(["quabbled"]).result(timeout=60)
-    assert guesses("quabbled") == ("here", 2)
+    guesses.ask(["quabbled", "quobbled"]).result(timeout=60)
+    assert guesses("quabbled") == ("here", 2) and len(caplog.records) == 1
 
 
 @pytest.mark.parametrize(

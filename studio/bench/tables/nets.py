@@ -120,7 +120,7 @@ def lacking(shop: Workshop, table: TableDefinition, recipes: Mapping[str, Recipe
         if not there or (net.vocoder and net.vocoder not in there):
             yield BadFile(
                 f"{shop.vocoders} has no vocoder {net.vocoder or 'at all'} for {net.name}",
-                f"make it with `studio train vocoder{f' --name {net.vocoder}' if net.vocoder else ''}`",
+                "make it with `studio train vocoder --recipe RECIPE --name NAME`, by a recipe that has [vocoders.NAME]",
             )
         bpe = _bpe(shop, net)
         if _reads_bpe(recipes[net.name]) and (bpe is None or not bpe.is_file()):

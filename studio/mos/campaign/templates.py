@@ -53,7 +53,7 @@ def replaced(config: CampaignConfig, path: Path) -> CampaignConfig:
     try:
         own = tomllib.loads(read_bounded(path, MAX_SETTINGS_BYTES).decode("utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise BadFile(f"the settings {path} cannot be read: {error}", "give a TOML file with --config") from error
+        raise BadFile(f"the settings {path} cannot be read: {error}", "give a TOML file with settings") from error
     return from_json(_merged(to_json(config), own))
 
 
