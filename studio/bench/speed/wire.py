@@ -184,6 +184,10 @@ class _Prepares:
         """See ``studio.core.ports.Engine``."""
         return self._utterance
 
+    def is_loaded(self, voice: str) -> bool:
+        """See ``studio.core.ports.Engine``."""
+        return True
+
 
 def _turns(card: Card, frames: int) -> list[Sequence[ev.Event]]:
     """What an engine tells in each turn: sound and its frame, and of every word its place and its segment."""

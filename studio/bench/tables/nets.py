@@ -118,9 +118,10 @@ def lacking(shop: Workshop, table: TableDefinition, recipes: Mapping[str, Recipe
     there = sorted(path.stem for path in shop.vocoders.glob("*.safetensors"))
     for net in table.nets:
         if not there or (net.vocoder and net.vocoder not in there):
+            name = net.vocoder or "NAME"
             yield BadFile(
                 f"{shop.vocoders} has no vocoder {net.vocoder or 'at all'} for {net.name}",
-                "make it with `studio train vocoder --recipe RECIPE --name NAME`, by a recipe that has [vocoders.NAME]",
+                f"make it by a recipe with [vocoders.{name}]: `studio train vocoder --recipe FILE --name {name}`",
             )
         bpe = _bpe(shop, net)
         if _reads_bpe(recipes[net.name]) and (bpe is None or not bpe.is_file()):
