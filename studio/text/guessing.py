@@ -14,7 +14,7 @@ import threading
 from typing import Any
 
 Said = tuple[str | None, int | None]  # phonemes of a token, and how far they are to be trusted
-PATIENCE_S = 10.0  # for one word, which takes a tenth of a second
+PATIENCE_S = 30.0  # for one word, a tenth of a second on a machine that is not very busy
 _NICENESS = 5  # whoever speaks goes first
 _log = logging.getLogger(__name__)
 
