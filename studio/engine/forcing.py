@@ -71,7 +71,7 @@ def attend(voice: Voice, trace: Trace, wanted: Callable[[], bool]) -> Attended:
     spoken = spoken_segments(trace, card)
     words = _words_said(trace)
     given = Given(words, trace.frames, speaker, spoken[0].options, spoken, seed=_asked(trace, "seed", 0))
-    return _joined(family, [*_segments(voice, given, wanted)], len(trace.frames))
+    return _joined(family, [*_segments(voice, family, given, wanted)], len(trace.frames))
 
 
 def force(
@@ -114,7 +114,7 @@ def force(
     lead = card.time_base.frame_of_time(spans[0].start_s) if spans else _lead(frames, float(silence))
     words = [word.word for word in changes.words]
     given = Given(words, frames, card.speakers.index(speaker), options, (), starts, ends, lead)
-    segments = [*_segments(voice, given, wanted)]
+    segments = [*_segments(voice, family, given, wanted)]
     events: list[ev.Event] = [ev.Text(char_start=0, text=text)]
     for one in changes.unsupported:
         events.append(ev.Unsupported(char_start=one.char_start, char_end=one.char_end, why=one.why))
@@ -211,13 +211,13 @@ def _speaker(card: Card, name: str) -> int:
     return card.speakers.index(name)
 
 
-def _segments(voice: Voice, given: Given, wanted: Callable[[], bool]) -> Generator[ForcedSegment]:
+def _segments(voice: Voice, family: Forcible, given: Given, wanted: Callable[[], bool]) -> Generator[ForcedSegment]:
     known = voice.looked_up(given.words)
     while known is not None and not wait([known], _LOOK_ON_S).done:
         if not wanted():
             known.cancel()
             raise Left("nobody waits for the answer")
-    for one in _forcible(voice).force(given):
+    for one in family.force(given):
         if not wanted():
             raise Left("nobody waits for the answer")
         yield one

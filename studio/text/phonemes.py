@@ -74,7 +74,7 @@ def looked_up(words: Sequence[str]) -> Future[None] | None:
 
     front.fallback = look
     for word in _written(words):
-        if word.rstrip(MARKS) not in front.lexicon.golds:
+        if not in_dictionary(word.rstrip(MARKS)):
             front(word)
     return _guesses().ask(lacking) if lacking else None
 

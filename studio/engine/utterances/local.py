@@ -200,9 +200,8 @@ class LocalUtterance(CallersSide):
             places = self._boundaries
             if revision is None or places is None:
                 return False
-            unread = self._not_looked_up()
             settled = places.settled_words(revision.floor)
-            words = self._reading.read_again(revision.char, settled, revision.at_ms, self._said_words, unread)
+            words = self._reading.read_again(revision.char, settled, revision.at_ms, self._not_looked_up())
             place = places.before(words, revision.floor)
             if place is not None:
                 places.return_to(place)

@@ -112,15 +112,13 @@ class Reading:
 
     # ------------------------------------------------------------ what the engine's thread does
 
-    def read_again(
-        self, char: int, bound_words: int, at_ms: float, taken_words: int = sys.maxsize, untaken: Read | None = None
-    ) -> int:
+    def read_again(self, char: int, bound_words: int, at_ms: float, untaken: Read | None = None) -> int:
         """Go back so far that all text from a character on is read anew; how many words stay, those bound and more.
 
         Args:
-            taken_words: how many of the words that were read are committed; what follows them is read anew, too.
-            untaken: the step that read them, if any.
+            untaken: a step that was read last, whose words nobody took: they are read anew, too.
         """
+        taken_words = sys.maxsize if untaken is None else untaken.changes.words[0].i
         over = self._over if self._over is not None and self._over.words <= taken_words else None
         self._marks = deque(
             mark for mark in self._marks if (mark.at <= char and mark.words <= taken_words) or mark is self._marks[0]
