@@ -91,7 +91,7 @@ OPTION_SPECS = (
         "float",
         1.0,
         "Guidance",
-        "how far to go from what is said without text and speaker, 1 for no further; more takes a second row. "
+        "how far to go from what is said without text and speaker, 1 for no further; more takes longer to compute. "
         "Holds from the next stretch of text on",
         low=1.0,
         high=STRONGEST_GUIDANCE,
