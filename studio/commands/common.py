@@ -69,8 +69,8 @@ def opened(database: str, data: Path, *, is_token_told: bool = True) -> "Generat
     """
     from sqlalchemy.exc import SQLAlchemyError
 
+    from studio.core.errors import NotStored
     from studio.mos.service import open_listening
-    from studio.mos.store.database import NotStored
 
     listening = open_listening(database, data)
     if is_token_told:

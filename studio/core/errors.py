@@ -81,6 +81,18 @@ class BadFile(StudioError):
     code = "bad_file"
 
 
+class Unavailable(StudioError):
+    """The storage cannot be used at the moment (an I/O error, a lock); the call may be repeated."""
+
+    code = "unavailable"
+
+
+class NotStored(Unavailable):
+    """A change may not have reached the disk; it may be sent again."""
+
+    code = "not_stored"
+
+
 class NeedsPackage(StudioError):
     """A command needs a package or a program that is not installed."""
 

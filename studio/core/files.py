@@ -1,8 +1,7 @@
-"""Reading a file that somebody names: never more of it than it may hold, and never for ever. Writing one whole."""
+"""Reading a file that somebody names: never more of it than it may hold, and never for ever."""
 
 import errno
 import os
-import secrets
 import stat
 from pathlib import Path
 
@@ -49,16 +48,3 @@ def read_lines(path: Path, most_bytes: int = MAX_TEXTS_BYTES) -> list[str]:
     if "\0" in text:
         raise OSError(errno.EILSEQ, "it holds a NUL: it is no text", str(path))
     return [line.strip() for line in text.splitlines() if line.strip()]
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file whole or not at all; its bytes are on disk before it has its name. Raises OSError."""
-    part = path.with_name(f"{path.name}.{secrets.token_hex(8)}.part")
-    try:
-        with part.open("xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)

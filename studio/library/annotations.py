@@ -1,13 +1,14 @@
 """What annotators said of kept utterances: a journal for each annotator and utterance, in the library's folder.
 
 ``annotations/ab/<sha256>/<digest>.jsonl`` begins with a line that says whose it is and of what sound; each line after
-it is an edit (or, where there were many, the state that they led to). An edit is answered once its line is on the
-disk, whole: a line without its end was never answered, and is cut off by the next edit. The file explains itself, may
-be copied into another library, and needs no index.
+it is an edit (or, where there were many, the state that they led to). An edit is answered once its line is on the disk
+completely. A last line that is incomplete was never answered: readers skip it, ``problems`` reports it, and the next
+edit cuts it off. The file explains itself, may be copied into another library, and needs no index.
 """
 
 import hashlib
 import json
+import logging
 import os
 import re
 import threading
@@ -20,7 +21,8 @@ from typing import Any, BinaryIO
 
 from studio.annotation.edits import Document, Edit, edit_of, edit_to_dict, line, restored
 from studio.annotation.layers import MAX_NAME
-from studio.core.errors import BadFile, BadOption, StudioError
+from studio.core import durable
+from studio.core.errors import BadFile, BadOption, NotStored, StudioError, Unavailable
 
 try:
     import fcntl
@@ -34,12 +36,7 @@ MAX_EDITS = 2000  # in a journal before it is written anew, or as many as there 
 _CACHED, _CACHED_MARKS = 512, 200_000  # documents that are kept in memory, and marks in all of them
 _LOCKS = 64
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-
-
-class NotKept(StudioError):
-    """An edit did not reach the disk for sure; it may be sent again, under the same name."""
-
-    code = "not_stored"
+log = logging.getLogger("studio.library")
 
 
 @dataclass(frozen=True)
@@ -53,12 +50,19 @@ class Sound:
 
 @dataclass(frozen=True)
 class _Read:
-    """A document, which file it is made of (inode, bytes, time of its last change), and how many bytes are whole."""
+    """A document and the file that it was read from.
+
+    Attributes:
+        stamp: inode, size in bytes and time of the last change of the file.
+        size: bytes of complete lines.
+        is_torn: an incomplete line stands behind them.
+    """
 
     stamp: tuple[int, int, int]
     size: int
     edits: int
     document: Document
+    is_torn: bool = False
 
 
 class Annotations:
@@ -91,7 +95,7 @@ class Annotations:
 
         Raises:
             BadOption, ChangedMeanwhile: it cannot be done, and nothing was.
-            NotKept: the disk refused it.
+            NotStored: the disk refused it; it may be sent again, under the same name.
             BadFile: the journal is damaged, or is of another sound.
         """
         path = self._path(sound.sha256, annotator)
@@ -100,7 +104,7 @@ class Annotations:
                 return self._edited(path, file, sound, annotator, edit)
         except OSError as error:
             self._forget(path)
-            raise NotKept(
+            raise NotStored(
                 f"the edit cannot be saved: {error.strerror}", "make room on the disk; it is sent again"
             ) from error
 
@@ -108,14 +112,17 @@ class Annotations:
         """Delete one annotator's journal of an utterance, or everybody's."""
         folder = self._folder(sha256)
         paths = [self._path(sha256, annotator)] if annotator is not None else [*folder.glob("*")]
-        for path in paths:
-            path.unlink(missing_ok=True)
-            self._forget(path)
-        with suppress(OSError):  # somebody else's is there, or nobody's ever was
+        try:
+            for path in paths:
+                durable.remove(path)
+                self._forget(path)
+        except OSError as error:
+            raise NotStored(f"the annotation cannot be removed: {error.strerror}", "try again") from error
+        with suppress(OSError):  # another journal is there, or the folder was never made
             folder.rmdir()
 
     def problems(self) -> list[str]:
-        """Which journals are damaged, or belong to no utterance that is here, in words."""
+        """Messages on journals that are damaged, end in an incomplete line, or belong to no utterance that is here."""
         found: list[str] = []
         for folder in sorted(self._root.glob("*/*")):
             if not self._is_kept(folder.name):
@@ -123,9 +130,12 @@ class Annotations:
                 continue
             for path in sorted(folder.glob("*.jsonl")):
                 try:
-                    self._look(path)
-                except BadFile as error:
+                    read = self._look_at(path)
+                except (BadFile, Unavailable) as error:
                     found.append(str(error))
+                else:
+                    if read is not None and read.is_torn:
+                        found.append(f"{path} ends in an incomplete line, which was never acknowledged and is skipped")
         return found
 
     # ------------------------------------------------------------ one journal
@@ -138,6 +148,8 @@ class Annotations:
         else:
             document = read.document
             start, lines, edits = read.size, [], read.edits
+            if read.is_torn:
+                log.warning("cut off the incomplete last line of %s, which was never acknowledged", path)
             if (document.rate_hz, document.samples) != (sound.rate_hz, sound.samples):
                 raise BadFile(f"{path} is of another sound", "take it from a copy, or remove it")
         if document.known(edit.name) is not None:
@@ -150,9 +162,9 @@ class Annotations:
                 raise BadOption("this annotation is too large", "make its notes shorter, or use fewer marks")
             edits = MAX_EDITS + 1 + after.marks
         else:
-            _append(file, start, written)
+            durable.append(file, start, written)
         edits += 1
-        now = _Read(_stamp(file), start + len(written), edits, after)
+        now = _Read(_stamp(os.fstat(file.fileno())), start + len(written), edits, after)
         if edits > MAX_EDITS + after.marks:
             now = self._compacted(path, sound, after)
         self._keep(path, now)
@@ -161,19 +173,11 @@ class Annotations:
     def _compacted(self, path: Path, sound: Sound, document: Document) -> _Read:
         """Write the state instead of the edits that led to it: a crash leaves the one or the other."""
         data = line(_header(sound, document.annotator)) + line({"snapshot": document.snapshot()})
-        part = path.with_suffix(".part")
-        with part.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-            stamp = _stamp(file)
-        part.replace(path)
-        _sync_folder(path.parent)
-        return _Read(stamp, len(data), 0, document)
+        return _Read(_stamp(durable.replace(path, data)), len(data), 0, document)
 
     def _read(self, path: Path, file: BinaryIO) -> _Read | None:
         """What a journal says, None where it says nothing yet; a file that is as it was is not read again."""
-        stamp = _stamp(file)
+        stamp = _stamp(os.fstat(file.fileno()))
         with self._caching:
             known = self._cache.get(path)
         if known is not None and known.stamp == stamp:
@@ -182,24 +186,28 @@ class Annotations:
             raise BadFile(f"{path} is larger than a journal may be", "take it from a copy, or remove it")
         file.seek(0)
         data = file.read()
-        whole = data[: data.rfind(b"\n") + 1]  # what has no end was never answered
-        if not whole:
+        complete = _complete_lines(data)
+        if not complete:
             return None
-        document, edits = _replayed(path, whole)
-        found = _Read(stamp, len(whole), edits, document)
+        document, edits = _replayed(path, complete)
+        found = _Read(stamp, len(complete), edits, document, is_torn=len(complete) < len(data))
         self._keep(path, found)
         return found
 
     def _look(self, path: Path) -> Document | None:
-        """A document as it is now. Edits that are under way are not waited for: a line without its end is not read."""
+        read = self._look_at(path)
+        return read.document if read else None
+
+    def _look_at(self, path: Path) -> _Read | None:
+        """A journal as it is now, without waiting for edits that are being written. Raises BadFile, Unavailable."""
         try:
-            with path.open("rb") as file:
-                read = self._read(path, file)
+            with path.open("rb", buffering=0) as file:
+                return self._read(path, file)
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise BadFile(f"{path} cannot be read: {error.strerror}", "see who may read it") from error
-        return read.document if read else None
+            log.error("%s cannot be read: %s", path, error.strerror)
+            raise Unavailable(f"an annotation cannot be read: {error.strerror}", "try again") from error
 
     def _keep(self, path: Path, read: _Read) -> None:
         with self._caching:
@@ -218,19 +226,19 @@ class Annotations:
 
     @contextmanager
     def _alone(self, path: Path, sha256: str) -> Generator[BinaryIO]:
-        """The journal's file, held against others; made where it is not there. Raises OSError, BadOption."""
+        """The journal's file, locked and unbuffered; made where it is not there. Raises OSError, BadOption."""
         with self._locks[hash(path) % _LOCKS]:
             while True:
                 is_new = not path.exists()
                 if is_new:
                     self._make_room(path)
-                with path.open("a+b") as file:
+                with path.open("a+b", buffering=0) as file:
                     if fcntl is not None:
                         fcntl.flock(file, fcntl.LOCK_EX)  # until it is closed
                     if not _is_at(path, file):
                         continue  # it was written anew, or removed, while we waited
                     if is_new:
-                        _sync_folder(path.parent)
+                        durable.sync_folder(path.parent)
                     try:
                         if not self._is_kept(sha256):
                             raise BadFile("this utterance is not in the library any more", "keep it again")
@@ -241,10 +249,7 @@ class Annotations:
                     return
 
     def _make_room(self, path: Path) -> None:
-        for folder in (self._root, path.parent.parent, path.parent):
-            if not folder.is_dir():
-                folder.mkdir(mode=0o700, exist_ok=True)
-                _sync_folder(folder.parent)
+        durable.make_folder(path.parent)
         if len(list(path.parent.glob("*.jsonl"))) >= MAX_ANNOTATORS:
             raise BadOption(
                 f"{MAX_ANNOTATORS} people have annotated this utterance", "remove somebody's annotation first"
@@ -302,6 +307,21 @@ def _replayed(path: Path, data: bytes) -> tuple[Document, int]:
         raise BadFile(f"{path} is damaged in line {number}: {error}", "take it from a copy, or remove it") from error
 
 
+def _complete_lines(data: bytes) -> bytes:
+    """The lines of a journal without a last one that is incomplete.
+
+    A crash or a full disk leaves the beginning of a line, or (by buffered writes of earlier versions) its end with the
+    line feed; neither is JSON, and neither was acknowledged.
+    """
+    complete = data[: data.rfind(b"\n") + 1]
+    start = complete.rfind(b"\n", 0, -1) + 1
+    try:
+        json.loads(complete[start:] or b"{}")
+    except (ValueError, RecursionError):
+        return complete[:start]
+    return complete
+
+
 def _lines(data: bytes) -> Iterator[dict[str, Any]]:
     for one in data.split(b"\n")[:-1]:
         found = json.loads(one)
@@ -310,22 +330,8 @@ def _lines(data: bytes) -> Iterator[dict[str, Any]]:
         yield found
 
 
-def _append(file: BinaryIO, start: int, data: bytes) -> None:
-    """Add whole lines behind ``start``; what cannot be written whole is taken back. Raises OSError."""
-    try:
-        os.ftruncate(file.fileno(), start)  # half a line that a crash left
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    except OSError:
-        with suppress(OSError):
-            os.ftruncate(file.fileno(), start)
-        raise
-
-
-def _stamp(file: BinaryIO) -> tuple[int, int, int]:
-    found = os.fstat(file.fileno())
-    return found.st_ino, found.st_size, found.st_mtime_ns
+def _stamp(status: os.stat_result) -> tuple[int, int, int]:
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _is_at(path: Path, file: BinaryIO) -> bool:
@@ -333,14 +339,3 @@ def _is_at(path: Path, file: BinaryIO) -> bool:
         there, ours = path.stat(), os.fstat(file.fileno())
         return (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino)
     return False
-
-
-def _sync_folder(folder: Path) -> None:
-    """A name that was made in a folder is on disk, too."""
-    if os.name == "nt":
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -5,6 +5,7 @@ file ends every link. What annotators said stays with the utterances.
 """
 
 import json
+import logging
 import re
 import secrets
 from collections.abc import Iterable
@@ -14,8 +15,9 @@ from typing import Any
 
 from studio.annotation.edits import MAX_LABELS, MAX_LAYERS, PutLayer
 from studio.annotation.layers import Layer
-from studio.core.errors import BadFile, BadOption
-from studio.core.files import read_bounded, write_whole
+from studio.core import durable
+from studio.core.errors import BadFile, BadOption, NotStored, Unavailable
+from studio.core.files import read_bounded
 from studio.library.annotations import checked_name
 from studio.library.entries import MAX_TITLE_CHARS, now
 
@@ -24,6 +26,7 @@ MAX_UTTERANCES = 1000  # of one
 MAX_ANNOTATORS = 32  # of one
 MAX_TASK_CHARS = 4000
 MAX_BYTES = 1 << 20
+log = logging.getLogger("studio.library")
 _ID = re.compile(r"[0-9a-f]{16}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -80,41 +83,44 @@ class Assignments:
         for path in self._root.glob("*.json"):
             try:
                 found.append(self.get(path.stem))
-            except BadFile:
+            except (BadFile, Unavailable):
                 continue
         return sorted(found, key=lambda one: (-one.made_at, one.id))
 
     def get(self, name: str) -> Assignment:
-        """Raises BadFile where there is none of this id, or it is damaged."""
+        """Raises BadFile where there is none of this id, or it is damaged; Unavailable where it cannot be read."""
         path = self._path(name)
         try:
             return _assignment(json.loads(read_bounded(path, MAX_BYTES)))
         except FileNotFoundError:
             raise BadFile("there is no such assignment", "the Library page lists those that there are") from None
         except OSError as error:
-            raise BadFile(f"the assignment {path} cannot be read: {error.strerror}", "see who may read it") from error
+            log.error("%s cannot be read: %s", path, error.strerror)
+            raise Unavailable(f"the assignment cannot be read: {error.strerror}", "try again") from error
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError, BadOption) as error:
             raise BadFile(f"the assignment {path} is damaged: {error}", "remove it") from error
 
     def make(
         self, title: str, task: str, layers: Iterable[Layer], utterances: Iterable[str], annotators: Iterable[str]
     ) -> Assignment:
-        """A new one, on disk. Raises BadOption, BadFile."""
+        """A new one, on disk. Raises BadOption, NotStored."""
         made = Assignment(secrets.token_hex(8), title, task, tuple(layers), tuple(utterances), tuple(annotators), now())
         _checked(made)
         if len(list(self._root.glob("*.json"))) >= MAX_ASSIGNMENTS:
             raise BadOption(f"there are {MAX_ASSIGNMENTS} assignments", "remove one first")
-        path = self._path(made.id)
         try:
-            self._root.mkdir(exist_ok=True, mode=0o700)
-            write_whole(path, json.dumps(made.to_dict(), ensure_ascii=False, indent=1).encode())
+            durable.make_folder(self._root)
+            durable.replace(self._path(made.id), json.dumps(made.to_dict(), ensure_ascii=False, indent=1).encode())
         except OSError as error:
-            raise BadFile(f"{path} cannot be written: {error.strerror}", "make room on its disk") from error
+            raise NotStored(f"the assignment cannot be saved: {error.strerror}", "make room on the disk") from error
         return made
 
     def remove(self, name: str) -> None:
-        """End an assignment; what was annotated stays."""
-        self._path(name).unlink(missing_ok=True)
+        """End an assignment; what was annotated stays. Raises BadFile, NotStored."""
+        try:
+            durable.remove(self._path(name))
+        except OSError as error:
+            raise NotStored(f"the assignment cannot be removed: {error.strerror}", "try again") from error
 
     def _path(self, name: str) -> Path:
         if not _ID.fullmatch(name):

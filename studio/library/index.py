@@ -1,6 +1,11 @@
-"""The index of the library: made from its folder, and made again from it at any time."""
+"""The index of the library: made from its folder, and made again from it at any time.
+
+A new index is made under another name and takes the place of the old one when it is complete. Whoever has the old one
+open notices that by its inode and opens the new one.
+"""
 
 import json
+import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -10,14 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import ColumnElement, Engine, create_engine, event, text
-from sqlalchemy.exc import DatabaseError
+from sqlalchemy.exc import DatabaseError, OperationalError
 from sqlalchemy.orm import registry
 from sqlmodel import Field, Session, SQLModel, col, delete, exists, func, select
 
-from studio.core.errors import BadOption
+from studio.core.errors import BadOption, Unavailable
 from studio.library.entries import Entry, Note
 
-SCHEMA = 1  # another number in the file: it is made anew
+SCHEMA = 2  # another number in the file: it is made anew (1 may be incomplete: a rebuild began by emptying it)
 BUSY_MS = 10_000
 
 
@@ -80,28 +85,35 @@ class Query:
 
 
 class Index:
-    """Entries in one SQLite file.
-
-    Args:
-        file: made where it is not there; one that is damaged or of another schema is emptied, and ``is_new`` says so.
-    """
+    """Entries in one SQLite file, which another program may replace at any time."""
 
     def __init__(self, file: Path) -> None:
-        self._file = file
+        self.file = file
         self._engine = _connected(file)
+        self._identity: tuple[int, int] | None = None
+        self._checking = threading.Lock()
+
+    @classmethod
+    def create(cls, file: Path) -> "Index":
+        """A new one, empty; ``file`` must not be there."""
+        index = cls(file)
+        with index._engine.begin() as connection:
+            _Base.metadata.create_all(connection)
+            connection.execute(text(f"PRAGMA user_version = {SCHEMA}"))
+        return index
+
+    def is_usable(self) -> bool:
+        """Whether there is an undamaged database with the tables of this version. Raises Unavailable."""
+        if not self.file.is_file():
+            return False
         try:
-            found = self._version()
+            with self._engine.connect() as connection:
+                version = connection.execute(text("PRAGMA user_version")).scalar_one()
+                return version == SCHEMA and connection.execute(text("PRAGMA quick_check(1)")).scalar_one() == "ok"
+        except OperationalError as error:  # locked, or the disk failed: not damaged
+            raise _unavailable(error) from error
         except DatabaseError:
-            found = -1
-        self.is_new = found != SCHEMA
-        if found not in (0, SCHEMA):
-            self._engine.dispose()
-            for end in ("", "-journal"):
-                file.with_name(file.name + end).unlink(missing_ok=True)
-        if self.is_new:
-            with self._engine.begin() as connection:
-                _Base.metadata.create_all(connection)
-                connection.execute(text(f"PRAGMA user_version = {SCHEMA}"))
+            return False
 
     def close(self) -> None:
         """Let go of the file."""
@@ -119,12 +131,6 @@ class Index:
         """Forget an entry."""
         with self._session() as session:
             _forget(session, sha256)
-
-    def empty(self) -> None:
-        """Forget every entry."""
-        with self._session() as session:
-            session.exec(delete(Tagged))
-            session.exec(delete(Kept))
 
     def find(self, query: Query) -> tuple[list[Entry], int]:
         """A page of what fits, the newest first, and how many fit in all."""
@@ -158,12 +164,31 @@ class Index:
 
     @contextmanager
     def _session(self) -> Iterator[Session]:
-        with Session(self._engine) as session, session.begin():
-            yield session
+        self._follow()
+        try:
+            with Session(self._engine) as session, session.begin():
+                yield session
+        except DatabaseError as error:
+            raise _unavailable(error) from error
 
-    def _version(self) -> int:
-        with self._engine.connect() as connection:
-            return int(connection.execute(text("PRAGMA user_version")).scalar_one())
+    def _follow(self) -> None:
+        """Leave the connections to a file that was replaced. Raises Unavailable where there is none."""
+        try:
+            status = self.file.stat()
+        except OSError as error:
+            raise Unavailable(
+                f"the index of the library cannot be opened: {error.strerror}", "run `studio library rebuild`"
+            ) from error
+        identity = (status.st_dev, status.st_ino)
+        with self._checking:
+            if self._identity != identity:
+                self._engine.dispose()
+                self._identity = identity
+
+
+def _unavailable(error: DatabaseError) -> Unavailable:
+    do = "make room on the disk, or run `studio library rebuild`"
+    return Unavailable(f"the index of the library cannot be used: {error.orig or error}", do)
 
 
 def _connected(file: Path) -> Engine:

@@ -7,16 +7,20 @@ files that can be copied; everything else is made from them.
 
 import hashlib
 import json
+import logging
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from sqlalchemy.exc import DatabaseError
+
 from studio.annotation.edits import Document, Edit
-from studio.core.errors import BadFile, BadOption, StudioError
-from studio.core.files import read_bounded, write_whole
+from studio.core import durable
+from studio.core.errors import BadFile, BadOption, NotStored, StudioError, Unavailable
+from studio.core.files import read_bounded
 from studio.core.traces.trace import Trace
 from studio.core.traces.trace_reader import MAX_BYTES
 from studio.inspection.opening import Limits, open_bytes
@@ -35,15 +39,25 @@ MAX_NOTE_BYTES = 1 << 20
 _NAME = re.compile(r"[0-9a-f]{6,64}")
 _FILE = re.compile(r"([0-9a-f]{64})\.(trace|wav)")
 _BATCH = 100
+log = logging.getLogger("studio.library")
 
-Told = Callable[[int, int], None]
+Progress = Callable[[int, int], None]
+_Stamp = tuple[int, int, int]  # inode, size, time of the last change
+
+
+@dataclass(frozen=True)
+class _Indexed:
+    """What a rebuild read: the stamps of a sound and its note, and why the utterance is not in the index."""
+
+    stamps: tuple[_Stamp | None, _Stamp | None]
+    problem: str
 
 
 class Library:
     """Utterances that somebody chose to keep; several threads and programs may use one at once.
 
     Args:
-        root: made for its owner alone, since traces hold what people typed. Where the index is not there, damaged, or
+        root: made for its owner alone, since traces hold what people typed. Where the index is missing, damaged, or
             of another version, it is made from the folder, which takes a while.
 
     Raises:
@@ -55,15 +69,18 @@ class Library:
         self._lock = threading.Lock()
         self.annotations = Annotations(self.root, self._is_kept)
         self.assignments = Assignments(self.root)
+        self._index = Index(self.root / "index.sqlite")
         try:
-            for folder in (self.root, self.root / "sounds", self.root / "notes"):
-                folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with self._alone():
-                self._index = Index(self.root / "index.sqlite")
-                if self._index.is_new:
-                    self._rebuilt(lambda done, of: None)
-        except OSError as error:
+            for folder in (self.root / "sounds", self.root / "notes"):
+                durable.make_folder(folder)
+            if not self._index.is_usable():
+                self.rebuild()
+        except (FileExistsError, NotADirectoryError) as error:
             raise BadFile(f"the library {root} cannot be used: {error}", "give another --data") from error
+        except OSError as error:
+            raise Unavailable(
+                f"the library cannot be used: {error.strerror}", "make room on its disk, or give another --data"
+            ) from error
 
     def close(self) -> None:
         """Let go of the index."""
@@ -84,6 +101,7 @@ class Library:
 
         Raises:
             BadFile: it is neither, or damaged, or unpacks to more.
+            NotStored: the disk refused it.
             BadText, BadOption: the text is too long; a title or a tag cannot be one.
         """
         sha256 = hashlib.sha256(data).hexdigest()
@@ -100,7 +118,7 @@ class Library:
                 note = Note(title, text if is_wav else "", added_at=now()).changed(add=tags)
             entry = entry_of(sha256, open_bytes(data, note.text, limits), len(data), note)
             if not known:
-                _write(self._sound(sha256, "wav" if is_wav else "trace"), data)
+                _write(self._sound(sha256, "wav" if is_wav else "trace"), data, "the utterance")
             return self._noted(entry)
 
     def find(self, query: Query) -> tuple[list[Entry], int]:
@@ -130,12 +148,15 @@ class Library:
         return self._sound(entry.sha256, "wav" if entry.kind == "recording" else "trace")
 
     def read(self, entry: Entry) -> bytes:
-        """An entry's file. Raises BadFile where it is gone or not what was kept."""
+        """An entry's file. Raises BadFile where it is missing or damaged, Unavailable where the disk fails."""
         path = self.path(entry)
         try:
             data = read_bounded(path, MAX_FILE_BYTES)
+        except FileNotFoundError as error:
+            raise BadFile("the file of this utterance is missing", "restore it from a backup") from error
         except OSError as error:
-            raise BadFile(f"{path} cannot be read: {error.strerror}", "studio library rebuild") from error
+            log.error("%s cannot be read: %s", path, error.strerror)
+            raise Unavailable(f"the utterance cannot be read: {error.strerror}", "try again") from error
         if hashlib.sha256(data).hexdigest() != entry.sha256:
             raise BadFile(f"{path} is not what was kept", "take it from a copy; its name is its SHA-256")
         return data
@@ -162,7 +183,7 @@ class Library:
         """Do an edit of an annotator's, and answer what they have said now, once it is on disk.
 
         Raises:
-            BadOption, ChangedMeanwhile: it cannot be done, and nothing was; NotKept: the disk refused it.
+            BadOption, ChangedMeanwhile: it cannot be done, and nothing was; NotStored: the disk refused it.
             BadFile: the utterance or the journal is gone or damaged.
         """
         return self.annotations.edit(self._annotated(entry, annotator), annotator, edit)
@@ -178,67 +199,104 @@ class Library:
     def remove(self, entry: Entry) -> None:
         """Delete an entry's file, its note, and what annotators said of it."""
         with self._alone():
-            self._index.remove(entry.sha256)
-            self.path(entry).unlink(missing_ok=True)
-            self._note(entry.sha256).unlink(missing_ok=True)
+            try:
+                for path in (self.path(entry), self._note(entry.sha256)):
+                    durable.remove(path)
+            except OSError as error:
+                raise NotStored(f"the utterance cannot be removed: {error.strerror}", "try again") from error
             self.annotations.remove(entry.sha256)
+            self._index.remove(entry.sha256)  # last: until then it is listed, and may be removed again
 
-    def rebuild(self, told: Told = lambda done, of: None) -> tuple[int, list[str]]:
-        """Make the index from the folder: how many entries there are, and what could not be read, in words.
+    def rebuild(self, progress: Progress = lambda done, of: None) -> tuple[int, list[str]]:
+        """Make the index from the folder: how many entries there are, and messages on what could not be read.
+
+        The old index serves until the new one is complete; others may keep and change entries meanwhile.
 
         Args:
-            told: hears how many files were read, and of how many.
+            progress: called with how many files were read, and of how many.
+
+        Raises:
+            NotStored: the disk refused it; the old index stays.
         """
-        with self._alone():
-            return self._rebuilt(told)
+        part = durable.part_of(self._index.file)
+        try:
+            durable.remove_stale_parts(self.root, "index.sqlite.*")
+            index = Index.create(part)
+            try:
+                read = self._index_files(index, {}, progress)
+                with self._alone():
+                    read = self._index_files(index, read)  # what changed while the others were read
+                    index.close()
+                    self._remove_journal()
+                    durable.publish(part, self._index.file)
+            finally:
+                index.close()
+        except (OSError, DatabaseError) as error:
+            why = error.strerror if isinstance(error, OSError) else str(getattr(error, "orig", error))
+            raise NotStored(f"the index of the library cannot be made: {why}", "make room on the disk") from error
+        finally:
+            for file in (part, part.with_name(f"{part.name}-journal")):
+                file.unlink(missing_ok=True)
+        problems = [one.problem for one in read.values() if one.problem]
+        return len(read) - len(problems), [*problems, *self.annotations.problems()]
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """One change at a time: a note is read, changed and written, and a rebuild begins with nothing."""
+        """One change at a time: a note is read, changed and written, and an index takes the place of another."""
         with self._lock:
             try:
                 file = (self.root / "lock").open("ab")
             except OSError as error:
-                raise BadFile(f"{self.root} cannot be changed: {error.strerror}", "give another --data") from error
+                raise NotStored(
+                    f"the library cannot be changed: {error.strerror}", "see who may write into its folder"
+                ) from error
             with file:
                 if fcntl is not None:
                     fcntl.flock(file, fcntl.LOCK_EX)  # until it is closed
                 yield
 
-    def _rebuilt(self, told: Told) -> tuple[int, list[str]]:
+    def _index_files(
+        self, index: Index, before: dict[Path, _Indexed], progress: Progress = lambda done, of: None
+    ) -> dict[Path, _Indexed]:
+        """Put every sound that is new or changed since ``before`` into an index, and take out those that are gone."""
         files = sorted(path for path in self.root.glob("sounds/*/*") if _FILE.fullmatch(path.name))
-        problems: list[str] = []
-        self._index.empty()
+        found: dict[Path, _Indexed] = {}
         batch: list[Entry] = []
-        count = 0
-        for n, entry in enumerate(self._read_all(files, problems), 1):
-            if entry is not None:
-                batch.append(entry)
-                count += 1
-            if len(batch) == _BATCH or n == len(files):
-                self._index.put(batch)
+        for done, path in enumerate(files, 1):
+            stamps = (_stamp(path), _stamp(self._note(path.stem)))
+            if path in before and before[path].stamps == stamps:
+                found[path] = before[path]
+            else:
+                entry, problem = self._read_file(path)
+                found[path] = _Indexed(stamps, problem)
+                if entry is None:
+                    index.remove(path.stem)
+                else:
+                    batch.append(entry)
+            if len(batch) == _BATCH or done == len(files):
+                index.put(batch)
                 batch = []
-            told(n, len(files))
-        return count, [*problems, *self.annotations.problems()]
+            progress(done, len(files))
+        for path in before.keys() - found.keys():
+            index.remove(path.stem)
+        return found
 
-    def _read_all(self, files: list[Path], problems: list[str]) -> Iterator[Entry | None]:
-        for path in files:
-            sha256 = path.stem
-            try:
-                data = read_bounded(path, MAX_FILE_BYTES)
-                if hashlib.sha256(data).hexdigest() != sha256:
-                    raise BadFile("it is not what was kept", "take it from a copy")
-                note = self._read_note(sha256, path)
-                yield entry_of(sha256, open_bytes(data, note.text), len(data), note)
-            except (
-                StudioError,
-                OSError,
-                ValueError,
-                ArithmeticError,
-                RecursionError,
-            ) as error:  # one file stops no other
-                problems.append(f"{path}: {error}")
-                yield None
+    def _remove_journal(self) -> None:
+        """Remove what a crash left beside the old index: SQLite would play it back into the new one."""
+        with suppress(Unavailable):
+            self._index.is_usable()  # reading plays it back into the old one
+        durable.remove(self._index.file.with_name(f"{self._index.file.name}-journal"))
+
+    def _read_file(self, path: Path) -> tuple[Entry | None, str]:
+        """The entry of a sound; None and a message where it cannot be read. One file stops no other."""
+        try:
+            data = read_bounded(path, MAX_FILE_BYTES)
+            if hashlib.sha256(data).hexdigest() != path.stem:
+                raise BadFile("it is not what was kept", "take it from a copy")
+            note = self._read_note(path.stem, path)
+            return entry_of(path.stem, open_bytes(data, note.text), len(data), note), ""
+        except (StudioError, OSError, ValueError, ArithmeticError, RecursionError) as error:
+            return None, f"{path}: {error}"
 
     def _read_note(self, sha256: str, sound: Path) -> Note:
         file = self._note(sha256)
@@ -251,7 +309,8 @@ class Library:
 
     def _noted(self, entry: Entry) -> Entry:
         """Write the note, then the index: a crash between the two leaves what a rebuild finds."""
-        _write(self._note(entry.sha256), json.dumps(entry.note.to_dict(), ensure_ascii=False, indent=1).encode())
+        note = json.dumps(entry.note.to_dict(), ensure_ascii=False, indent=1).encode()
+        _write(self._note(entry.sha256), note, "the note")
         self._index.put([entry])
         return entry
 
@@ -273,10 +332,19 @@ class Library:
         return self.root / "notes" / sha256[:2] / f"{sha256}.json"
 
 
-def _write(path: Path, data: bytes) -> None:
-    """Whole or not at all. Raises BadFile where the disk refuses."""
+def _write(path: Path, data: bytes, what: str) -> None:
+    """Write a file completely or not at all. Raises NotStored."""
     try:
-        path.parent.mkdir(exist_ok=True, mode=0o700)
-        write_whole(path, data)
+        durable.make_folder(path.parent)
+        durable.replace(path, data)
     except OSError as error:
-        raise BadFile(f"{path} cannot be written: {error.strerror}", "make room on its disk") from error
+        log.error("%s cannot be written: %s", path, error.strerror)
+        raise NotStored(f"{what} cannot be saved: {error.strerror}", "make room on the disk") from error
+
+
+def _stamp(path: Path) -> _Stamp | None:
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns

@@ -20,16 +20,15 @@ from studio.core.errors import (
     Closed,
     NeedsPackage,
     StudioError,
+    Unavailable,
 )
 from studio.core.traces.forced import Unable
-from studio.library.annotations import NotKept
 from studio.mos.kinds.base import BadAnswer
 from studio.mos.making.editing import ChangedMeanwhile, LosesSounds
 from studio.mos.making.heard_utterance import LeavesHoles
 from studio.mos.rating.campaigns import NotOpen
 from studio.mos.rating.sittings import NotThisStage
 from studio.mos.store.access import Forbidden, TooMany
-from studio.mos.store.database import NotStored
 
 PRIVATE = {"Cache-Control": "private, no-store"}
 STATUS: Mapping[type[StudioError], int] = {
@@ -52,8 +51,7 @@ STATUS: Mapping[type[StudioError], int] = {
     Unable: 501,
     Busy: 503,
     Closed: 503,
-    NotKept: 503,
-    NotStored: 503,
+    Unavailable: 503,
 }
 STORE_RETRY_S = 2
 

@@ -17,9 +17,8 @@ from studio.annotation.edits import ChangedMeanwhile, DropLayer, DropMark, Edit,
 from studio.annotation.layers import Mark
 from studio.cli import cli
 from studio.core.clips import wav_bytes
-from studio.core.errors import BadFile, BadOption
+from studio.core.errors import BadFile, BadOption, NotStored
 from studio.library import annotations
-from studio.library.annotations import NotKept
 from studio.library.entries import Entry
 from studio.library.library import Library
 
@@ -154,12 +153,36 @@ def test_a_damaged_journal_is_named_and_left_alone(library: Library, entry: Entr
     library.annotate(entry, "a", edit("e1", LAYER, put("m1")))
     library.annotate(entry, "a", edit("e2", put("m2")))
     lines = journal(library).read_bytes().splitlines(keepends=True)
-    for bad in ([lines[0], b"{}\n", lines[2]], [lines[0], lines[1][:30] + b"\n"], [b"[]\n"], [lines[1]]):
+    for bad in ([lines[0], b"{}\n", lines[2]], [lines[0], lines[1][:30] + b"\n", lines[2]], [b"[]\n"], [lines[1]]):
         journal(library).write_bytes(b"".join(bad))
         for work in (lambda: library.document(entry, "a"), lambda: library.annotate(entry, "a", edit("e3", put("m3")))):
             with pytest.raises(BadFile, match="is damaged in line"):
                 work()
         assert journal(library).read_bytes() == b"".join(bad)
+
+
+@pytest.mark.parametrize("end", [b"", b"\n"])
+@pytest.mark.parametrize("part", [slice(0, 30), slice(30, None), slice(0, 1), slice(-2, None)])
+def test_a_torn_last_line_is_skipped_reported_and_cut_off(
+    library: Library, entry: Entry, part: slice, end: bytes
+) -> None:
+    library.annotate(entry, "a", edit("e1", LAYER, put("m1")))
+    before = journal(library).read_bytes()
+    library.annotate(entry, "a", edit("e2", put("m2")))
+    torn = before + journal(library).read_bytes()[len(before) : -1][part] + end
+    journal(library).write_bytes(torn)
+    assert library.document(entry, "a").marks == again(library).document(entry, "a").marks == 1
+    (problem,) = library.annotations.problems()
+    assert "incomplete line" in problem
+    assert library.annotate(entry, "a", edit("e2", put("m2"))).revision == 2
+    assert library.annotations.problems() == [] and again(library).document(entry, "a").marks == 2
+
+
+def test_a_journal_that_is_only_torn_begins_anew(library: Library, entry: Entry) -> None:
+    library.annotate(entry, "a", edit("e1", LAYER, put("m1")))
+    journal(library).write_bytes(journal(library).read_bytes()[-40:])
+    assert library.annotations.of(entry.sha256) == []
+    assert library.annotate(entry, "a", edit("e1", LAYER, put("m1"))).marks == 1
 
 
 def test_a_disk_that_is_full_loses_nothing(library: Library, entry: Entry, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,7 +194,7 @@ def test_a_disk_that_is_full_loses_nothing(library: Library, entry: Entry, monke
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
-        with pytest.raises(NotKept, match="No space left"):
+        with pytest.raises(NotStored, match="No space left"):
             library.annotate(entry, "a", edit("e2", put("m2")))
     assert journal(library).read_bytes() == before
     assert library.annotate(entry, "a", edit("e2", put("m2"))).revision == 2

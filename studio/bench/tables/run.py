@@ -23,8 +23,8 @@ from studio.bench.tables.measures import Measured
 from studio.bench.tables.nets import Workshop, lacking, make, prepare, voice_name, write_recipes
 from studio.bench.tables.show import show
 from studio.bench.tables.verdicts import figures_of, verdict
+from studio.core import durable
 from studio.core.errors import BadOption, StudioError
-from studio.core.files import write_whole
 from studio.core.shipped import TABLES
 from studio.measure.recognisers.choose import DEFAULT, transcribe_all
 from studio.measure.report import describe
@@ -204,7 +204,7 @@ def _row(setting: TableSetting, measured: Measured, part: Part, row: Row) -> dic
     about = {"key": key, "place": part.place, "row": row.name, "voice": at.card.name}
     made = describe(f"table {setting.name}", about | found)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, (json.dumps(made, indent=1, ensure_ascii=False) + "\n").encode())
+    durable.replace(path, (json.dumps(made, indent=1, ensure_ascii=False) + "\n").encode())
     return made
 
 

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from studio.core import durable
 from studio.core import events as ev
 from studio.core.clips import WAV_HEADER_BYTES, wav_header
 from studio.core.errors import BadFile
@@ -115,7 +116,7 @@ class TraceWriter:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def close(self, layers: Mapping[str, np.ndarray] | None = None) -> Path:
-        """Make ``<folder>.trace``, remove the folder, and return the path of the trace.
+        """Make ``<folder>.trace``, remove the folder, and return the path of the trace, which is on disk then.
 
         Args:
             layers: further ones, see ``Trace``.
@@ -137,7 +138,7 @@ class TraceWriter:
                 for name in ("meta.json", "events.jsonl", "audio.wav"):
                     archive.write(self.folder / name, name)
                 archive.write(self.folder / "layers.npz", "layers.npz", zipfile.ZIP_STORED)
-            part.replace(target)
+            durable.publish(part, target)
         finally:
             part.unlink(missing_ok=True)
         shutil.rmtree(self.folder)

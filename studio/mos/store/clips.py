@@ -1,7 +1,6 @@
 """The clip folder: stimuli at one rate and one level, as content-addressed WAV files that name no system."""
 
 import hashlib
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,9 +9,9 @@ from typing import TypeVar
 
 import numpy as np
 
+from studio.core import durable
 from studio.core.clips import clip_id, read_wav, to_int16, wav_bytes
 from studio.core.errors import BadFile
-from studio.core.files import write_whole
 from studio.mos.store.sounds import TARGET_LUFS, Sound, campaign_rate_hz, highest_level, normalise, resample
 
 Key = tuple[str, str]  # item and system
@@ -76,8 +75,8 @@ class ClipFolder:
         return sha
 
     def drop_trace(self, sha: str) -> None:
-        """Forget a trace that nothing names any more."""
-        self.trace_path(sha).unlink(missing_ok=True)
+        """Delete a trace that no row names any more."""
+        durable.remove(self.trace_path(sha))
 
     def trace_path(self, sha: str) -> Path:
         """Where a trace lies. Raises BadFile for anything but 64 hex digits."""
@@ -91,12 +90,11 @@ class ClipFolder:
         return pcm, rate_hz
 
     def _keep(self, path: Path, content: Callable[[], bytes]) -> None:
-        if path.is_file():  # it was renamed into place, so it is whole
+        if path.is_file():  # complete, since it was renamed into place; its name may not be on disk yet
+            durable.sync_folder(path.parent)
             return
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, content())
-        for folder in (path.parent, self.root):
-            _sync_folder(folder)
+        durable.make_folder(path.parent)
+        durable.replace(path, content())
 
 
 def store_stimuli(
@@ -189,11 +187,3 @@ def _store(source: Sound, rate_hz: int, level: float, folder: ClipFolder) -> Sto
         lufs_after=level_sound.lufs_after,
         peak_dbfs=level_sound.peak_dbfs,
     )
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -20,7 +20,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlmodel import Session
 
-from studio.core.errors import BadFile, BadOption, Closed, NeedsPackage, StudioError
+from studio.core.errors import BadFile, BadOption, Closed, NeedsPackage, NotStored, StudioError
 from studio.mos.store.migrations import migrate
 from studio.mos.store.sqlite_files import SqliteFiles
 from studio.mos.store.tables import answers, campaigns, looks, predictions, raters, secrets, stimuli, takes, trials
@@ -34,12 +34,6 @@ SIGNATURE = frozenset({"schema_version", "campaign"})  # tables by which a studi
 # Foreign keys need all to be known.
 # Foreign keys need all to be known.
 _TABLES = (answers, campaigns, looks, predictions, raters, secrets, stimuli, takes, trials)
-
-
-class NotStored(StudioError):
-    """A change did not reach the database for sure; it may be sent again."""
-
-    code = "not_stored"
 
 
 @dataclass(frozen=True)

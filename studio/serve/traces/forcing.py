@@ -58,7 +58,7 @@ class Sending:
         Raises:
             BadMessage: the recording, its text or its TextGrid is not what it should be.
             Unable: this engine, or the voice's family, takes none.
-            BadVoice, BadText, Busy, Left, NeedsPackage, NotKept.
+            BadVoice, BadText, Busy, Left, NeedsPackage, NotStored.
         """
         if not isinstance(self._engine, Forces):
             raise Unable("this server's engine takes no recordings", "`studio force` does")

@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from studio.core.clips import WAV_HEADER_BYTES, wav_bytes
-from studio.core.errors import BadFile
+from studio.core.errors import BadFile, NotStored
 from studio.core.traces.trace import Trace, open_trace
 from studio.core.traces.trace_reader import read_audio
 from studio.core.traces.trace_writer import TraceWriter
-from studio.library.annotations import NotKept
 
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{22}")
 _ORPHAN_S = 86_400.0  # a folder that a crash left is kept for a day
@@ -73,14 +72,14 @@ class TraceShelf:
         self._prune()
 
     def put(self, trace: Trace, owner: str = "") -> str:
-        """Keep a trace that is whole, and make room for it; answers its token. Raises NotKept where that cannot be."""
+        """Keep a trace that is whole, and make room for it; answers its token. Raises NotStored."""
         token, writer = self.begin(trace.meta, owner)
         try:
             writer.write(*trace.events)
             writer.close(trace.layers)
         except OSError as error:
             writer.drop()
-            raise NotKept("the trace could not be written", "the server's owner looks at its disk") from error
+            raise NotStored("the trace could not be written", "the server's owner looks at its disk") from error
         finally:
             self._writing.discard(token)
         self._prune()

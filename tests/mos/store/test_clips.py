@@ -43,7 +43,7 @@ def test_a_clip_is_on_disk_before_it_has_its_name(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda fd: (order.append("fsync"), real_sync(fd)))
     monkeypatch.setattr(type(tmp_path), "replace", lambda self, to: (order.append("rename"), real_replace(self, to))[1])
     ClipFolder(tmp_path).add(to_int16(tone()), RATE_HZ)
-    assert order == ["fsync", "rename", "fsync", "fsync"]
+    assert order == ["fsync", "fsync", "rename", "fsync"]  # its new folder's name, its bytes, then its own name
 
 
 def test_a_write_that_fails_leaves_nothing(tmp_path, monkeypatch):

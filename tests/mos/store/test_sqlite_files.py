@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from mos.held import keep, names
 
-from studio.mos.store.database import NotStored, Store
+from studio.core.errors import NotStored
+from studio.mos.store.database import Store
 
 _ANOTHER_PROCESS = """
 import sys

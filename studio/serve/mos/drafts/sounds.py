@@ -5,7 +5,8 @@ import shutil
 import threading
 from pathlib import Path
 
-from studio.core.errors import BadFile, BadOption
+from studio.core import durable
+from studio.core.errors import BadFile, BadOption, Closed, StudioError, Unavailable
 from studio.mos.campaign.draft import SOUNDS
 from studio.mos.campaign.names import check_name
 from studio.mos.making.building import draft_of, extend
@@ -52,7 +53,7 @@ class DraftSounds:
         folder = self._uploads / campaign / system
         with self._lock:
             self._check_room(len(content))
-            self._uploads.mkdir(parents=True, exist_ok=True, mode=0o700)
+            durable.make_folder(self._uploads)
             part = self._uploads / f".{secrets.token_hex(8)}{ending}"
             try:
                 part.write_bytes(content)
@@ -60,8 +61,8 @@ class DraftSounds:
                     read_clip(part, lowest_rate_hz=TELEPHONE_RATE_HZ)
                 except BadFile as error:
                     raise BadFile(error.what.replace(part.name, file), error.do) from error
-                folder.mkdir(parents=True, exist_ok=True)
-                part.replace(folder / file)
+                durable.make_folder(folder)
+                durable.publish(part, folder / file)
             finally:
                 part.unlink(missing_ok=True)
 
@@ -69,7 +70,8 @@ class DraftSounds:
         """Bring sounds into a draft; answers what the experimenter should know.
 
         Args:
-            folder: one of ``folders``; None for what was sent, which is gone afterwards, also where it was refused.
+            folder: one of ``folders``; None for what was sent, which is deleted once it was taken in or refused, and
+                stays where the disk or the database failed.
 
         Raises:
             BadFile, BadOption: as ``extend`` does, or there is nothing to be taken.
@@ -85,9 +87,14 @@ class DraftSounds:
             raise BadFile("no file has come", "choose sounds first")
         with self._lock:
             try:
-                return extend(self._listening, campaign, sent)[1]
-            finally:
+                warnings = extend(self._listening, campaign, sent)[1]
+            except (Unavailable, Closed):
+                raise
+            except StudioError:
                 shutil.rmtree(sent, ignore_errors=True)
+                raise
+            shutil.rmtree(sent, ignore_errors=True)
+            return warnings
 
     def _check_room(self, coming: int) -> None:
         sizes = [path.stat().st_size for path in self._uploads.rglob("*") if path.is_file()]

@@ -1,0 +1,118 @@
+"""Durable writes: what a caller is told is saved is on disk, and a write that fails leaves the old content.
+
+Every store writes through this module: journals of annotations, the library, assignments, the index, clips, uploads and
+traces. All functions raise OSError where the disk refuses; the caller says what could not be saved.
+"""
+
+import errno
+import os
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
+
+PART = ".part"  # the suffix of a file that is not complete yet; a crash may leave one behind
+_STALE_S = 86_400.0
+_making = threading.Lock()
+_NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)  # file systems that cannot sync a folder
+
+
+def replace(path: Path, data: bytes) -> os.stat_result:
+    """Write a file completely or not at all, in place of the one of that name; returns the status of the new file."""
+    part = part_of(path)
+    try:
+        with part.open("xb", buffering=0) as file:
+            _write_all(file, data)
+            status = os.fstat(file.fileno())
+        publish(part, path)
+        return status
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def publish(part: Path, path: Path) -> None:
+    """Sync a complete file and give it its final name; the file of that name before is replaced atomically."""
+    _sync(part, os.O_RDONLY)
+    part.replace(path)
+    sync_folder(path.parent)
+
+
+def part_of(path: Path) -> Path:
+    """A new name beside ``path`` for a file that is being written."""
+    return path.with_name(f"{path.name}.{secrets.token_hex(8)}{PART}")
+
+
+def append(file: BinaryIO, start: int, data: bytes) -> None:
+    """Write ``data`` behind the first ``start`` bytes; on any error the file is ``start`` bytes long again.
+
+    Args:
+        file: unbuffered and opened for appending. A buffer would keep what failed and write it when it is closed.
+        start: length of the valid content; what a crash left behind it is cut off.
+    """
+    assert not hasattr(file, "raw"), "a buffered file writes after an error"
+    try:
+        os.ftruncate(file.fileno(), start)
+        _write_all(file, data)
+        os.fsync(file.fileno())
+    except BaseException:
+        with suppress(OSError):
+            os.ftruncate(file.fileno(), start)
+        raise
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, for its owner alone, and those above it that are missing."""
+    with _making:  # another thread finds a folder only when its name is on disk
+        for missing in reversed([one for one in (folder, *folder.parents) if not one.is_dir()]):
+            missing.mkdir(mode=0o700, exist_ok=True)
+            try:
+                sync_folder(missing.parent)
+            except OSError:
+                with suppress(OSError):
+                    missing.rmdir()
+                raise
+
+
+def remove(path: Path) -> None:
+    """Delete a file for good: a crash does not bring it back. One that is not there is no error."""
+    with suppress(FileNotFoundError):
+        path.unlink()
+        sync_folder(path.parent)
+
+
+def remove_stale_parts(folder: Path, pattern: str) -> None:
+    """Delete incomplete files that a crash left behind more than a day ago."""
+    for part in folder.glob(f"{pattern}{PART}"):
+        with suppress(OSError):
+            if part.stat().st_mtime < time.time() - _STALE_S:
+                part.unlink()
+
+
+def sync_folder(folder: Path) -> None:
+    """Bring the names in a folder to disk: a file that was made there is found after a crash."""
+    if os.name == "nt":
+        return
+    try:
+        _sync(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        if error.errno not in _NO_FOLDER_SYNC:
+            raise
+
+
+def _sync(path: Path, flags: int) -> None:
+    descriptor = os.open(path, flags)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _write_all(file: BinaryIO, data: bytes) -> None:
+    """Write all bytes: an unbuffered write may take fewer, as one that fills the disk does."""
+    left = memoryview(data)
+    write: Callable[[memoryview], int | None] = file.write
+    while left:
+        left = left[write(left) or 0 :]
