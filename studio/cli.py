@@ -4,9 +4,12 @@
 """
 
 import os
+import signal
 import sys
+from collections.abc import Generator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -58,10 +61,46 @@ cli.command()(synth)
 cli.command()(timing)
 
 
+class _Ended(SystemExit):
+    """A signal asked the process to end."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(128 + number)
+        self.number = number
+
+
+def _end(number: int, frame: object) -> None:
+    signal.signal(number, signal.SIG_IGN)  # the process is ending already
+    raise _Ended(number)
+
+
+@contextmanager
+def _ended_by_signals() -> Generator[None]:
+    """Let SIGTERM and SIGHUP end a command as an exception does, so that it closes its files and databases.
+
+    Afterwards the process ends by the signal, as whoever sent it expects.
+    """
+    handlers: dict[int, Any] = {signal.SIGTERM: _end}
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # not under nohup
+        handlers[signal.SIGHUP] = lambda *_: signal.raise_signal(signal.SIGTERM)
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    try:
+        yield
+    except _Ended as ended:
+        with suppress(OSError):
+            sys.stdout.flush()
+        signal.signal(ended.number, signal.SIG_DFL)
+        signal.raise_signal(ended.number)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 def main() -> None:
     """Run a command; a user's mistake is answered in two lines, not with a traceback."""
     try:
-        cli()
+        with _ended_by_signals():
+            cli()
     except StudioError as error:
         _told(error)
         raise SystemExit(2) from error
@@ -133,9 +172,6 @@ def app(
     taken = take_port(chosen)
     door = welcome(replace(chosen, port=taken.getsockname()[1]), is_open=no_key)
     chosen = door.settings
-    engine = open_engine(voices, best(), device, places=places, threads=threads, vocoder=vocoder, limits=limits)
-    listening = open_listening(database, data)
-    tell_token(listening)
 
     def listening_now() -> None:
         typer.echo(f"Streaming-TTS Studio: {'  '.join(door.links)}", err=True)
@@ -143,14 +179,17 @@ def app(
         if door.words:
             typer.secho(door.words, err=True, fg="yellow")
 
-    try:
+    with (
+        closing(
+            open_engine(voices, best(), device, places=places, threads=threads, vocoder=vocoder, limits=limits)
+        ) as engine,
+        closing(open_listening(database, data)) as listening,
+    ):
+        tell_token(listening)
         mounted = mount(create_app(engine, chosen, listening), engine, chosen, listening)
         if demo and DEMO.is_dir():  # in the background: the page does not wait for it
             threading.Thread(target=add_demo_quietly, args=(listening, DEMO), name="demo", daemon=True).start()
-        run(mounted, chosen, taken, listening_now)
-    finally:
-        engine.close()
-        listening.close()
+        run(mounted, chosen, taken, listening_now, stopped=listening.close)
 
 
 @cli.command()

@@ -35,9 +35,12 @@ class Server(uvicorn.Server):
 
     Attributes:
         listening: called when the port answers.
+        stopped: called after the last answer, before uvicorn raises the signal again that stopped it: SIGTERM ends the
+            process there, and a request that hangs does so at ``END_S``.
     """
 
     listening: Callable[[], None] = staticmethod(lambda: None)
+    stopped: Callable[[], None] = staticmethod(lambda: None)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         super().handle_exit(sig, frame)
@@ -60,6 +63,7 @@ class Server(uvicorn.Server):
         for end in getattr(getattr(self.config.app, "state", None), CLOSING, ()):
             end()
         await super().shutdown(sockets)
+        await asyncio.to_thread(self.stopped)
 
     async def _drain(self) -> None:
         """Let what is spoken come to its end; a second signal breaks that off."""
@@ -155,6 +159,7 @@ def run(
     settings: ServeSettings,
     taken: socket.socket | None = None,
     listening: Callable[[], None] = lambda: None,
+    stopped: Callable[[], None] = lambda: None,
 ) -> None:
     """Serve until interrupted, on a port that was taken before or on that of the settings.
 
@@ -162,11 +167,12 @@ def run(
 
     Args:
         listening: called when the port answers.
+        stopped: called after the last answer, before the process ends by the signal: closes the databases.
     """
     # What is here now stays: else Python looks through all of it (nets, page, modules) now and then for what may go,
     # and nobody speaks in that third of a second.
     gc.collect()
     gc.freeze()
     made = server(app, settings)
-    made.listening = listening
+    made.listening, made.stopped = listening, stopped
     made.run(sockets=[taken or take_port(settings)])

@@ -71,7 +71,7 @@ def serve(order: Order) -> None:
     if order.acknowledge_before_write:
         _write_late()
     try:
-        run(app, settings)
+        run(app, settings, stopped=listening.close)
     finally:
         listening.close()
 

@@ -1,5 +1,7 @@
 """Taking things out again: a sound, a script or a system of a draft, or a whole campaign."""
 
+import logging
+from contextlib import suppress
 from dataclasses import dataclass
 
 from sqlmodel import Session, col, delete, select
@@ -14,6 +16,8 @@ from studio.mos.store.tables.looks import Look
 from studio.mos.store.tables.raters import Rater, Removal
 from studio.mos.store.tables.stimuli import Item, Stimulus, System
 from studio.mos.store.tables.trials import Deal
+
+log = logging.getLogger("studio.mos")
 
 
 @dataclass(frozen=True)
@@ -91,10 +95,15 @@ def delete_campaign(listening: Listening, name: str, *, only_draft: bool = False
 
 
 def swept(listening: Listening, removed: Removed, traces: list[str]) -> Removed:
-    for trace in traces:
-        listening.clips.drop_trace(trace)
-    sweep_takes(listening.clips)
+    """Delete the files that no row names after a change that is committed: what cannot be deleted fails no call."""
     listening.forget_running()
+    for trace in traces:
+        try:
+            listening.clips.drop_trace(trace)
+        except OSError as error:
+            log.error("the trace %s is not needed any more and cannot be deleted: %s", trace, error)
+    with suppress(OSError):
+        sweep_takes(listening.clips)
     listening.store.empty_log()
     return removed
 

@@ -6,10 +6,11 @@ reached the disk: an answer that was acknowledged is durable, and three hundred 
 """
 
 import queue
+import sqlite3
 import threading
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -29,6 +30,7 @@ T = TypeVar("T")
 _AT_ONCE = 64  # writes that share one commit
 _SOON, _IN_TURN, _LAST = range(3)
 _WAIT_S = 30.0
+_LAST_LOOK_S = 0.5
 _WRITERS_LOCK = 0x5354_4D4F  # what writers of PostgreSQL wait for, as SQLite's wait for its file
 SIGNATURE = frozenset({"schema_version", "campaign"})  # tables by which a studio's database is known
 # Foreign keys need all to be known.
@@ -119,16 +121,22 @@ class Store:
         """The same, waiting for it."""
         return self.write(work).result(timeout=_WAIT_S)
 
-    def empty_log(self) -> bool:
+    def empty_log(self, wait_s: float = _WAIT_S) -> bool:
         """Bring SQLite's write-ahead log into the file and cut it, so that what was deleted is in neither.
 
-        False where somebody reads the database all the while. PostgreSQL's log and dead rows are its own affair.
+        False where somebody reads the database for ``wait_s``, or the disk takes nothing; then what no reader needs is
+        in the file all the same, and nothing is lost. PostgreSQL's log and dead rows are its own affair.
         """
         if self._writing.dialect.name != "sqlite":
             return True
         connection = self._writing.raw_connection()  # no transaction: a checkpoint stands outside of them
         try:
-            busy, *_ = connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            cursor = connection.cursor()
+            cursor.execute(f"PRAGMA busy_timeout = {1000 * wait_s:.0f}")
+            busy, *_ = cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            cursor.execute(f"PRAGMA busy_timeout = {1000 * _WAIT_S:.0f}")
+        except sqlite3.OperationalError:
+            return False
         finally:
             connection.close()
         return not busy
@@ -141,6 +149,9 @@ class Store:
             self._closed = True
             self._jobs.put((_LAST, next(self._numbers), None))
         self._writer.join(timeout=_WAIT_S)
+        with suppress(SQLAlchemyError):  # a disk that fails; what was acknowledged stays in the log
+            if self._has_its_files():
+                self.empty_log(_LAST_LOOK_S)  # closing does it, too, but not while a request that hangs reads
         if self._files is not None:
             self._files.let_go()
         self._reading.dispose()
@@ -284,7 +295,7 @@ def _sqlite_settings(synchronous: str) -> Callable[[Any, Any], None]:
             "journal_mode=WAL",
             f"synchronous={synchronous}",
             "foreign_keys=ON",
-            "busy_timeout=30000",
+            f"busy_timeout={1000 * _WAIT_S:.0f}",
             "secure_delete=ON",  # what is deleted is overwritten with zeros: a forgotten rater is not in the file
         ):
             connection.execute(f"PRAGMA {pragma}")

@@ -1,0 +1,182 @@
+"""Let the disk fail at one point after the other of a write, and look whether anything acknowledged is lost.
+
+The tests run it as a program with ``faults.c`` preloaded, ``python -m durability.sweep PATH FOLDER POINTS``; it prints
+what it found for each fault as JSON.
+
+A point is a number of units after which the disk fails (see ``faults.c``). For faults that are errors one process goes
+on after each of them, as a server does; it must refuse with an error that says so, keep everything readable, and save
+the same item once the disk works again. For faults that end the process each point has a process of its own.
+"""
+
+import errno
+import json
+import mmap
+import os
+import signal
+import struct
+import sys
+import traceback
+from pathlib import Path
+
+from durability.write_paths import WRITE_PATHS, WritePath
+from sqlalchemy.exc import DBAPIError
+
+from studio.cli import _end
+from studio.core.errors import BadFile, Unavailable
+
+ERRORS = {"ENOSPC": errno.ENOSPC, "EIO": errno.EIO, "EROFS": errno.EROFS, "EDQUOT": errno.EDQUOT}
+SIGNALS = {"SIGKILL": signal.SIGKILL, "SIGTERM": signal.SIGTERM}
+FULL = ("ENOSPC", "EDQUOT")  # a disk that still can be read and replace what is there
+DENSE = 12  # points at the beginning of a write that are all tried, one after the other
+
+
+class Disk:
+    """The counters of ``faults.c``."""
+
+    def __init__(self) -> None:
+        with Path(os.environ["FAULT_CONTROL"]).open("r+b") as file:
+            self._shared = mmap.mmap(file.fileno(), 32)
+
+    def fails_after(self, units: int, fault: str) -> None:
+        """Fail once, or for good where the fault is an error, when so many units are used up."""
+        self._shared[:] = struct.pack("qqqq", units, 0, ERRORS.get(fault, errno.ENOSPC), SIGNALS.get(fault, 0))
+
+    def works(self) -> int:
+        """No more faults; returns the units that were used since ``fails_after``."""
+        used = struct.unpack("qqqq", self._shared[:])[1]
+        self._shared[:] = struct.pack("qqqq", -1, 0, 0, 0)
+        return used
+
+
+def points(cost: int, most: int) -> list[int]:
+    """Points of a write of so many units: the first ones, the last ones, and some between."""
+    if cost <= most:
+        return list(range(cost))
+    evenly = {round(n * (cost - 1) / (most - 1)) for n in range(most)}
+    return sorted(evenly | set(range(min(DENSE, cost))) | set(range(max(0, cost - 4), cost)))
+
+
+class Sweep:
+    """One write path under one fault; ``problems`` says in words what is wrong."""
+
+    def __init__(self, path: type[WritePath], fault: str, root: Path, most: int) -> None:
+        self.path, self.fault, self.root, self.most = path, fault, root, most
+        self.disk = Disk()
+        self.problems: list[str] = []
+        self.acknowledged: list[str] = []
+        self.refused, self.refused_name = 0, ""
+
+    def run(self) -> dict[str, object]:
+        """Go through all points."""
+        cost = self._cost()
+        tried = points(cost, self.most)
+        for number, units in enumerate(tried, 2):
+            (self._fails if self.fault in ERRORS else self._ends)(number, units)
+        self.open.close()
+        return {
+            "path": self.path.__name__,
+            "fault": self.fault,
+            "units": cost,
+            "points": len(tried),
+            "refused": self.refused,
+            "acknowledged": len(self.acknowledged),
+            "problems": self.problems,
+        }
+
+    def _cost(self) -> int:
+        """Save two items on a disk that works; the units of the second one."""
+        self.open = self.path(self.root)
+        for number in range(2):
+            self.open.prepare(number)
+            self.disk.fails_after(1 << 60, self.fault)
+            self.acknowledged.append(self.open.save(number))
+            cost = self.disk.works()
+        self._look("at the beginning")
+        if self.fault in SIGNALS:
+            self.open.close()
+        return cost
+
+    def _fails(self, number: int, units: int) -> None:
+        """The disk refuses: what was saved stays, and the same item can be saved later."""
+        when = f"{self.fault} after {units} units"
+        self.open.prepare(number)
+        self.disk.fails_after(units, self.fault)
+        try:
+            self.acknowledged.append(self.open.save(number))
+        except (Unavailable, OSError, DBAPIError):
+            self._refuse(number)
+        except BadFile as error:
+            if "cannot be opened" in str(error):  # a database at the start of a server
+                self._refuse(number)
+            else:
+                self.problems.append(f"{when}: {error!r}")
+        except Exception:  # noqa: BLE001 - reported
+            self.problems.append(f"{when}: {traceback.format_exc()}")
+        if self.path.reads_when_full and self.fault in FULL:
+            self._look(f"{when}, while the disk fails")
+        self.disk.works()
+        self._look(when)
+        try:
+            self.acknowledged.append(self.open.save(number))
+        except Exception:  # noqa: BLE001 - reported
+            self.problems.append(f"{when}, saved again: {traceback.format_exc()}")
+        self._look(f"{when}, saved again")
+
+    def _ends(self, number: int, units: int) -> None:
+        """The process ends: what it had acknowledged is there in the next one."""
+        read, write = os.pipe()
+        child = os.fork()
+        if not child:
+            os.close(read)
+            signal.signal(signal.SIGTERM, _end)
+            try:
+                opened = self.path(self.root)
+                opened.prepare(number)
+                os.write(write, b"\n")
+                self.disk.fails_after(units, self.fault)
+                os.write(write, opened.save(number).encode())
+                opened.close()
+            except SystemExit:
+                opened.close()
+            except Exception:  # noqa: BLE001 - the parent reports it
+                os.write(write, b"\n" + traceback.format_exc().encode())
+            finally:
+                os._exit(0)
+        os.close(write)
+        with os.fdopen(read, "rb") as pipe:
+            _, _, said = pipe.read().decode().partition("\n")
+        os.waitpid(child, 0)
+        self.disk.works()
+        if "Traceback" in said:
+            self.problems.append(f"{self.fault} after {units} units: {said}")
+        elif said:
+            self.acknowledged.append(said)
+        else:
+            self._refuse(number)
+        self._look(f"{self.fault} after {units} units")
+
+    def _refuse(self, number: int) -> None:
+        self.refused += 1
+        self.refused_name = self.path.replaces.format(number)
+
+    def _look(self, when: str) -> None:
+        try:
+            found = self.path.read(self.root)
+        except Exception:  # noqa: BLE001 - reported
+            self.problems.append(f"{when}: unreadable: {traceback.format_exc()}")
+            return
+        wanted = set(self.acknowledged)
+        if self.path.replaces:  # an item that was refused may be there all the same
+            wanted = {self.acknowledged[-1]} if found != {self.refused_name} else set()
+        if lost := wanted - found:
+            self.problems.append(f"{when}: {len(lost)} acknowledged items are lost: {sorted(lost)[:3]}")
+
+
+if __name__ == "__main__":
+    name, folder, most = sys.argv[1:]
+    found = []
+    for fault in (*ERRORS, *SIGNALS):
+        root = Path(folder) / fault
+        root.mkdir()
+        found.append(Sweep(WRITE_PATHS[name], fault, root, int(most)).run())
+    print(json.dumps(found))

@@ -1,0 +1,87 @@
+"""A server or a command that a signal stops closes its database: the file alone holds everything acknowledged."""
+
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import IO
+
+import pytest
+from tinyvoice import write_tiny_voice
+
+SIGNALS = [signal.SIGTERM, signal.SIGHUP, signal.SIGINT]
+
+# A server with a request that never ends, and a store that acknowledged a row.
+SERVER = """
+import sys, time
+from pathlib import Path
+from studio.mos.service import open_listening
+from studio.mos.store.tables.secrets import Secret
+from studio.serve.app import guarded_app
+from studio.serve.run import run, take_port
+from studio.settings import ServeSettings
+
+settings = ServeSettings(port=0)
+listening = open_listening("", Path(sys.argv[1]))
+app = guarded_app(settings)
+taken = take_port(settings)
+
+@app.get("/stuck")
+def stuck():
+    with listening.store.read() as session:
+        session.get(Secret, "row")
+        print("stuck", flush=True)
+        time.sleep(1000)
+
+listening.store.write_now(lambda session: session.add(Secret(name="row", value="x")))
+run(app, settings, taken, lambda: print(taken.getsockname()[1], flush=True), stopped=listening.close)
+"""
+
+
+def rows_of_a_copy(data: Path, to: Path) -> set[str]:
+    """The secrets in a copy of the database's file alone."""
+    shutil.copy(data / "studio.sqlite", to)
+    with closing(sqlite3.connect(to)) as connection:
+        return {name for (name,) in connection.execute("SELECT name FROM secret")}
+
+
+def line(stream: IO[str] | None, part: str) -> str:
+    """The first line that holds a part; the process must not end before."""
+    assert stream is not None
+    for one in stream:
+        if part in one:
+            return one
+    raise AssertionError(f"the process ended before it said {part!r}")
+
+
+def test_a_request_that_hangs_does_not_keep_the_log_out_of_the_database(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", SERVER, str(tmp_path / "data")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        port = line(server.stdout, "").strip()
+        get = f"import urllib.request as u; u.urlopen('http://127.0.0.1:{port}/stuck')"
+        with subprocess.Popen([sys.executable, "-c", get], stderr=subprocess.DEVNULL) as client:
+            line(server.stdout, "stuck")
+            server.send_signal(signal.SIGTERM)
+            server.wait(60)
+            client.kill()
+    assert "row" in rows_of_a_copy(tmp_path / "data", tmp_path / "copy.sqlite")
+
+
+@pytest.mark.parametrize("sent", SIGNALS)
+def test_the_app_closes_its_database_before_it_ends(sent: signal.Signals, tmp_path: Path) -> None:
+    write_tiny_voice(tmp_path / "voices")
+    data = tmp_path / "data"
+    options = ["--port", "0", "--no-demo", "--voices", str(tmp_path / "voices"), "--data", str(data)]
+    command = [sys.executable, "-m", "studio", "app", *options]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as app:
+        line(app.stderr, "Streaming-TTS Studio: http")
+        app.send_signal(sent)
+        assert app.stderr is not None
+        said = app.stderr.read()
+    assert "Traceback" not in said
+    assert app.returncode == (130 if sent is signal.SIGINT else -signal.SIGTERM)
+    assert rows_of_a_copy(data, tmp_path / "copy.sqlite"), "the owner's token was acknowledged when it was printed"
+    assert not (data / "studio.sqlite-wal").exists()
