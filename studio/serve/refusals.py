@@ -72,6 +72,7 @@ def add_refusals(app: FastAPI) -> None:
     """Answer errors instead of failing with them."""
     app.add_exception_handler(StudioError, _refused)
     app.add_exception_handler(DBAPIError, _not_stored)
+    app.add_exception_handler(OSError, _no_storage)
     app.add_exception_handler(RequestValidationError, _misread)
 
 
@@ -94,4 +95,11 @@ async def _not_stored(_: Request, error: Exception) -> JSONResponse:
     """The database did not take it (a full disk, a lost connection). Its message may hold what a rater typed."""
     log.error("the database refused a change: %s", type(error).__name__)
     body = {"code": "not_stored", "message": "this could not be saved just now; it may be sent again"}
+    return private_json(body, 503, **{"Retry-After": str(STORE_RETRY_S)})
+
+
+async def _no_storage(_: Request, error: Exception) -> JSONResponse:
+    """The disk failed, or no file can be opened: the client tries again. Paths of the server are not told."""
+    log.error("the storage failed: %r", error)
+    body = {"code": "unavailable", "message": "the server's storage cannot be used just now; try again"}
     return private_json(body, 503, **{"Retry-After": str(STORE_RETRY_S)})

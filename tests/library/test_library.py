@@ -6,8 +6,10 @@ import json
 import multiprocessing
 import os
 import random
+import sqlite3
 import zipfile
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -16,9 +18,11 @@ import pytest
 from inspection.spoken import RATE_HZ, pcm, story
 from typer.testing import CliRunner
 
+from studio.annotation.edits import Edit, PutLayer
 from studio.cli import cli
+from studio.core import durable
 from studio.core.clips import wav_bytes, write_wav
-from studio.core.errors import BadFile, BadOption, BadText
+from studio.core.errors import BadFile, BadOption, BadText, Unavailable
 from studio.core.traces.trace_writer import TraceWriter
 from studio.library.index import Query
 from studio.library.library import Library
@@ -242,3 +246,75 @@ def test_a_tag_that_stands_twice_in_a_note_is_one(library: Library) -> None:
     note = next(library.root.glob(f"notes/*/{entry.sha256}.json"))
     note.write_text('{"title": "one", "text": "", "tags": ["b", "a", "b"], "added_at": 1}')
     assert library.rebuild() == (1, []) and library.entry(entry.sha256).note.tags == ("a", "b")
+
+
+def test_a_rebuild_hides_nothing_and_takes_in_what_changes_meanwhile(library: Library, trace: bytes) -> None:
+    entries = [library.keep(said(number), f"text {number}") for number in range(4)]
+    other = Library(library.root)  # as an annotator's or an owner's server has it open
+
+    listed: list[int] = []
+
+    def meanwhile(done: int, of: int) -> None:
+        listed.append(other.find(Query())[1])
+        if done == 2:
+            other.note(entries[0], title="changed")
+            other.remove(entries[1])
+            other.keep(said(9), "kept meanwhile")
+            other.annotate(entries[2], "a", Edit("e", (PutLayer("l", "faults", "regions", ()),), 1.0))
+
+    assert library.rebuild(meanwhile) == (4, []) and listed == [4, 4, 4, 4]
+    for one in (library, other):
+        assert {entry.text for entry in one.find(Query())[0]} == {"text 0", "text 2", "text 3", "kept meanwhile"}
+        assert one.entry(entries[0].sha256).note.title == "changed"
+    assert [*library.root.glob("index.sqlite?*")] == []
+    other.close()
+
+
+def test_an_index_of_an_interrupted_rebuild_of_before_is_made_anew(library: Library) -> None:
+    for number in range(3):
+        library.keep(said(number), f"text {number}")
+    library.close()
+    with closing(sqlite3.connect(library.root / "index.sqlite", isolation_level=None)) as index:
+        index.execute("DELETE FROM kept WHERE text <> 'text 1'")
+        index.execute("PRAGMA user_version = 1")
+    assert Library(library.root).find(Query())[1] == 3
+
+
+def test_a_journal_of_the_old_index_is_removed_before_the_new_one_has_its_name(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite plays a journal that a crash left back into whatever database has its name."""
+    library.keep(said(1), "text 1")
+    library.close()
+    journal = library.root / "index.sqlite-journal"
+    (library.root / "index.sqlite").unlink()
+    journal.write_bytes(b"of a crash")
+    publish, was_there = durable.publish, list[bool]()
+    monkeypatch.setattr(
+        durable, "publish", lambda part, path: (was_there.append(journal.exists()), publish(part, path))
+    )
+    again = Library(library.root)
+    assert was_there == [False] and again.find(Query())[1] == 1
+    again.close()
+
+
+def test_a_removed_index_is_said_and_made_again(library: Library) -> None:
+    library.keep(said(1), "text 1")
+    (library.root / "index.sqlite").unlink()
+    with pytest.raises(Unavailable, match="rebuild"):
+        library.find(Query())
+    assert library.rebuild() == (1, []) and library.find(Query())[1] == 1
+
+
+@pytest.mark.parametrize("damage", [slice(0, 100), slice(4096, 8192), slice(100, None)])
+def test_a_damaged_index_is_made_anew(library: Library, damage: slice) -> None:
+    for number in range(30):
+        library.keep(said(number), f"text {number}", tags=["t"])
+    library.close()
+    file = library.root / "index.sqlite"
+    data = bytearray(file.read_bytes())
+    data[damage] = b"\xa5" * len(data[damage])
+    file.write_bytes(data)
+    again = Library(library.root)
+    assert again.find(Query())[1] == 30 and again.tags() == [("t", 30)]
+    again.close()

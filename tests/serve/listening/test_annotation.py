@@ -1,14 +1,18 @@
 """Annotation's routes: an owner marks for anybody, the bearer of a link for themselves and where they were asked."""
 
+import errno
+import os
 from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 from inspection.spoken import RATE_HZ, pcm
 from inspection.test_bundle import unpack
 from serve.mos_serving import ServedTests
 
+from studio.core import durable
 from studio.core.clips import wav_bytes
 from studio.library.library import Library
 
@@ -260,3 +264,35 @@ def test_files_in_and_out_and_how_far_two_agree(desk: Desk) -> None:
     )
     bad = desk.http.get(f"/library/annotations/agreement/{name}", params={"layer": "nobody's"}, headers=headers)
     assert said(bad) == (422, "bad_option")
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EROFS])
+def test_a_failing_disk_is_a_503_that_may_be_sent_again(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, error: int
+) -> None:
+    """Never a 404 or a 422, which a page takes for an answer; no path of the server is told."""
+    name = desk.names[0]
+    who = f"disk{error}"
+    people = desk.assign(who)["people"]
+    bearer = Bearer(desk, people[0]["link"])
+    assert bearer.get("marks/0").status_code == 200
+
+    def fails(*_: object) -> None:
+        raise OSError(error, os.strerror(error), str(desk.folder))
+
+    trace = wav_bytes(pcm(20) + np.int16(error), RATE_HZ)
+    with monkeypatch.context() as patch:
+        for function in ("append", "replace", "publish", "remove", "sync_folder"):
+            patch.setattr(durable, function, fails)
+        answers = [
+            desk.edit(name, "e1", LAYER, annotator=f"{who} too"),
+            bearer.edit(0, "e2", mark("m1", 1, 2, layer=bearer.get("marks/0").json()["layers"][0]["id"])),
+            desk.owner("note", name=name, title="t", tags=[]),
+            desk.owner("annotations/remove", name=name, annotator=who),
+            desk.owner("assignments/remove", id=desk.owner("assignments").json()[0]["id"]),
+            desk.http.post("/library/files", content=trace, headers=desk.served.owner),
+        ]
+        for answer in answers:
+            assert answer.status_code == 503, answer.text
+            assert answer.headers["Retry-After"] and str(desk.folder) not in answer.text
+    assert desk.edit(name, "e1", LAYER, annotator=f"{who} too").status_code == 200
