@@ -16,7 +16,6 @@ import typer
 from studio.commands.bench.app import bench
 from studio.commands.campaign.app import campaign
 from studio.commands.common import (
-    DEFAULT_DATA,
     Data,
     Database,
     Device,
@@ -37,6 +36,7 @@ from studio.commands.timing import timing
 from studio.commands.train.app import train
 from studio.commands.voices import voices
 from studio.core.errors import StudioError
+from studio.core.folders import DEFAULT_DATA
 from studio.core.printable import escaped
 from studio.core.shipped import DEMO, VOICES
 

@@ -13,12 +13,12 @@ from typing import Any, get_type_hints
 
 from studio.core.errors import BadFile, BadOption
 from studio.core.files import MAX_SETTINGS_BYTES, read_bounded
+from studio.core.folders import DEFAULT_TRACES
 
 ENV_PREFIX = "STUDIO_SERVE_"
 MIN_KEY_CHARS = 12
 MAX_DRAIN_MS = 3_000  # of the 5 s in which a server ends that was asked to
 _MAY_BE_0 = ("port", "max_queue", "drain_ms")
-DEFAULT_TRACES = Path("~/.cache/streaming-tts-studio/traces")
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
 """What several commands share: options, where things lie, how figures are shown and saved."""
 
 import json
-import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from studio.core.errors import BadOption
+from studio.core.folders import expanded
 from studio.core.shipped import VOICES
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from studio.mos.service import Listening
 
 RECIPE = VOICES / "wren" / "recipe.toml"
-DEFAULT_DATA = Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser() / "streaming-tts-studio"
 
 Voices = Annotated[Path, typer.Option(help="Folder of voices.", envvar="STUDIO_VOICES")]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
@@ -56,7 +56,23 @@ Database = Annotated[
         help="sqlite:///FILE or postgresql://...; studio.sqlite in --data unless given.", envvar="STUDIO_DATABASE"
     ),
 ]
-Data = Annotated[Path, typer.Option(help="Folder of clips and of the database.", envvar="STUDIO_DATA_FOLDER")]
+
+
+def _data_folder(given: str | Path) -> Path:
+    if not str(given):
+        raise BadOption("--data is empty", "give a folder, or leave the option out")
+    return expanded(Path(given), "--data")
+
+
+Data = Annotated[
+    Path,
+    typer.Option(
+        help="Folder of clips and of the database.",
+        envvar="STUDIO_DATA_FOLDER",
+        parser=_data_folder,
+        metavar="PATH",
+    ),
+]
 Name = Annotated[str, typer.Argument(help="The campaign's name.")]
 Base = Annotated[str, typer.Option(help="Where raters reach the studio.", envvar="STUDIO_URL")]
 
@@ -92,7 +108,6 @@ def tell_token(listening: "Listening") -> None:
 
 def advised(listening: "Listening", name: str) -> list[str]:
     """What to tell whoever made, changed or opened a campaign: what does not do what it says, as sentences."""
-    from studio.core.errors import BadOption
     from studio.mos.analysis.advice import advice
     from studio.mos.rating.campaigns import find
     from studio.mos.rating.parts import check_parts, config_of

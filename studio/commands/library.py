@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from studio.commands.common import DEFAULT_DATA, Data, Json, progress_bar
+from studio.commands.common import Data, Json, progress_bar
+from studio.core.folders import DEFAULT_DATA
 
 if TYPE_CHECKING:
     from studio.library.entries import Entry

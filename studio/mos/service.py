@@ -15,8 +15,10 @@ from urllib.parse import urlencode
 
 from sqlmodel import Session, select
 
+from studio.core import durable
 from studio.core.cards import Card
 from studio.core.errors import BadFile
+from studio.core.folders import expanded
 from studio.mos.analysis.interim_looks import InterimLooks
 from studio.mos.campaign.names import check_name
 from studio.mos.campaign.titles import system_titles
@@ -303,9 +305,9 @@ def open_listening(database: str, data: Path, faults: Faults | None = None) -> L
         BadOption: the address is none.
         BadFile: the folder cannot be made, or the database not be opened.
     """
-    root = data.expanduser().absolute()
+    root = expanded(data, "--data")
     try:
-        root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        durable.make_folder(root)
         if not database:
             file = root / "studio.sqlite"
             file.touch(mode=0o600)  # SQLite gives its other files the same rights

@@ -12,7 +12,6 @@ from studio.commands.campaign.figures import campaign_figures
 from studio.commands.campaign.predict import campaign_predict
 from studio.commands.campaign.taking_in import campaign_in
 from studio.commands.common import (
-    DEFAULT_DATA,
     Base,
     Data,
     Database,
@@ -25,6 +24,7 @@ from studio.commands.common import (
     progress_bar,
 )
 from studio.core.errors import BadOption
+from studio.core.folders import DEFAULT_DATA
 from studio.core.shipped import TRAPS, VOICES
 
 if TYPE_CHECKING:
@@ -112,8 +112,9 @@ def new(
     typer.echo(f"{name}: {_counted(manifest)}, {'open' if start else 'a draft'}")
     for role, path in links.items():
         typer.echo(f"{role:8} {base.rstrip('/')}{path}")
-    if database or data != DEFAULT_DATA:  # the app looks where it is told, and nowhere else
-        given = {"--database": bool(database), "--data": data != DEFAULT_DATA}
+    is_elsewhere = data != DEFAULT_DATA.expanduser()
+    if database or is_elsewhere:  # the app looks where it is told, and nowhere else
+        given = {"--database": bool(database), "--data": is_elsewhere}
         same = " and ".join(option for option, is_given in given.items() if is_given)
         typer.secho(f"note: `studio app` serves it when it is given the same {same}", err=True, fg="yellow")
 

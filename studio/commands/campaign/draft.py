@@ -5,8 +5,9 @@ from typing import Annotated
 
 import typer
 
-from studio.commands.common import DEFAULT_DATA, Data, Database, Device, Name, Voices, advised, opened, progress_bar
+from studio.commands.common import Data, Database, Device, Name, Voices, advised, opened, progress_bar
 from studio.core.errors import BadFile, BadOption
+from studio.core.folders import DEFAULT_DATA
 from studio.core.shipped import VOICES
 
 campaign_draft = typer.Typer()

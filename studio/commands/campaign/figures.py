@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 import typer
 
-from studio.commands.common import DEFAULT_DATA, Data, Database, Json, opened, progress_bar
+from studio.commands.common import Data, Database, Json, opened, progress_bar
 from studio.core.errors import BadOption
+from studio.core.folders import DEFAULT_DATA
 
 if TYPE_CHECKING:
     from studio.mos.analysis.pilot import Pilot

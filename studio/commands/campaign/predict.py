@@ -2,7 +2,8 @@
 
 import typer
 
-from studio.commands.common import DEFAULT_DATA, Data, Database, Name, Threads, opened
+from studio.commands.common import Data, Database, Name, Threads, opened
+from studio.core.folders import DEFAULT_DATA
 
 campaign_predict = typer.Typer()
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from studio.commands.common import DEFAULT_DATA, Base, Data, Database, Device, Json, Name, Voices, opened, progress_bar
+from studio.commands.common import Base, Data, Database, Device, Json, Name, Voices, opened, progress_bar
+from studio.core.folders import DEFAULT_DATA
 from studio.core.shipped import DEMO, TEXTS, VOICES
 
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@ import logging
 import re
 import secrets
 import shutil
+import tempfile
 import threading
 import time
 import zipfile
@@ -14,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from studio.core.clips import WAV_HEADER_BYTES, wav_bytes
-from studio.core.errors import BadFile, NotStored
+from studio.core.errors import BadFile, BadOption, NotStored
+from studio.core.folders import expanded
 from studio.core.traces.trace import Trace, open_trace
 from studio.core.traces.trace_reader import read_audio
 from studio.core.traces.trace_writer import TraceWriter
@@ -37,7 +39,11 @@ class TraceShelf:
     """
 
     def __init__(self, folder: Path, max_traces: int, max_bytes: int) -> None:
-        self.folder = folder.expanduser()
+        try:
+            self.folder = expanded(folder, "traces_folder in the settings")
+        except BadOption as error:  # a container: traces need not outlive the server
+            self.folder = Path(tempfile.mkdtemp(prefix="studio-traces-"))
+            log.warning("%s; traces are kept in %s", error.what, self.folder)
         self.max_traces, self.max_bytes = max_traces, max_bytes
         self._lock = threading.Lock()
         self._writing: set[str] = set()

@@ -1,0 +1,111 @@
+"""A process without a home folder: no HOME and no entry in the user database, as in a container with a random user."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tinyvoice import write_tiny_voice
+from typer.main import get_command
+
+from studio.cli import cli
+
+# The user database knows nobody; HOME and the XDG folders are what the test says.
+RUN = """
+import pwd, sys
+
+def nobody(_):
+    raise KeyError("uid not found")
+
+pwd.getpwuid = pwd.getpwnam = nobody
+from studio.cli import main
+
+for line in sys.stdin.read().splitlines() or [None]:
+    if line is not None:
+        sys.argv[1:] = line.split("\\t")
+    try:
+        main()
+    except SystemExit as ended:
+        if line is None or ended.code:
+            raise
+"""
+
+
+def environ(**given: str) -> dict[str, str]:
+    named = ("HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "STUDIO_DATA_FOLDER")
+    return {name: value for name, value in os.environ.items() if name not in named} | given
+
+
+def run(folder: Path, *arguments: str, lines: str = "", **given: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", RUN, *arguments]
+    return subprocess.run(
+        command, cwd=folder, env=environ(**given), input=lines, capture_output=True, text=True, timeout=250
+    )
+
+
+def commands() -> list[str]:
+    """The arguments of ``--help`` for every command and group."""
+    found: list[str] = []
+
+    def walk(command: object, before: list[str]) -> None:
+        found.append("\t".join([*before, "--help"]))
+        for name, one in getattr(command, "commands", {}).items():
+            walk(one, [*before, name])
+
+    walk(get_command(cli), [])
+    return found
+
+
+def test_every_command_says_its_help(tmp_path: Path) -> None:
+    every = commands()
+    done = run(tmp_path, lines="\n".join(every))
+    assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr[-2000:]
+    assert done.stdout.count("Usage:") == len(every) > 60
+    assert "~/.local/share/" in run(tmp_path, "campaign", "list", "--help").stdout
+    assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.parametrize("home", [{}, {"HOME": ""}])
+def test_what_needs_a_folder_asks_for_it(tmp_path: Path, home: dict[str, str]) -> None:
+    for command in (["library", "find"], ["campaign", "list"]):
+        done = run(tmp_path, *command, **home)
+        assert done.returncode == 2 and "Traceback" not in done.stderr
+        assert "no home folder is known" in done.stderr and "--data" in done.stderr
+    assert [*tmp_path.iterdir()] == []
+    found = run(tmp_path, "library", "find", XDG_DATA_HOME=str(tmp_path / "xdg"), **home)
+    assert found.returncode == 0 and (tmp_path / "xdg/streaming-tts-studio/library/index.sqlite").exists()
+
+
+def test_a_home_that_cannot_be_used_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = run(tmp_path, "campaign", "list", HOME=str(tmp_path / "file"))
+    assert done.returncode == 2 and "Traceback" not in done.stderr and "--data" in done.stderr
+    assert run(tmp_path, "campaign", "list", HOME=str(tmp_path / "made")).returncode == 0
+
+
+def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
+    done = run(tmp_path, "campaign", "list", "--data", "")
+    assert done.returncode == 2 and "--data is empty" in done.stderr and [*tmp_path.iterdir()] == []
+
+
+def test_it_speaks_and_serves(tmp_path: Path) -> None:
+    voices, here = tmp_path / "voices", tmp_path / "here"
+    write_tiny_voice(voices)
+    here.mkdir()
+    done = run(here, "say", "one two", "-o", "a.wav", "--voices", str(voices))
+    assert done.returncode == 0 and (here / "a.wav").stat().st_size > 1000, done.stderr
+    options = ["--port", "0", "--no-demo", "--voices", str(voices), "--data", str(tmp_path / "data")]
+    command = [sys.executable, "-c", RUN, "app", *options]
+    with subprocess.Popen(
+        command, cwd=here, env=environ(), stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as app:
+        assert app.stderr is not None
+        said = ""
+        for line in app.stderr:
+            said += line
+            if "Streaming-TTS Studio: http" in line:
+                app.send_signal(signal.SIGTERM)
+    assert "Streaming-TTS Studio: http" in said and "traces are kept in" in said and "Traceback" not in said, said
+    assert [path.name for path in here.iterdir()] == ["a.wav"], "no folder that is called ~"
