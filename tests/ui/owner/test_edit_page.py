@@ -139,6 +139,37 @@ def test_a_draft_is_left_and_gone_on_with(site: Site, enter: Callable[..., Any],
     page.get_by_role("article").filter(has_text="own clips").wait_for(state="detached")
 
 
+def test_what_cannot_be_saved_stays_and_is_sent_again(site: Site, enter: Callable[..., Any]) -> None:
+    page = enter("campaigns")
+    begin(page, "fulldisk", "speakstream-mos")
+
+    def fail(route: Any) -> None:
+        route.fulfill(status=503, json={"code": "not_stored", "message": "no room"})
+
+    page.route("**/drafts/fulldisk/texts", fail)
+    page.get_by_label("Texts, one a line").fill(TEXTS)
+    page.get_by_text("Not saved: No room").wait_for()
+    shown = page.get_by_label("Raters see the text")
+    shown.set_checked(not shown.is_checked())  # which is saved, and brings the texts that the server has
+    settle(page, site, "fulldisk", lambda found: found["settings"]["show_text"] == shown.is_checked())
+    page.route("**/drafts/fulldisk/settings", fail)
+    page.get_by_label("Screens for each rater").fill("3")
+    page.get_by_text("Not saved: No room").wait_for()
+    assert page.get_by_label("Texts, one a line").input_value() == TEXTS
+    asked: list[str] = []
+    page.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.accept()))
+    page.unroute("**/drafts/fulldisk/texts")
+    page.unroute("**/drafts/fulldisk/settings")
+    settle(page, site, "fulldisk", lambda found: found["items"]["test"] == 2)
+    settle(page, site, "fulldisk", lambda found: found["settings"]["trials_per_sitting"] == 3)
+    assert page.get_by_label("Texts, one a line").input_value() == TEXTS
+    page.route("**/drafts/fulldisk/settings", lambda route: route.fulfill(status=422, json={"message": "no"}))
+    page.get_by_label("Screens for each rater").fill("2")
+    page.get_by_text("Not saved: No").wait_for()
+    page.reload()
+    assert asked == ["beforeunload"]
+
+
 def test_the_test_that_follows_is_chosen_from_a_list(site: Site, enter: Callable[..., Any]) -> None:
     """What does not fit is said when it is chosen, in the page's own words; P.835's questions are no other kind's."""
     page = enter("campaigns")

@@ -78,6 +78,8 @@ class Assigned {
     try {
       const parts = parse(await (await this.calls.call(`view/${number}`)).arrayBuffer());
       if (mine !== this.asked) return undefined;
+      const before = this.viewer?.annotator?.saver;
+      if (before) before.lost = (error) => this.tell(`Marks of the utterance before are not saved yet: ${error.message} They stay in this browser, and are sent when you open it again.`, "error");
       this.viewer?.close();
       this.number = number;
       const viewer = (this.viewer = new Viewer(this.picture, parts, this.asks.utterances[number].title));

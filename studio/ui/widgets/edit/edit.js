@@ -1,6 +1,6 @@
 // The owner's page for one draft: begun from a template, saved as it is edited, looked at as a rater would, and opened.
 
-import { Calls, download, token } from "../owner/calls.js";
+import { AGAIN_MS, Calls, download, token } from "../owner/calls.js";
 import { ask as askIn, button, h } from "../rate/dom.js";
 import { Checks, panel, Raters, words } from "./design.js";
 import { count } from "./fields.js";
@@ -160,10 +160,13 @@ class Editor {
   }
 
   /** Send the settings as they are; answers once they are on the server. */
-  save() {
+  async save() {
     clearTimeout(this.timer);
     this.timer = null;
-    return this.change("/settings", () => ({ settings: this.settings, seen: this.seen }));
+    const error = await this.change("/settings", () => ({ settings: this.settings, seen: this.seen }));
+    this.isUnsaved = Boolean(error);
+    if (error?.isTemporary) this.timer ??= setTimeout(() => this.save(), AGAIN_MS);
+    return error;
   }
 
   /** One change after the other; answers the error where it was refused. Errors that are `quiet` are the caller's. */
@@ -172,7 +175,8 @@ class Editor {
       try {
         const state = await this.calls.post(draft(this.name, path), typeof body === "function" ? body() : body);
         this.seen = state.seen;
-        this.say(state.notes?.length ? `Saved. Note: ${state.notes.join(" ")}` : "All is saved");
+        if (this.texts.isTyping) this.waits(); // texts could not be saved yet
+        else this.say(state.notes?.length ? `Saved. Note: ${state.notes.join(" ")}` : "All is saved");
         this.update(state);
         return null;
       } catch (error) {
@@ -269,6 +273,6 @@ export function start(element, base, server) {
   const editor = new Editor(root, base, server);
   addEventListener("studio-owner", () => editor.begin());
   addEventListener("popstate", () => location.reload());
-  addEventListener("beforeunload", (event) => (editor.timer || editor.texts?.isTyping) && event.preventDefault());
+  addEventListener("beforeunload", (event) => (editor.timer || editor.isUnsaved || editor.texts?.isTyping) && event.preventDefault());
   editor.begin();
 }

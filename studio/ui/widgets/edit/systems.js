@@ -1,5 +1,6 @@
 // What is heard: voices of this studio with their settings, sounds that are brought, and the texts that are spoken.
 
+import { AGAIN_MS } from "../owner/calls.js";
 import { button, h } from "../rate/dom.js";
 import { area, check, choice, count, labelled, line, row, section } from "./fields.js";
 
@@ -128,7 +129,11 @@ export class TextList {
     this.asked.hidden = true;
     const texts = this.written.texts;
     const error = await this.page.change("/texts", { texts, sure }, { quiet: ["loses_sounds"] });
-    if (error?.code !== "loses_sounds") return;
+    if (error?.code !== "loses_sounds") {
+      this.isTyping ||= Boolean(error); // what is typed stays, and the page asks before it is left
+      if (error?.isTemporary) this.timer = setTimeout(() => this.save(sure), AGAIN_MS);
+      return;
+    }
     const back = () => ((this.asked.hidden = true), this.take(this.page.state.texts), this.page.say("All is saved"));
     this.asked.replaceChildren(h("p", { text: error.message }), h("div", { class: "actions" }, button("Save all the same", () => this.save(true)), button("Put the texts back", back)));
     this.asked.hidden = false;

@@ -5,11 +5,19 @@ const PATIENCE_MS = 300000; // sounds are levelled before an answer comes
 
 export const token = () => sessionStorage.getItem(KEPT) ?? "";
 
-/** The server understood, and said no; or it cannot be reached (status 0). */
+export const AGAIN_MS = 5000; // until a call that failed for a moment is sent again
+const TEMPORARY = new Set([0, 408, 425, 429, 500, 502, 503, 504]);
+
+/** The server refused a call; or it cannot be reached (status 0). */
 export class Refused extends Error {
   constructor(status, { code = "", message = "the server cannot be reached; try again" } = {}) {
     super(message.charAt(0).toUpperCase() + message.slice(1));
     Object.assign(this, { status, code });
+  }
+
+  /** Whether the same call may be answered a moment later. */
+  get isTemporary() {
+    return TEMPORARY.has(this.status);
   }
 }
 

@@ -29,8 +29,8 @@ export class Annotator {
     this.label = ""; // what new marks get
     this.pending = null; // where a region that is made by keys begins
     this.document = new Document(data, (touched, changes) => this.changed(touched, changes));
-    const reload = (error) => this.reload(error);
-    this.saver = new Saver(this.document, (edit) => source.send(edit), (...said) => this.panel.tell(...said), reload);
+    const tell = (...said) => this.saver.conflicts.length || this.panel.tell(...said); // a question stays
+    this.saver = new Saver(this.document, (edit) => source.send(edit), tell, (error) => this.merge(error), `studio-unsaved ${source.key}`);
     this.active = [...this.document.layers.keys()][0] ?? null;
     this.panel = new Panel(this, place);
     viewer.hands = new Hands(this);
@@ -40,6 +40,7 @@ export class Annotator {
     addEventListener("beforeunload", guard, { signal: viewer.gone.signal });
     viewer.gone.signal.addEventListener("abort", () => this.close());
     this.panel.tell("saved");
+    this.restore(this.saver.stored());
     viewer.annotator = this; // for tests
   }
 
@@ -86,14 +87,46 @@ export class Annotator {
     this.panel?.show();
   }
 
-  async reload(error) {
-    this.saver.drop();
-    this.panel.tell("refused", `${error.message} What you see now is what is saved.`);
+  /** Another window has changed what was changed here: load that, do what still can be done, and offer the rest. */
+  merge(error) {
+    return this.load((unsaved) => this.restore(unsaved, error.message), error.message);
+  }
+
+  /** Forget what is not saved, and show what is. */
+  discard() {
+    return this.load(() => this.panel.tell("saved"));
+  }
+
+  /** Load what is saved, then call `after` with what was not; where that fails, everything stays as it is. */
+  async load(after, why = "") {
     try {
-      this.loaded(await this.source.load());
-    } catch (again) {
-      this.panel.tell("refused", `${error.message} (${again.message}) Reload the page.`);
+      const data = await this.source.load();
+      const { unsaved } = this.saver;
+      this.saver.drop();
+      this.loaded(data);
+      after(unsaved);
+    } catch (error) {
+      this.panel.tell("refused", `${why} ${error.message}`);
     }
+  }
+
+  /** Do unsaved changes once more; those on what others have changed are offered to the user. */
+  restore(unsaved, why = "It was changed in another window.") {
+    const { document: whole, saver } = this;
+    const { fitting, conflicting } = whole.divide(unsaved);
+    if (fitting.length) whole.act(fitting.map(({ was, ...change }) => change));
+    saver.conflicts = conflicting;
+    saver.store();
+    if (!conflicting.length) return;
+    const count = conflicting.length === 1 ? "One change of yours is" : `${conflicting.length} changes of yours are`;
+    const decide = (isMine) => () => {
+      saver.conflicts = [];
+      const possible = conflicting.filter(({ op, layer }) => op === "put_layer" || whole.layers.has(layer));
+      if (isMine && possible.length) whole.act(possible.map(({ was, ...change }) => change));
+      saver.store();
+      this.panel.tell(saver.isSaved ? "saved" : "saving");
+    };
+    this.panel.tell("refused", `${why} ${count} left out. What you see now is what is saved.`, [["Use mine", decide(true)], ["Keep what is saved", decide(false)]]);
   }
 
   /** Begin anew with what the server has. */

@@ -130,6 +130,44 @@ export class Document {
     return { ...change, was };
   }
 
+  /**
+   * Unsaved changes, with the versions that they have seen, divided by what the document holds now: those that can be
+   * done, and those on what somebody else has changed meanwhile. What is as they want it already is in neither.
+   */
+  divide(unsaved) {
+    const fitting = [];
+    const conflicting = [];
+    const layers = new Set(this.layers.keys());
+    const touched = new Set(); // by changes that come before
+    const stuck = new Set();
+    for (const change of unsaved) {
+      const { op, layer, mark } = change;
+      const name = mark === undefined ? layer ?? op : `${layer}/${mark}`;
+      if (!touched.has(name) && this.holds(change)) continue;
+      touched.add(name);
+      const isThere = op === "done" || op === "put_layer" || layers.has(layer);
+      if (!isThere || stuck.has(layer) || stuck.has(name) || this.seen(change).was !== change.was) {
+        stuck.add(name);
+        conflicting.push(change);
+      } else {
+        if (op === "put_layer") layers.add(layer);
+        if (op === "drop_layer") layers.delete(layer);
+        fitting.push(change);
+      }
+    }
+    return { fitting, conflicting };
+  }
+
+  /** Whether the document is as a change would make it. */
+  holds({ op, layer: id, mark, was, ...wanted }) {
+    const layer = this.layers.get(id);
+    if (op === "done") return this.isDone === wanted.is_done;
+    if (op === "drop_layer") return !layer;
+    if (op === "drop_mark") return !layer?.marks.has(mark);
+    const found = op === "put_layer" ? layer : layer?.marks.get(mark);
+    return !!found && Object.keys(wanted).every((name) => JSON.stringify(found[name]) === JSON.stringify(wanted[name]));
+  }
+
   /** The server has done changes: that is their version now. */
   acknowledged(changes, revision) {
     for (const { op, layer, mark } of changes) {

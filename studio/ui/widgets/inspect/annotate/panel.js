@@ -14,6 +14,7 @@ export class Panel {
   constructor(annotator, place) {
     Object.assign(this, { annotator, place, page: 0 });
     this.state = h("p", { class: "state", role: "status" });
+    this.answers = h("div", { class: "actions unsaved", hidden: true });
     this.said = h("p", { class: "sr-only", "aria-live": "polite" });
     this.undo = button("Undo", () => annotator.undo(), { data: { key: "undo" } });
     this.redo = button("Redo", () => annotator.redo(), { data: { key: "redo" } });
@@ -33,7 +34,7 @@ export class Panel {
     const list = h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Marks" }, table);
     const whose = annotator.source.canLayer ? h("span", { class: "who", text: `by ${annotator.document.annotator}` }) : null;
     place.replaceChildren(
-      h("div", { class: "annotation-head" }, h("h2", { text: "Annotation" }), whose, this.state),
+      h("div", { class: "annotation-head" }, h("h2", { text: "Annotation" }), whose, this.state, this.answers),
       tools, h("div", { class: "actions" }, this.layers, this.form.more), this.form.element, this.labels, this.mark, list, this.pages, this.others, ...(annotator.source.give ? [new Exchange(annotator).element] : []), keys, this.said,
     );
     this.fillOthers();
@@ -44,9 +45,12 @@ export class Panel {
     this.place.replaceChildren();
   }
 
-  tell(state, why = "") {
+  /** `choices` are what the user can do where the server refused, as [text, function]. */
+  tell(state, why = "", choices = [["Try again", () => this.annotator.saver.again()], ["Discard my changes", () => this.annotator.discard()]]) {
     this.state.dataset.state = state;
     this.state.textContent = why ? `${STATES[state]}: ${why}${state === "waiting" ? " It is tried again." : ""}` : STATES[state];
+    this.answers.hidden = state !== "refused";
+    this.answers.replaceChildren(...choices.map(([text, act]) => button(text, act)));
   }
 
   /** For who cannot see the picture. */

@@ -1,4 +1,5 @@
-// Autosave: changes go to the server in the order in which they were made, one edit at a time, until it has them.
+// Autosave: changes go to the server in the order in which they were made, one edit at a time, until it has them. They
+// also lie in the browser's storage until then, so that a reload or a crash of the page loses none.
 
 import { freshId } from "./document.js";
 
@@ -6,19 +7,51 @@ const MOST_CHANGES = 200;
 const MOST_CHARS = 12000; // of one edit in JSON: the server takes 64 KiB, and a character may be four bytes
 const WAIT_MS = 250; // for more of the same
 const AGAIN_MS = [1000, 2000, 5000, 10000];
-const LOST = new Set([0, 429, 500, 502, 503, 504]); // what may go well a moment later
+const MISSING = 404; // the utterance may come back: a folder is restored, a library rebuilt
+const CHANGED = 409;
+const MOST_STORED_CHARS = 1_000_000;
 
 export class Saver {
   /**
    * `send(edit)` answers `{ revision }` or throws what has a `status` and a `message`; `tell(state, why)` hears saving,
-   * saved, waiting (it is tried again) or refused; `reload(why)` is called where the server has said no for good.
+   * saved, waiting (it is tried again) or refused (the user tries again, or discards); `changed(error)` is called where
+   * another window has changed the same; `lost(error)` where what was left cannot be saved; `key` names the storage.
    */
-  constructor(document, send, tell, reload) {
-    Object.assign(this, { document, send, tell, reload });
+  constructor(document, send, tell, changed, key) {
+    Object.assign(this, { document, send, tell, changed, key });
     this.waiting = [];
     this.edit = null; // under way
     this.tries = 0;
+    this.conflicts = []; // changes on what another window has changed: the user decides
+    this.isRefused = false; // by the server: nothing is sent until `again`
     this.isClosed = false;
+    this.lost = () => {};
+  }
+
+  /** All changes that the server has not acknowledged, with the versions that they have seen. */
+  get unsaved() {
+    return [...(this.edit?.changes ?? []), ...this.waiting.map((change) => this.document.seen(change)), ...this.conflicts];
+  }
+
+  /** Keep what is not acknowledged in the browser, or remove it from there. */
+  store() {
+    try {
+      const { unsaved } = this;
+      const text = JSON.stringify(unsaved);
+      if (!unsaved.length) localStorage.removeItem(this.key);
+      else if (text.length <= MOST_STORED_CHARS) localStorage.setItem(this.key, text);
+    } catch {
+      // no storage, or it is full: the page holds the changes all the same
+    }
+  }
+
+  /** What an earlier page could not save. */
+  stored() {
+    try {
+      return JSON.parse(localStorage.getItem(this.key)) ?? [];
+    } catch {
+      return [];
+    }
   }
 
   get isSaved() {
@@ -27,8 +60,20 @@ export class Saver {
 
   add(changes) {
     this.waiting.push(...changes);
+    const isSame = (one) => (other) => one.op !== "done" && one.layer === other.layer && one.mark === other.mark;
+    this.conflicts = this.conflicts.filter((one) => !changes.some(isSame(one))); // the user has decided
+    this.store();
+    if (this.isRefused) return;
     if (this.tries === 0) this.tell("saving");
     if (!this.edit) this.later(WAIT_MS);
+  }
+
+  /** Send what was refused once more. */
+  again() {
+    this.isRefused = false;
+    this.tries = 0;
+    this.tell("saving");
+    this.later(0);
   }
 
   /** Leave: what waits is sent at once, and nothing after it is told. */
@@ -40,7 +85,8 @@ export class Saver {
   /** Forget what waits: the document was loaded anew. */
   drop() {
     clearTimeout(this.timer);
-    Object.assign(this, { waiting: [], edit: null, tries: 0 });
+    Object.assign(this, { waiting: [], edit: null, tries: 0, conflicts: [], isRefused: false });
+    this.store();
   }
 
   later(ms) {
@@ -51,7 +97,7 @@ export class Saver {
   async go() {
     this.edit ??= this.next();
     const { edit } = this;
-    if (!edit || this.isSending) return;
+    if (!edit || this.isSending || this.isRefused) return;
     this.isSending = true;
     try {
       const { revision } = await this.send(edit);
@@ -59,6 +105,7 @@ export class Saver {
       this.document.acknowledged(edit.changes, revision);
       this.edit = null;
       this.tries = 0;
+      this.store();
       if (!this.isClosed) this.tell(this.isSaved ? "saved" : "saving");
       if (this.waiting.length) this.later(0);
     } catch (error) {
@@ -70,13 +117,15 @@ export class Saver {
   }
 
   failed(error) {
-    if (LOST.has(error.status)) {
+    if (this.isClosed) this.lost(error);
+    if (error.isTemporary || error.status === MISSING) {
       const ms = AGAIN_MS[Math.min(this.tries++, AGAIN_MS.length - 1)];
       if (!this.isClosed) this.tell("waiting", error.message);
       return this.later(ms);
     }
-    if (!this.isClosed) return this.reload(error);
-    return this.drop();
+    this.isRefused = true;
+    if (this.isClosed) return undefined; // it stays in the storage
+    return error.status === CHANGED ? this.changed(error) : this.tell("refused", error.message);
   }
 
   /** The next edit: as much as one takes, and nothing twice, since its version is known only afterwards. */

@@ -8,6 +8,7 @@ export function ownersSource(root, name, annotator) {
   const by = (who) => calls.get(`annotations/by/${encodeURIComponent(name)}?${new URLSearchParams({ annotator: who })}`);
   return {
     canLayer: true,
+    key: `${root} ${name} ${annotator}`,
     load: () => by(annotator),
     send: (edit) => calls.post("annotations/edit", { name, annotator, ...edit }),
     others: async () => (await calls.get(`annotations/of/${encodeURIComponent(name)}`)).map((one) => one.annotator),
@@ -45,6 +46,7 @@ export class LinkCalls {
   /** One's own document on an utterance of the assignment. */
   source = (number) => ({
     canLayer: false,
+    key: `${this.root} ${number} ${this.token.slice(-16)}`,
     load: () => this.json(`marks/${number}`),
     send: (edit) => this.json(`edit/${number}`, edit),
   });
