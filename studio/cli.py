@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
+from studio.commands.backup import backup, restore
 from studio.commands.bench.app import bench
 from studio.commands.campaign.app import campaign
 from studio.commands.common import (
@@ -59,6 +60,8 @@ cli.command()(force)
 cli.command()(measure)
 cli.command()(synth)
 cli.command()(timing)
+cli.command()(backup)
+cli.command()(restore)
 
 
 class _Ended(SystemExit):

@@ -35,7 +35,8 @@ class ServeSettings:
         allowed_hosts: names under which the server may be called besides loopback: ``tts.example.org``,
             ``*.example.org``, or ``*`` for any (only behind a proxy that checks them).
         allowed_origins: origins of foreign pages that may connect: ``https://example.org``, or ``*``.
-        traces_folder: where traces of spoken utterances are kept; they hold what users typed.
+        traces_folder: where traces of spoken utterances are kept; they hold what users typed. Where the default folder
+            cannot be used, for instance without a home folder, a new temporary folder takes its place.
         max_traces: the newest so many are kept.
         max_traces_bytes: and no more than so many bytes.
         max_trace_bytes: of one utterance while it is spoken (an hour of it is 180 MB); past that none is kept of it.
@@ -164,7 +165,7 @@ def _typed(name: str, value: Any, kind: Any) -> Any:
     if kind is str and isinstance(value, str):
         return value
     if kind is Path and isinstance(value, str):
-        return Path(value)
+        return _path(name, value)
     if kind == tuple[str, ...] and isinstance(value, list) and all(isinstance(one, str) for one in value):
         return tuple(value)
     wanted = {int: "a whole number", str: "a string", Path: "a path in quotes"}.get(kind, "a list of strings")
@@ -178,9 +179,15 @@ def _whole(variable: str, text: str) -> int:
         raise BadOption(f"{variable} cannot be {text!r}", "give a whole number") from error
 
 
+def _path(name: str, text: str) -> Path:
+    if not text:  # Path would take it for the working directory
+        raise BadOption(f"{name} is empty", "give a folder, or leave it out")
+    return Path(text)
+
+
 _FROM_TEXT: dict[Any, Callable[[str, str], Any]] = {
     int: _whole,
     str: lambda _, text: text,
-    Path: lambda _, text: Path(text),
+    Path: _path,
     tuple[str, ...]: lambda _, text: tuple(part.strip() for part in text.split(",") if part.strip()),
 }

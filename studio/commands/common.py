@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from studio.core.errors import BadOption
-from studio.core.folders import expanded
+from studio.core.folders import data_folder
 from studio.core.shipped import VOICES
 
 if TYPE_CHECKING:
@@ -58,18 +57,12 @@ Database = Annotated[
 ]
 
 
-def _data_folder(given: str | Path) -> Path:
-    if not str(given):
-        raise BadOption("--data is empty", "give a folder, or leave the option out")
-    return expanded(Path(given), "--data")
-
-
 Data = Annotated[
     Path,
     typer.Option(
         help="Folder of clips and of the database.",
         envvar="STUDIO_DATA_FOLDER",
-        parser=_data_folder,
+        parser=data_folder,
         metavar="PATH",
     ),
 ]
@@ -108,6 +101,7 @@ def tell_token(listening: "Listening") -> None:
 
 def advised(listening: "Listening", name: str) -> list[str]:
     """What to tell whoever made, changed or opened a campaign: what does not do what it says, as sentences."""
+    from studio.core.errors import BadOption
     from studio.mos.analysis.advice import advice
     from studio.mos.rating.campaigns import find
     from studio.mos.rating.parts import check_parts, config_of

@@ -265,6 +265,14 @@ class Annotations:
         return self._folder(sha256) / f"{digest[:24]}.jsonl"
 
 
+def read_journal(path: Path) -> bytes:
+    """The complete lines of a journal, while no edit is being written into it. Raises OSError."""
+    with path.open("rb", buffering=0) as file:
+        if fcntl is not None:
+            fcntl.flock(file, fcntl.LOCK_SH)  # until it is closed
+        return _complete_lines(file.read())
+
+
 def checked_name(annotator: str) -> str:
     """An annotator's name. Raises BadOption."""
     if (

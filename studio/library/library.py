@@ -21,7 +21,7 @@ from studio.annotation.edits import Document, Edit
 from studio.core import durable
 from studio.core.errors import BadFile, BadOption, NotStored, StudioError, Unavailable
 from studio.core.files import read_bounded
-from studio.core.folders import expanded
+from studio.core.folders import data_folder
 from studio.core.traces.trace import Trace
 from studio.core.traces.trace_reader import MAX_BYTES
 from studio.inspection.opening import Limits, open_bytes
@@ -66,7 +66,7 @@ class Library:
     """
 
     def __init__(self, root: Path) -> None:
-        self.root = expanded(root, "--data")
+        self.root = data_folder(root)
         self._lock = threading.Lock()
         self.annotations = Annotations(self.root, self._is_kept)
         self.assignments = Assignments(self.root)

@@ -18,7 +18,7 @@ from sqlmodel import Session, select
 from studio.core import durable
 from studio.core.cards import Card
 from studio.core.errors import BadFile
-from studio.core.folders import expanded
+from studio.core.folders import data_folder
 from studio.mos.analysis.interim_looks import InterimLooks
 from studio.mos.campaign.names import check_name
 from studio.mos.campaign.titles import system_titles
@@ -305,7 +305,7 @@ def open_listening(database: str, data: Path, faults: Faults | None = None) -> L
         BadOption: the address is none.
         BadFile: the folder cannot be made, or the database not be opened.
     """
-    root = expanded(data, "--data")
+    root = data_folder(data)
     try:
         durable.make_folder(root)
         if not database:

@@ -24,7 +24,7 @@ from studio.commands.common import (
     progress_bar,
 )
 from studio.core.errors import BadOption
-from studio.core.folders import DEFAULT_DATA
+from studio.core.folders import DEFAULT_DATA, is_default_data
 from studio.core.shipped import TRAPS, VOICES
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def new(
     typer.echo(f"{name}: {_counted(manifest)}, {'open' if start else 'a draft'}")
     for role, path in links.items():
         typer.echo(f"{role:8} {base.rstrip('/')}{path}")
-    is_elsewhere = data != DEFAULT_DATA.expanduser()
+    is_elsewhere = not is_default_data(data)
     if database or is_elsewhere:  # the app looks where it is told, and nowhere else
         given = {"--database": bool(database), "--data": is_elsewhere}
         same = " and ".join(option for option, is_given in given.items() if is_given)

@@ -9,11 +9,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numba
+from numba import njit
 from numba.core import caching
 from numba.core.serialize import dumps
 
-import numba
-from numba import njit
 from studio.core import durable
 from studio.core.folders import has_home
 
@@ -34,7 +34,7 @@ def compiled(function: Callable[..., Any]) -> Any:
 
     What is kept goes by the file of the function, not by what it calls: a compiled function calls none of another file.
     """
-    dispatcher = njit(**_HOW)(function)
+    dispatcher: Any = njit(**_HOW)(function)
     try:
         dispatcher._cache = _Cache(function)
     except (RuntimeError, OSError) as error:  # no folder can be written: neither beside the code nor the user's cache

@@ -13,6 +13,7 @@ import numpy as np
 from studio.core.cards import sha256_of
 from studio.core.clips import to_float
 from studio.core.errors import BadFile, NeedsPackage
+from studio.core.folders import expanded
 from studio.measure.signal.resample import at_16k
 from studio.measure.timing.word_timing import SpokenSpan
 
@@ -35,6 +36,7 @@ class Whisper:
 
     Raises:
         BadFile: the weights are missing, incomplete, or cannot be fetched.
+        BadOption: they are looked for in the home folder, and none is known.
         NeedsPackage: faster-whisper is not installed.
     """
 
@@ -114,14 +116,16 @@ def _folder_of(weights: str) -> Path:
     """The folder of weights on this machine: as given, from the hub's cache, or fetched."""
     try:
         from faster_whisper import download_model
+        from huggingface_hub.constants import HF_HUB_CACHE
     except ImportError as error:
         raise NeedsPackage(
             "whisper needs faster-whisper",
             "pip install 'streaming-tts-studio[eval]', or take --recogniser pocketsphinx",
         ) from error
-    folder = Path(weights).expanduser()
+    folder = expanded(Path(weights), "give an absolute path, or set HOME")
     if folder.is_dir() or weights.startswith(_LIKE_A_PATH):
         return _whole(folder)
+    expanded(Path(HF_HUB_CACHE), "set HOME or HF_HOME")  # the hub would make a folder named "~" in the working directory
     try:
         return _whole(Path(download_model(weights, local_files_only=True)))
     except ValueError as error:

@@ -1,7 +1,9 @@
 """The shelf of traces: each spoken utterance is kept for a while under a name that cannot be guessed."""
 
+import errno
 import itertools
 import logging
+import os
 import re
 import secrets
 import shutil
@@ -16,7 +18,7 @@ from typing import Any
 
 from studio.core.clips import WAV_HEADER_BYTES, wav_bytes
 from studio.core.errors import BadFile, BadOption, NotStored
-from studio.core.folders import expanded
+from studio.core.folders import DEFAULT_TRACES, expanded
 from studio.core.traces.trace import Trace, open_trace
 from studio.core.traces.trace_reader import read_audio
 from studio.core.traces.trace_writer import TraceWriter
@@ -39,11 +41,7 @@ class TraceShelf:
     """
 
     def __init__(self, folder: Path, max_traces: int, max_bytes: int) -> None:
-        try:
-            self.folder = expanded(folder, "traces_folder in the settings")
-        except BadOption as error:  # a container: traces need not outlive the server
-            self.folder = Path(tempfile.mkdtemp(prefix="studio-traces-"))
-            log.warning("%s; traces are kept in %s", error.what, self.folder)
+        self.folder = _made(folder)
         self.max_traces, self.max_bytes = max_traces, max_bytes
         self._lock = threading.Lock()
         self._writing: set[str] = set()
@@ -51,12 +49,6 @@ class TraceShelf:
         self._came: dict[str, int] = {}  # tokens of what is there, the higher the later
         self._silent: dict[str, bool] = {}  # by token: whether it has no sound
         self._numbers = itertools.count()
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        except OSError as error:
-            raise BadFile(
-                f"the traces folder {folder} cannot be made: {error}", "set traces_folder elsewhere"
-            ) from error
         self._prune()
 
     def begin(self, meta: Mapping[str, Any], owner: str = "") -> tuple[str, TraceWriter]:
@@ -166,6 +158,30 @@ class TraceShelf:
             self._came[token] = next(self._numbers)
             self._silent[token] = _is_silent(self.folder / f"{token}.trace")
         return {token: found[token][1] for token in sorted(found, key=self._came.__getitem__)}
+
+
+def _made(folder: Path) -> Path:
+    """The traces folder, made if it is missing; a new temporary folder where the default one cannot be used.
+
+    Raises:
+        BadFile: a folder that is not the default cannot be used.
+        BadOption: the same, because no home folder is known.
+    """
+    try:
+        path = expanded(folder, "set traces_folder to an absolute path, or set HOME")
+        path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+    except (BadOption, OSError) as error:
+        if folder == DEFAULT_TRACES:  # in a container, traces need not outlive the server
+            path = Path(tempfile.mkdtemp(prefix="studio-traces-"))
+            log.warning("%s; traces are kept in %s", error, path)
+        elif isinstance(error, OSError):
+            what = f"the traces folder {folder} cannot be used: {error}"
+            raise BadFile(what, "set traces_folder to a folder that can be written") from error
+        else:
+            raise
+    return path
 
 
 def _is_silent(path: Path) -> bool:

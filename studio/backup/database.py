@@ -1,0 +1,173 @@
+"""Copies of a database of listening tests: SQLite by its backup API, PostgreSQL row by row."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from urllib.parse import quote
+
+from sqlalchemy import Connection, Engine, Table, create_engine, func, insert, select, text
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import SQLAlchemyError
+from sqlmodel import SQLModel
+
+from studio.core.errors import BadFile, BadOption
+from studio.mos.store.database import Store
+
+_ROWS = 1000
+
+
+def snapshot(url: str, target: Path) -> str:
+    """Copy a database, which others may write to meanwhile, into a new SQLite file; returns the kind of database.
+
+    The copy holds everything that was committed before this call, and is one file without a log.
+
+    Raises:
+        BadFile: the database cannot be read, or is damaged.
+    """
+    kind = make_url(url).get_backend_name()
+    if kind == "sqlite":
+        _snapshot_file(Path(make_url(url).database or ""), target)
+    else:
+        _snapshot_rows(url, target)
+    check(target)
+    return kind
+
+
+def check(file: Path) -> None:
+    """Look whether a SQLite file is a whole database of listening tests. Raises BadFile."""
+    try:
+        with closing(sqlite3.connect(f"file:{quote(str(file))}?mode=ro", uri=True)) as connection:
+            found = connection.execute("PRAGMA integrity_check").fetchone()
+            connection.execute("SELECT version FROM schema_version LIMIT 1").fetchone()
+    except sqlite3.Error as error:
+        raise BadFile(f"the database {file.name} is damaged: {error}", "take an earlier backup") from error
+    if found != ("ok",):
+        raise BadFile(f"the database {file.name} is damaged: {found[0]!s:.200}", "take an earlier backup")
+
+
+def counts(file: Path) -> dict[str, int]:
+    """How many campaigns and answers a SQLite file holds."""
+    with closing(sqlite3.connect(f"file:{quote(str(file))}?mode=ro", uri=True)) as connection:
+        tables = {"campaigns": "campaign", "answers": "answer"}
+        return {
+            name: connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for name, table in tables.items()
+        }
+
+
+def named_files(file: Path) -> set[str]:
+    """The names below ``clips`` of all clips and traces that a SQLite file refers to."""
+    found: set[str] = set()
+    with closing(sqlite3.connect(f"file:{quote(str(file))}?mode=ro", uri=True)) as connection:
+        there = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        for table, column, suffix in (
+            ("clip", "sha", "wav"),
+            ("stimulus", "trace", "trace"),
+            ("take", "trace", "trace"),
+        ):
+            columns = {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
+            if table in there and column in columns:
+                rows = connection.execute(f"SELECT {column} FROM {table} WHERE {column} IS NOT NULL")
+                found |= {f"clips/{sha[:2]}/{sha}.{suffix}" for (sha,) in rows if sha}
+    return found
+
+
+def load_rows(file: Path, url: str) -> None:
+    """Copy all rows of a SQLite file into an empty database at an address. Raises BadOption, BadFile."""
+    try:
+        store = Store(url)
+        try:
+            source, target = _engine(f"sqlite:///{file}"), _engine(url)
+            with source.connect() as rows, target.begin() as connection:
+                used = [table.name for table in _tables() if connection.scalar(select(func.count()).select_from(table))]
+                if used:
+                    raise BadOption(
+                        f"the database is not empty: it has rows in {', '.join(used)}", "restore into a new database"
+                    )
+                _copy_rows(rows, connection)
+                _reset_sequences(connection)
+            source.dispose()
+            target.dispose()
+        finally:
+            store.close()
+    except SQLAlchemyError as error:
+        raise BadFile(f"the database cannot be filled: {_cause(error)}", "see its log") from error
+
+
+def _cause(error: SQLAlchemyError) -> str:
+    return f"{getattr(error, 'orig', None) or error!s:.300}"
+
+
+def _engine(url: str, **options: str) -> Engine:
+    parsed = make_url(url)
+    driver = "postgresql+psycopg" if parsed.get_backend_name() == "postgresql" else parsed.drivername
+    return create_engine(parsed.set(drivername=driver), **options)
+
+
+def _snapshot_file(file: Path, target: Path) -> None:
+    if not file.is_file():
+        raise BadFile(f"there is no database {file}", "give --data or --database")
+    try:
+        with closing(_opened(file)) as source, closing(sqlite3.connect(target)) as copy:
+            source.backup(copy)
+            copy.execute("PRAGMA journal_mode = DELETE")
+    except sqlite3.OperationalError as error:
+        if target.exists() and "disk" in str(error):
+            raise OSError(str(error)) from error
+        raise BadFile(f"the database {file} cannot be read: {error}", "see who may read it") from error
+    except sqlite3.DatabaseError as error:
+        raise BadFile(f"the database {file} is damaged: {error}", "restore an earlier backup") from error
+
+
+def _opened(file: Path) -> sqlite3.Connection:
+    """A reading connection; a folder that nobody may write to has no log, so that the file alone is the database."""
+    address = f"file:{quote(str(file.absolute()))}?mode=ro"
+    connection = sqlite3.connect(address, uri=True, timeout=60.0)
+    try:
+        connection.execute("SELECT count(*) FROM sqlite_master")
+        return connection
+    except sqlite3.OperationalError:
+        connection.close()
+        if file.with_name(f"{file.name}-wal").exists():
+            raise
+        return sqlite3.connect(f"{address}&immutable=1", uri=True)
+
+
+def _snapshot_rows(url: str, target: Path) -> None:
+    Store(url).close()  # brings an earlier schema to the newest one, as every command does
+    Store(f"sqlite:///{target}").close()
+    try:
+        source, copy = _engine(url, isolation_level="REPEATABLE READ"), _engine(f"sqlite:///{target}")
+        with source.connect() as rows, copy.begin() as connection:
+            _copy_rows(rows, connection)
+        source.dispose()
+        copy.dispose()
+    except SQLAlchemyError as error:
+        raise BadFile(f"the database cannot be read: {_cause(error)}", "see its log") from error
+    with closing(sqlite3.connect(target)) as connection:
+        connection.execute("PRAGMA journal_mode = DELETE")
+
+
+def _tables() -> list[Table]:
+    return SQLModel.metadata.sorted_tables
+
+
+def _copy_rows(source: Connection, target: Connection) -> None:
+    for table in _tables():
+        rows = source.execution_options(yield_per=_ROWS).execute(select(table)).mappings()
+        for batch in rows.partitions(_ROWS):
+            target.execute(insert(table), [dict(row) for row in batch])
+
+
+def _reset_sequences(connection: Connection) -> None:
+    """Let PostgreSQL number the next rows after those that were copied."""
+    if connection.dialect.name != "postgresql":
+        return
+    for table in _tables():
+        for column in table.primary_key.columns:
+            sequence = connection.scalar(
+                text("SELECT pg_get_serial_sequence(:table, :column)"), {"table": table.name, "column": column.name}
+            )
+            if sequence is not None:
+                most = connection.scalar(select(func.max(column)))
+                if most is not None:
+                    connection.execute(text("SELECT setval(:sequence, :most)"), {"sequence": sequence, "most": most})

@@ -1,0 +1,174 @@
+"""A backup turned back into a data folder: every file is checked before the folder has its name."""
+
+import shutil
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from studio.backup.containers import (
+    DATABASE,
+    MANIFEST,
+    MAX_MANIFEST_BYTES,
+    Manifest,
+    Member,
+    Reader,
+    copied,
+    manifest_of,
+    publish_folder,
+    reading,
+    write_file,
+)
+from studio.backup.database import check, counts, load_rows
+from studio.core import durable
+from studio.core.errors import BadFile, BadOption, NotStored
+from studio.library.library import Library
+from studio.mos.store.database import Store
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Restored:
+    """What was restored; ``problems`` are messages on utterances and journals that cannot be read."""
+
+    manifest: Manifest
+    counts: dict[str, int]
+    problems: tuple[str, ...] = ()
+
+
+def check_backup(source: Path, progress: Progress = lambda done, of: None) -> Manifest:
+    """Read a whole backup and compare it with its manifest; nothing is written but a copy of its database.
+
+    Raises:
+        BadFile: it is damaged, incomplete, or not a backup.
+    """
+    with reading(source) as reader:
+        manifest = _manifest(reader)
+        done = _Counter(progress, manifest.size)
+        for name in manifest.files:
+            if name != DATABASE:
+                _compared(reader, manifest, name, lambda file: copied(file, None, done))
+        if DATABASE in manifest.files:
+            with tempfile.TemporaryDirectory() as folder:
+                copy = Path(folder) / DATABASE
+                _compared(reader, manifest, DATABASE, lambda file: write_file(copy, file, done))
+                check(copy)
+        return manifest
+
+
+def restore_backup(
+    source: Path, data: Path, database: str = "", progress: Progress = lambda done, of: None
+) -> Restored:
+    """Make a data folder of a backup.
+
+    Args:
+        data: not there yet, or empty.
+        database: an empty database that takes the listening tests; ``studio.sqlite`` in the data folder where empty.
+
+    Raises:
+        BadFile: the backup is damaged, incomplete, or not one; nothing was restored.
+        BadOption: the data folder or the database is not empty.
+        NotStored: the disk refused it.
+    """
+    if data.exists() and (not data.is_dir() or any(data.iterdir())):
+        raise BadOption(f"{data} is not empty", "give another --data, or move it away first")
+    part = durable.part_of(data)
+    try:
+        durable.make_folder(data.absolute().parent)
+        with reading(source) as reader:
+            manifest = _manifest(reader)
+            _check_room(part, manifest.size)
+            part.mkdir(mode=0o700)
+            done = _Counter(progress, manifest.size)
+            for name in manifest.files:
+                path = part / name
+                _compared(reader, manifest, name, lambda file, path=path: write_file(path, file, done))
+        found, problems = dict(manifest.counts), list[str]()
+        if (part / DATABASE).exists():
+            check(part / DATABASE)
+            Store(f"sqlite:///{part / DATABASE}").close()  # which brings an earlier schema to the newest one
+            found |= counts(part / DATABASE)
+        if (part / "library").is_dir():
+            with closing(Library(part / "library")) as library:
+                found["utterances"], problems = library.rebuild()
+        if database and (part / DATABASE).exists():
+            load_rows(part / DATABASE, database)
+            (part / DATABASE).unlink()
+        publish_folder(part, data)
+        return Restored(manifest, found, tuple(one.replace(str(part), str(data)) for one in problems))
+    except OSError as error:
+        raise NotStored(
+            f"the backup cannot be restored: {error.strerror or error}", "make room, or give another --data"
+        ) from error
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+class _Counter:
+    """Adds up bytes for a progress bar."""
+
+    def __init__(self, progress: Progress, of: int) -> None:
+        self._progress, self._of, self._done = progress, of, 0
+
+    def __call__(self, size: int) -> None:
+        self._done += size
+        self._progress(self._done, self._of)
+
+
+def _manifest(reader: Reader) -> Manifest:
+    names = reader.names()
+    if MANIFEST not in names:
+        raise BadFile(
+            f"there is no {MANIFEST} in it: this is not a complete backup", "give one that `studio backup` made"
+        )
+    with _read(reader, MANIFEST) as file:
+        data = file.read(MAX_MANIFEST_BYTES + 1)
+    if len(data) > MAX_MANIFEST_BYTES:
+        raise BadFile(f"{MANIFEST} is larger than {MAX_MANIFEST_BYTES:,} bytes", "take another backup")
+    manifest = manifest_of(data)
+    if absent := sorted(manifest.files.keys() - names):
+        raise BadFile(
+            f"{len(absent)} files are missing from the backup, the first is {absent[0]}", "take another backup"
+        )
+    return manifest
+
+
+def _read(reader: Reader, name: str) -> BinaryIO:
+    try:
+        return reader.open(name)
+    except (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError, KeyError) as error:
+        raise BadFile(f"{name} in the backup cannot be read: {error}", "take another backup") from error
+
+
+def _compared(reader: Reader, manifest: Manifest, name: str, work: Callable[..., Member]) -> None:
+    """Read a file and compare it with the manifest. Raises BadFile."""
+    try:
+        with _read(reader, name) as file:
+            found = work(_Bounded(file, manifest.files[name].size))
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise BadFile(f"{name} in the backup is damaged: {error}", "take another backup") from error
+    if found != manifest.files[name]:
+        raise BadFile(f"{name} in the backup is not what was saved", "take another backup")
+
+
+class _Bounded:
+    """A file of which no more is read than it should hold, and a byte."""
+
+    def __init__(self, file: BinaryIO, size: int) -> None:
+        self._file, self._left = file, size + 1
+
+    def read(self, size: int) -> bytes:
+        piece = self._file.read(min(size, self._left))
+        self._left -= len(piece)
+        return piece
+
+
+def _check_room(part: Path, needed: int) -> None:
+    free = shutil.disk_usage(part.absolute().parent).free
+    if needed > free:
+        raise NotStored(f"the backup holds {needed:,} bytes, and {free:,} are free", "give another --data")

@@ -1,0 +1,71 @@
+"""``studio backup`` and ``studio restore``: the data folder with its database, into a folder or a file and back."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from studio.commands.common import Data, Database, progress_bar
+from studio.core.folders import DEFAULT_DATA
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def backup(
+    target: Annotated[Path, typer.Argument(help="A new folder, or a new file whose name ends in .zip.")],
+    settings: Annotated[Path | None, typer.Option(help="The server's settings file, to be saved with it.")] = None,
+    database: Database = "",
+    data: Data = DEFAULT_DATA,
+) -> None:
+    """Save listening tests, clips, library and annotations; the server may run meanwhile.
+
+    The backup holds tokens, the answers and panel ids of raters, and what people typed: keep it as private as the data
+    folder.
+    """
+    from studio.backup.create import create_backup
+
+    with progress_bar() as bar:
+        task = bar.add_task("saving")
+        made = create_backup(
+            data, database, target, settings, lambda done, of: bar.update(task, completed=done, total=max(done, of))
+        )
+    for name in made.missing[:10]:
+        typer.secho(f"note: {name} is named by the database and is not there", err=True, fg="yellow")
+    typer.echo(f"{target}: {_shown(made.counts)}, {made.size:,} bytes")
+    typer.echo(f"studio restore {target} --data FOLDER")
+
+
+def restore(
+    source: Annotated[Path, typer.Argument(help="The folder or file that `studio backup` made.")],
+    check: Annotated[bool, typer.Option("--check", help="Only read the backup, and say whether it is whole.")] = False,
+    database: Database = "",
+    data: Data = DEFAULT_DATA,
+) -> None:
+    """Make a data folder of a backup. The folder, and the database where one is given, have to be empty."""
+    from studio.backup.containers import SETTINGS
+    from studio.backup.restore import check_backup, restore_backup
+
+    with progress_bar() as bar:
+        task = bar.add_task("reading" if check else "restoring")
+
+        def progress(done: int, of: int) -> None:
+            bar.update(task, completed=done, total=of)
+
+        if check:
+            manifest, found, problems = check_backup(source, progress), None, ()
+        else:
+            restored = restore_backup(source, data, database, progress)
+            manifest, found, problems = restored.manifest, restored.counts, restored.problems
+    if found is None:
+        typer.echo(f"{source} is whole: {_shown(manifest.counts)}, of {manifest.created_at}")
+        return
+    for line in (*problems, *(f"{name} was missing when the backup was made" for name in manifest.missing[:10])):
+        typer.secho(f"note: {line}", err=True, fg="yellow")
+    typer.echo(f"{data}: {_shown(found)}, of {manifest.created_at}")
+    if SETTINGS in manifest.files:
+        typer.echo(f"The server's settings are in {data / SETTINGS}: studio app --settings {data / SETTINGS}")
+
+
+def _shown(counts: "Mapping[str, int]") -> str:
+    return ", ".join(f"{count} {name}" for name, count in counts.items())
