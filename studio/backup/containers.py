@@ -78,6 +78,14 @@ def manifest_of(data: bytes) -> Manifest:
         raise BadFile(f"the manifest {MANIFEST} is damaged: {error}", "take another backup") from error
 
 
+class Readable(Protocol):
+    """What can be read in pieces."""
+
+    def read(self, size: int, /) -> bytes:
+        """At most so many bytes; none at the end."""
+        ...
+
+
 class Writer(Protocol):
     """A backup that is being made."""
 
@@ -142,14 +150,6 @@ def reading(source: Path) -> Iterator[Reader]:
         raise BadFile(f"the backup {source} cannot be read: {error}", "take another backup") from error
     with archive:
         yield _Zip(archive)
-
-
-class Readable(Protocol):
-    """What can be read in pieces."""
-
-    def read(self, size: int, /) -> bytes:
-        """At most so many bytes; none at the end."""
-        ...
 
 
 def copied(source: Readable, target: BinaryIO | None, progress: Callable[[int], None]) -> Member:

@@ -15,7 +15,8 @@ from numba.core import caching
 from numba.core.serialize import dumps
 
 from studio.core import durable
-from studio.core.folders import has_home
+from studio.core.errors import BadOption
+from studio.core.folders import DEFAULT_CACHE, expanded
 
 log = logging.getLogger("studio.engine")
 _DIGEST_BYTES = 32
@@ -30,23 +31,24 @@ _HOW: dict[str, Any] = {
 
 
 def compiled(function: Callable[..., Any]) -> Any:
-    """Compiled for each kind of arguments at the first call with it, and kept on disk where there is a place for it.
+    """Compile a function at its first call with each kind of arguments, and cache the code on disk if a folder allows it.
 
-    What is kept goes by the file of the function, not by what it calls: a compiled function calls none of another file.
+    The cache is keyed by the function's source file, not by what it calls, so a compiled function must not call one of
+    another file.
     """
     dispatcher: Any = njit(**_HOW)(function)
     try:
         dispatcher._cache = _Cache(function)
-    except (RuntimeError, OSError) as error:  # no folder can be written: neither beside the code nor the user's cache
-        log.debug("compiled code is not kept on disk: %s", error)
+    except (RuntimeError, OSError) as error:
+        _complain(function.__code__.co_filename, error)
     return dispatcher
 
 
 class _Files:
-    """Compiled code on disk, a file for each function and kind of arguments, in the place of numba's own files.
+    """Compiled code on disk: one file per function and kind of arguments, instead of numba's index and data files.
 
-    Numba executes whatever machine code its cache holds. A file here begins with the SHA-256 of the rest, and only
-    content that has it is used.
+    Numba executes any machine code that its cache holds. Here a file starts with the SHA-256 of the rest, and content
+    with another digest is never used.
     """
 
     def __init__(self, folder: str, name: str, source_stamp: object) -> None:
@@ -54,7 +56,7 @@ class _Files:
         self._made_of = f"{numba.__version__} {source_stamp}\n".encode()
 
     def load(self, key: object) -> Any:
-        """What was saved under a key; None where nothing was, or of another source. Damaged files are removed."""
+        """The data saved under a key, or None if there is none for this source and numba; removes a damaged file."""
         path = self._path(key)
         try:
             content = path.read_bytes()
@@ -64,14 +66,15 @@ class _Files:
             return pickle.loads(rest[len(self._made_of) :]) if rest.startswith(self._made_of) else None  # noqa: S301
         except FileNotFoundError:
             return None
-        except Exception as error:  # noqa: BLE001 - whatever is wrong with it, it can be made again
+        except Exception as error:  # noqa: BLE001 - any failure means to compile again
             _complain(path, error)
             with suppress(OSError):
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
             return None
 
     def save(self, key: object, data: object) -> None:
-        """Keep something under a key. Raises OSError."""
+        """Replace the data of a key. Raises OSError."""
+        durable.remove_stale_parts(self._folder, f"{self._name}.*")  # of processes that were killed while they saved
         rest = self._made_of + dumps(data)
         durable.replace(self._path(key), hashlib.sha256(rest).digest() + rest)
 
@@ -79,16 +82,29 @@ class _Files:
         return self._folder / f"{self._name}.{hashlib.sha256(repr(key).encode()).hexdigest()[:16]}.code"
 
 
+class _UserFolder(caching.UserWideCacheLocator):
+    """The user's cache folder. Without a home folder, numba's own would be "~" in the working directory."""
+
+    def ensure_cache_path(self) -> None:
+        """Make the folder. Raises OSError, also where no home folder is known."""
+        try:
+            cache = expanded(DEFAULT_CACHE, "set HOME or XDG_CACHE_HOME")
+        except BadOption as error:
+            raise OSError(str(error)) from error
+        self._cache_path = str(cache / "compiled" / self.get_suitable_cache_subpath(self._py_file))
+        super().ensure_cache_path()
+
+
 class _Impl(caching.CompileResultCacheImpl):
     _locator_classes: ClassVar[list[Any]] = [
         caching.UserProvidedCacheLocator,
         caching.InTreeCacheLocator,
-        *([caching.UserWideCacheLocator] if has_home() else []),  # else it would be a folder named ~ where we stand
+        _UserFolder,
     ]
 
 
 class _Cache(caching.FunctionCache):
-    """Numba's cache of a function, whose failures cost time and nothing else."""
+    """Numba's cache of one function, except that a failure only costs the time to compile."""
 
     _impl_class = _Impl
 
@@ -100,14 +116,14 @@ class _Cache(caching.FunctionCache):
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         try:
             return super().load_overload(sig, target_context)
-        except Exception as error:  # noqa: BLE001 - it is compiled instead
+        except Exception as error:  # noqa: BLE001 - any failure means to compile again
             _complain(self.cache_path, error)
             return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
         try:
             super().save_overload(sig, data)
-        except Exception as error:  # noqa: BLE001 - it is compiled anew the next time
+        except Exception as error:  # noqa: BLE001 - the next process compiles again
             _complain(self.cache_path, error)
 
 
@@ -115,7 +131,12 @@ _complaints: list[str] = []
 
 
 def _complain(path: object, error: Exception) -> None:
-    """Report the first failure of the cache; the others have the same reason."""
+    """Log the first failure of the cache; later ones in this process usually have the same cause."""
     if not _complaints:
-        log.warning("compiled code in %s cannot be used (%s); it is compiled again, which takes seconds", path, error)
+        log.warning(
+            "the cache of compiled code failed at %s (%s); functions are compiled again, which takes seconds; "
+            "NUMBA_CACHE_DIR can name another folder",
+            path,
+            str(error) or type(error).__name__,
+        )
     _complaints.append(str(error))

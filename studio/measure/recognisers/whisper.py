@@ -125,7 +125,7 @@ def _folder_of(weights: str) -> Path:
     folder = expanded(Path(weights), "give an absolute path, or set HOME")
     if folder.is_dir() or weights.startswith(_LIKE_A_PATH):
         return _whole(folder)
-    expanded(Path(HF_HUB_CACHE), "set HOME or HF_HOME")  # the hub would make a folder named "~" in the working directory
+    expanded(Path(HF_HUB_CACHE), "set HOME or HF_HOME")  # the hub would make a folder "~" in the working directory
     try:
         return _whole(Path(download_model(weights, local_files_only=True)))
     except ValueError as error:
