@@ -1,0 +1,308 @@
+"""Backups are taken beside a running server, hold everything acknowledged before, and are checked before use."""
+
+import json
+import os
+import shutil
+import sqlite3
+import threading
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from durability.write_paths import LAYER, recording
+from mos.conftest import new_database, postgresql
+from mos.world import ACR, World
+from sqlmodel import select
+from typer.testing import CliRunner
+
+from studio.annotation.edits import Edit, PutMark
+from studio.annotation.layers import Mark
+from studio.backup.containers import MANIFEST
+from studio.backup.create import create_backup
+from studio.backup.restore import check_backup, restore_backup
+from studio.cli import cli
+from studio.core.errors import BadFile, BadOption, NotStored
+from studio.library.index import Query
+from studio.library.library import Library
+from studio.mos.exchange.other_database import merge_from
+from studio.mos.making.editing import new_draft
+from studio.mos.service import open_listening
+from studio.mos.store.database import Store
+from studio.mos.store.tables.answers import Answer, Score
+from studio.mos.store.tables.campaigns import Campaign
+from studio.mos.store.tables.trials import Trial
+from studio.serve.mos.drafts.sounds import DraftSounds
+
+__all__ = ["postgresql"]  # a fixture
+
+
+class Site:
+    """A data folder with everything in it, and somebody who goes on saving things."""
+
+    def __init__(self, data: Path, database: str = "") -> None:
+        self.data, self.database = data, database
+        self.listening = open_listening(database, data)
+        self.token = self.listening.access.first_token
+        self.world = World(self.listening.store, data / "clips")
+        self.world.listening = self.listening
+        self.world.campaign(replace(ACR, raters_per_stimulus=1000))
+        self.library = Library(data / "library")
+        self.utterance = self.library.keep(recording(0), "Text 0")
+        self.library.annotate(self.utterance, "a", Edit("e", (LAYER,), at=1.0))
+        new_draft(self.listening, "d", "incremental-mos")
+        DraftSounds(self.listening).keep("d", "system", "item.wav", recording(1, frames=22))
+        self.saved: set[str] = set()
+
+    def save(self, number: int) -> None:
+        """An answer, an edit and an utterance, each acknowledged."""
+        rater = self.world.join(f"P{number}")
+        shown = rater.to_trials()
+        rater.answer(shown)
+        self.saved.add(shown["trial"]["trial"])
+        mark = PutMark("l1", Mark(number, number + 1, id=f"m{number}"))
+        self.library.annotate(self.utterance, "a", Edit(f"e{number}", (mark,), at=1.0))
+        self.saved.add(f"m{number}")
+        self.saved.add(self.library.keep(recording(number + 1), f"Text {number + 1}").sha256)
+
+    def close(self) -> None:
+        self.library.close()
+        self.listening.close()
+
+
+def found_in(data: Path, database: str = "") -> set[str]:
+    """Everything that a new server reads in a data folder; raises where something cannot be read."""
+    with closing(open_listening(database, data)) as listening, closing(Library(data / "library")) as library:
+        with listening.store.read() as session:
+            found = {*session.exec(select(Trial.id).join(Answer))}
+            assert len(session.exec(select(Score)).all()) == len(found)
+            assert set(session.exec(select(Campaign.name))) == {"first", "d"}
+        for path in listening.clips.root.glob("*/*.wav"):
+            listening.clips.read(path.stem)
+        entries = library.find(Query(limit=1000))[0]
+        assert all(library.read(entry) for entry in entries)
+        (utterance,) = [entry for entry in entries if entry.text == "Text 0"]
+        marks = {mark for layer in library.document(utterance, "a").layers.values() for mark in layer.marks}
+        assert (data / "uploads/d/system/item.wav").read_bytes() == recording(1, frames=22)
+        return found | marks | {entry.sha256 for entry in entries}
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    made = Site(tmp_path / "data")
+    for number in range(3):
+        made.save(number)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("name", ["backup", "backup.zip"])
+def test_a_backup_under_load_holds_what_was_acknowledged_before(site: Site, tmp_path: Path, name: str) -> None:
+    stop = threading.Event()
+    errors: list[BaseException] = []
+
+    def go_on() -> None:
+        number = 3
+        try:
+            while not stop.is_set():
+                site.save(number)
+                number += 1
+        except BaseException as error:  # noqa: BLE001 - the test fails with it
+            errors.append(error)
+
+    saving = threading.Thread(target=go_on)
+    saving.start()
+    backups: list[tuple[Path, set[str]]] = []
+    for round_ in range(4):
+        before, target = set(site.saved), tmp_path / f"{round_}" / name
+        made = create_backup(site.data, "", target)
+        assert made.missing == () and made.counts["answers"] * 3 >= len(before) - 2
+        backups.append((target, before))
+    stop.set()
+    saving.join(60)
+    assert errors == [] and len(site.saved) > len(backups[-1][1]) > len(backups[0][1])
+    for target, before in backups:
+        data = target.with_name("restored")
+        assert check_backup(target).counts["campaigns"] == 2
+        restored = restore_backup(target, data)
+        assert restored.problems == () and found_in(data) >= before
+    assert (data.stat().st_mode & 0o777, (data / "studio.sqlite").stat().st_mode & 0o777) == (0o700, 0o600)
+    with closing(open_listening("", data)) as listening:
+        assert listening.access.first_token is None and site.token is not None
+        listening.access.check_owner(site.token)
+
+
+def test_the_commands_say_what_they_did(site: Site, tmp_path: Path) -> None:
+    (tmp_path / "server.toml").write_text("[serve]\nport = 7000\n")
+
+    def run(*arguments: object, status: int = 0) -> str:
+        done = CliRunner().invoke(cli, [str(one) for one in arguments])
+        assert done.exit_code == status, done.output
+        return done.output
+
+    target, data = tmp_path / "b.zip", tmp_path / "restored"
+    said = run("backup", target, "--data", site.data, "--settings", tmp_path / "server.toml")
+    assert "2 campaigns, 3 answers, 8 clips, 4 utterances, 1 journals" in said and f"studio restore {target}" in said
+    assert "is whole: 2 campaigns, 3 answers" in run("restore", target, "--check")
+    said = run("restore", target, "--data", data)
+    assert "4 utterances" in said and "settings.toml" in said
+    assert (data / "settings.toml").read_text() == "[serve]\nport = 7000\n"
+    assert found_in(data) >= site.saved
+    for arguments in (["backup", target, "--data", site.data], ["restore", target, "--data", data]):
+        assert isinstance(CliRunner().invoke(cli, [str(one) for one in arguments]).exception, BadOption)
+    assert found_in(data) >= site.saved, "nothing was replaced"
+
+
+def rewritten(change: Callable[[dict[str, bytes]], None]) -> Callable[[Path], None]:
+    """Changes the files of a ZIP."""
+
+    def work(path: Path) -> None:
+        with zipfile.ZipFile(path) as archive:
+            files = {name: archive.read(name) for name in archive.namelist()}
+        change(files)
+        with zipfile.ZipFile(path, "w") as archive:
+            for name, content in files.items():
+                archive.writestr(name, content)
+
+    return work
+
+
+def renamed(to: str) -> Callable[[dict[str, bytes]], None]:
+    """Gives one file another name, in the manifest, too."""
+
+    def change(files: dict[str, bytes]) -> None:
+        name = next(one for one in files if one.startswith("clips/"))
+        files[to] = files.pop(name)
+        manifest = json.loads(files[MANIFEST])
+        manifest["files"][to] = manifest["files"].pop(name)
+        files[MANIFEST] = json.dumps(manifest).encode()
+
+    return change
+
+
+def change_one(files: dict[str, bytes]) -> None:
+    name = next(one for one in files if one.startswith("library/sounds/"))
+    files[name] = files[name][:-1] + b"\xff"
+
+
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "empty": lambda path: path.write_bytes(b""),
+    "cut short": lambda path: path.write_bytes(path.read_bytes()[:-2000]),
+    "no zip": lambda path: path.write_bytes(b"backup" * 1000),
+    "no manifest": rewritten(lambda files: files.pop(MANIFEST)),
+    "a file less": rewritten(lambda files: files.pop("studio.sqlite")),
+    "a byte": rewritten(change_one),
+    "a longer file": rewritten(lambda files: files.update({"studio.sqlite": files["studio.sqlite"] + b"x" * 4096})),
+    "no database": rewritten(lambda files: files.update({"studio.sqlite": b"x" * 4096})),
+    "above": rewritten(renamed("../evil.wav")),
+    "far above": rewritten(renamed("clips/../../evil.wav")),
+    "absolute": rewritten(renamed("/tmp/evil.wav")),
+    "backslash": rewritten(renamed("..\\evil.wav")),
+    "its manifest": rewritten(lambda files: files.update({MANIFEST: b"[" * 100_000})),
+    "another's": rewritten(lambda files: files.update({MANIFEST: b'{"format": "x", "schema": 1}'})),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_backup_is_refused_and_leaves_nothing(site: Site, tmp_path: Path, damage: str) -> None:
+    target, data = tmp_path / "b.zip", tmp_path / "restored"
+    create_backup(site.data, "", target)
+    DAMAGES[damage](target)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(BadFile):
+        check_backup(target)
+    with pytest.raises(BadFile):
+        restore_backup(target, data)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_links_in_a_folder_are_not_followed(site: Site, tmp_path: Path) -> None:
+    target, data = tmp_path / "b", tmp_path / "restored"
+    create_backup(site.data, "", target)
+    clip = next(target.glob("clips/*/*.wav"))
+    shutil.move(clip, tmp_path / "elsewhere.wav")
+    clip.symlink_to(tmp_path / "elsewhere.wav")
+    with pytest.raises(BadFile):
+        restore_backup(target, data)
+    assert not data.exists()
+
+
+@pytest.mark.parametrize("name", ["backup", "backup.zip"])
+def test_an_interrupted_backup_leaves_nothing(site: Site, tmp_path: Path, name: str) -> None:
+    calls: list[int] = []
+
+    def interrupt(done: int, of: int) -> None:
+        calls.append(done)
+        if len(calls) == 5:
+            raise KeyboardInterrupt
+
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(KeyboardInterrupt):
+        create_backup(site.data, "", tmp_path / name, progress=interrupt)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_what_cannot_be_saved_is_told(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(BadFile, match="no data folder"):
+        create_backup(tmp_path / "absent", "", tmp_path / "b")
+    with pytest.raises(BadFile, match="in the data folder"):
+        create_backup(site.data, "", site.data / "b")
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(100, 50, 50))
+        with pytest.raises(NotStored, match="are free"):
+            create_backup(site.data, "", tmp_path / "b")
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad/studio.sqlite").write_bytes(b"no database" * 1000)
+    with pytest.raises(BadFile, match="damaged"):
+        create_backup(tmp_path / "bad", "", tmp_path / "b")
+    assert not (tmp_path / "b").exists()
+
+
+def test_a_clip_that_is_missing_is_told(site: Site, tmp_path: Path) -> None:
+    clip = next((site.data / "clips").glob("*/*.wav"))
+    clip.unlink()
+    assert create_backup(site.data, "", tmp_path / "b").missing == (clip.relative_to(site.data).as_posix(),)
+
+
+def test_a_database_of_an_earlier_schema_is_saved_as_it_is_and_restored_as_the_newest(tmp_path: Path) -> None:
+    from durability.write_paths import Migrations
+
+    old = Migrations(tmp_path)
+    old.prepare(0)
+    (tmp_path / "data").mkdir()
+    shutil.move(old.file(0), tmp_path / "data/studio.sqlite")
+    create_backup(tmp_path / "data", "", tmp_path / "b")
+    restore_backup(tmp_path / "b", tmp_path / "restored")
+    with closing(sqlite3.connect(tmp_path / "restored/studio.sqlite")) as connection:
+        assert connection.execute("SELECT name FROM campaign").fetchall() == [("c0",)]
+        assert connection.execute("SELECT max(version) FROM schema_version").fetchone()[0] > 1
+
+
+def test_postgresql_is_saved_and_restored_in_either_direction(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    url, other = (new_database("postgresql", tmp_path, request) for _ in range(2))
+    made = Site(tmp_path / "data", url)
+    for number in range(3):
+        made.save(number)
+    backup = create_backup(made.data, url, tmp_path / "b.zip")
+    assert backup.database == "postgresql" and backup.counts["answers"] == 3
+    restore_backup(tmp_path / "b.zip", tmp_path / "file")
+    assert found_in(tmp_path / "file") >= made.saved
+    restored = restore_backup(tmp_path / "b.zip", tmp_path / "server", other)
+    assert restored.counts["answers"] == 3 and not (tmp_path / "server/studio.sqlite").exists()
+    assert found_in(tmp_path / "server", other) >= made.saved
+    with pytest.raises(BadOption, match="not empty"):
+        restore_backup(tmp_path / "b.zip", tmp_path / "again", other)
+    assert not (tmp_path / "again").exists()
+    with closing(open_listening(other, tmp_path / "server")) as listening:
+        world = World(listening.store, tmp_path / "server/clips")
+        world.listening = listening
+        rater = world.join("P99")
+        rater.to_trials()
+        rater.finish()  # numbers go on behind those that were copied
+    made.close()
+    with closing(open_listening("", tmp_path / "third")) as third:
+        assert len(merge_from(third, str(tmp_path / "file/studio.sqlite"))) == 2
+    Store(url).close()
+    assert os.environ.get("STUDIO_DATABASE") is None
