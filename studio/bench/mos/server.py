@@ -23,7 +23,7 @@ from typing import Any, BinaryIO
 from starlette.concurrency import run_in_threadpool
 
 from studio.bench.page.browser import PageFailed
-from studio.library import annotations
+from studio.core import durable
 from studio.library.library import Library
 from studio.mos.service import open_listening
 from studio.mos.store.database import Faults
@@ -78,13 +78,13 @@ def serve(order: Order) -> None:
 
 def _write_late() -> None:
     """Plant a fault: a line of an annotation's journal is written some time after it was answered."""
-    append = annotations._append  # pyright: ignore[reportPrivateUsage]
+    append = durable.append
 
     def late(file: BinaryIO, start: int, data: bytes) -> None:
-        own = os.fdopen(os.dup(file.fileno()), "ab")
+        own = os.fdopen(os.dup(file.fileno()), "ab", buffering=0)
         threading.Timer(0.05, append, (own, start, data)).start()
 
-    annotations._append = late  # pyright: ignore[reportPrivateUsage]
+    durable.append = late
 
 
 class BareServer:
