@@ -4,13 +4,19 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
+from mos.rated import write_sounds
 from tinyvoice import write_tiny_voice
 from typer.main import get_command
 
 from studio.cli import cli
+from studio.core.errors import BadFile, BadOption
+from studio.core.folders import data_folder
+from studio.measure.recognisers.choose import open_recogniser
+from studio.serve.traces import shelf
 
 # The user database knows nobody; HOME and the XDG folders are what the test says.
 RUN = """
@@ -67,14 +73,15 @@ def test_every_command_says_its_help(tmp_path: Path) -> None:
     assert [*tmp_path.iterdir()] == []
 
 
-@pytest.mark.parametrize("home", [{}, {"HOME": ""}])
+@pytest.mark.parametrize("home", [{}, {"HOME": ""}, {"HOME": "relative", "XDG_DATA_HOME": "relative"}])
 def test_what_needs_a_folder_asks_for_it(tmp_path: Path, home: dict[str, str]) -> None:
     for command in (["library", "find"], ["campaign", "list"]):
         done = run(tmp_path, *command, **home)
         assert done.returncode == 2 and "Traceback" not in done.stderr
-        assert "no home folder is known" in done.stderr and "--data" in done.stderr
+        assert "no home folder is known" in done.stderr
+        assert "give --data FOLDER, or set HOME or XDG_DATA_HOME" in done.stderr
     assert [*tmp_path.iterdir()] == []
-    found = run(tmp_path, "library", "find", XDG_DATA_HOME=str(tmp_path / "xdg"), **home)
+    found = run(tmp_path, "library", "find", **home | {"XDG_DATA_HOME": str(tmp_path / "xdg")})
     assert found.returncode == 0 and (tmp_path / "xdg/streaming-tts-studio/library/index.sqlite").exists()
 
 
@@ -85,9 +92,60 @@ def test_a_home_that_cannot_be_used_is_told(tmp_path: Path) -> None:
     assert run(tmp_path, "campaign", "list", HOME=str(tmp_path / "made")).returncode == 0
 
 
-def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
-    done = run(tmp_path, "campaign", "list", "--data", "")
-    assert done.returncode == 2 and "--data is empty" in done.stderr and [*tmp_path.iterdir()] == []
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [("", "--data is empty"), ("~nobody/data", "no home folder is known"), ("~/data", "no home folder is known")],
+)
+def test_a_folder_without_meaning_is_refused(tmp_path: Path, given: str, reason: str) -> None:
+    done = run(tmp_path, "campaign", "list", "--data", given)
+    assert done.returncode == 2 and "Traceback" not in done.stderr and reason in done.stderr
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_home_folder_of_an_unknown_user_is_refused() -> None:
+    with pytest.raises(BadOption, match="no home folder is known for ~no-such-user/data"):
+        data_folder("~no-such-user/data")
+
+
+def test_a_campaign_is_made_with_a_data_folder(tmp_path: Path) -> None:
+    arguments = [
+        "campaign",
+        "new",
+        "first",
+        "--template",
+        "incremental-mos",
+        "--from",
+        write_sounds(tmp_path / "sounds"),
+    ]
+    done = run(tmp_path, *map(str, arguments), "--data", str(tmp_path / "data"))
+    assert done.returncode == 0 and "the same --data" in done.stderr, done.stderr
+
+
+def test_traces_of_a_default_folder_that_cannot_be_used_are_temporary(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / ".cache").write_text("a file in the place of the folder")
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    monkeypatch.setattr(shelf, "DEFAULT_TRACES", Path("~/.cache/streaming-tts-studio/traces"))
+    kept = shelf.TraceShelf(shelf.DEFAULT_TRACES, 1, 1).folder
+    assert kept.parent == tmp_path / "temporary" and kept.stat().st_mode & 0o777 == 0o700
+    assert f"traces are kept in {kept}" in caplog.text
+    with pytest.raises(BadFile, match="traces_folder"):
+        shelf.TraceShelf(Path("~/.cache/others"), 1, 1)
+    monkeypatch.setenv("HOME", "")
+    with pytest.raises(BadOption, match="no home folder is known for ~/others"):
+        shelf.TraceShelf(Path("~/others"), 1, 1)
+
+
+@pytest.mark.parametrize("weights", ["base", "~/weights"])
+def test_weights_in_the_home_folder_need_one(monkeypatch: pytest.MonkeyPatch, weights: str) -> None:
+    pytest.importorskip("faster_whisper")
+    monkeypatch.setenv("HOME", "")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", "~/.cache/huggingface/hub")
+    with pytest.raises(BadOption, match="no home folder is known"):
+        open_recogniser(f"whisper:{weights}")
 
 
 def test_it_speaks_and_serves(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ _HOW: dict[str, Any] = {
 
 
 def compiled(function: Callable[..., Any]) -> Any:
-    """Compile a function at its first call with each kind of arguments, and cache the code on disk if a folder allows it.
+    """Compile a function at its first call with each kind of arguments, and cache the code on disk where possible.
 
     The cache is keyed by the function's source file, not by what it calls, so a compiled function must not call one of
     another file.

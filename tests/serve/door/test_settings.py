@@ -37,6 +37,7 @@ def test_file_then_environment(tmp_path: Path) -> None:
         ("[serve]\nmax_traces = 0\n", "from 1 on"),
         ("[serve]\ncredit_ms = 90000\n", "credit_cap_ms"),
         ("[serve]\nlog_level = 'loud'\n", "choose critical"),
+        ("[serve]\ntraces_folder = ''\n", "traces_folder is empty"),
     ],
 )
 def test_mistakes_are_named(tmp_path: Path, text: str, wanted: str) -> None:
@@ -45,7 +46,13 @@ def test_mistakes_are_named(tmp_path: Path, text: str, wanted: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("variable", "value"), [("STUDIO_SERVE_PROT", "1"), ("STUDIO_SERVE_PORT", "one"), ("STUDIO_SERVE_PORT", "-1")]
+    ("variable", "value"),
+    [
+        ("STUDIO_SERVE_PROT", "1"),
+        ("STUDIO_SERVE_PORT", "one"),
+        ("STUDIO_SERVE_PORT", "-1"),
+        ("STUDIO_SERVE_TRACES_FOLDER", ""),
+    ],
 )
 def test_mistakes_in_the_environment(variable: str, value: str) -> None:
     with pytest.raises(BadOption):
