@@ -9,6 +9,7 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
@@ -22,7 +23,8 @@ SETTINGS = "settings.toml"
 MAX_MANIFEST_BYTES = 256_000_000
 _CHUNK = 1 << 20
 _STORED = (".wav", ".flac", ".trace")  # compressed already, or hardly compressible
-_NAME = re.compile(r"[^/\\\0:]+(?:/[^/\\\0:]+)*")
+_OTHER_ARCHIVES = (".tar", ".gz", ".tgz", ".bz2", ".xz", ".zst", ".7z", ".rar")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,17 @@ class Manifest:
         return json.dumps({"format": FORMAT, "schema": SCHEMA, **asdict(self)}, indent=1, ensure_ascii=False).encode()
 
 
+def is_member_name(name: str) -> bool:
+    """Whether a file may have this name in a backup: a relative path with "/" that stays in its folder, as UTF-8."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    is_inside = not {"", ".", ".."} & set(name.split("/"))
+    is_plain = not set(name) & ({"\0", "\\", ":"} if os.name == "nt" else {"\0", "\\"})
+    return is_inside and is_plain and name != MANIFEST
+
+
 def manifest_of(data: bytes) -> Manifest:
     """A manifest as ``backup.json`` holds it. Raises BadFile."""
     try:
@@ -69,11 +82,14 @@ def manifest_of(data: bytes) -> Manifest:
             raise ValueError(f"it is of {found['format']} {found['schema']}; this studio reads {FORMAT} {SCHEMA}")
         files = {name: Member(int(one["size"]), str(one["sha256"])) for name, one in found["files"].items()}
         for name in files:
-            if not _NAME.fullmatch(name) or {".", ".."} & set(name.split("/")) or name == MANIFEST:
+            if not is_member_name(name):
                 raise ValueError(f"{name[:80]!r} is not the name of a file in a backup")
+            if files[name].size < 0 or not _SHA256.fullmatch(files[name].sha256):
+                raise ValueError(f"{name[:80]!r} has no valid size and SHA-256")
+        datetime.fromisoformat(found["created_at"])
         counts = {str(name): int(count) for name, count in found["counts"].items()}
         missing = tuple(str(one) for one in found["missing"])
-        return Manifest(found["studio"], found["created_at"], found["database"], files, counts, missing)
+        return Manifest(str(found["studio"]), found["created_at"], str(found["database"]), files, counts, missing)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise BadFile(f"the manifest {MANIFEST} is damaged: {error}", "take another backup") from error
 
@@ -111,20 +127,23 @@ def writing(target: Path) -> Iterator[Writer]:
     """A new backup, which has its name only when the block ends well and leaves nothing otherwise.
 
     Raises:
-        BadOption: there is something of that name.
+        BadOption: there is something of that name, or its suffix is that of another kind of archive.
         OSError: the disk refuses.
     """
-    if target.exists() and not (target.is_dir() and not any(target.iterdir())):
-        raise BadOption(f"{target} is there already", "give another name: a backup never replaces another one")
+    suffix = target.suffix.lower()
+    if suffix in _OTHER_ARCHIVES:
+        raise BadOption(f"a backup cannot be a {suffix} file", "give a new folder, or a name that ends in .zip")
+    _check_free(target)
     durable.make_folder(target.absolute().parent)
     part = durable.part_of(target)
     try:
-        if target.suffix == ".zip":
+        if suffix == ".zip":
             with (
                 os.fdopen(os.open(part, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600), "w+b") as file,
                 zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive,
             ):
                 yield _Zip(archive)
+            _check_free(target)  # another backup may have been faster
             durable.publish(part, target)
         else:
             part.mkdir(mode=0o700)
@@ -134,6 +153,20 @@ def writing(target: Path) -> Iterator[Writer]:
         if part.is_dir():
             shutil.rmtree(part, ignore_errors=True)
         part.unlink(missing_ok=True)
+
+
+def _check_free(target: Path) -> None:
+    """Raises BadOption."""
+    if target.is_dir() and target.suffix.lower() != ".zip" and not any(target.iterdir()):
+        check_no_mount(target)
+    elif os.path.lexists(target):
+        raise BadOption(f"{target} exists already", "give another name: a backup never replaces anything")
+
+
+def check_no_mount(folder: Path) -> None:
+    """Raises BadOption for a mount point: no complete folder can be renamed to it."""
+    if folder.is_mount():
+        raise BadOption(f"{folder} is a mount point, which cannot be replaced", f"give a new folder in {folder}")
 
 
 @contextmanager
@@ -172,6 +205,11 @@ def publish_folder(part: Path, target: Path) -> None:
         target.rmdir()  # it is empty
     part.rename(target)
     durable.sync_folder(target.absolute().parent)
+
+
+def reason(error: OSError) -> str:
+    """What the operating system says, and of which file."""
+    return f"{error.strerror or error}" + (f": {error.filename}" if error.filename else "")
 
 
 def write_file(path: Path, source: Readable, progress: Callable[[int], None]) -> Member:

@@ -1,7 +1,11 @@
 """A backup of everything that the studio was given to keep, taken beside a running server.
 
-The database is copied first, then the files: a clip is on disk before a row names it. Files that were deleted between
-the two are found by a second look at the database.
+The order of copying keeps everything that was acknowledged before:
+
+* uploads, then the database: uploads are deleted when the database has taken them in;
+* the database, then the other files: a clip is on disk before a row names it. Clips that were deleted between the two
+  are found missing, and the database is copied again;
+* sounds of the library, then their notes: a sound is on disk before its note.
 """
 
 import os
@@ -13,16 +17,25 @@ from io import BytesIO
 from pathlib import Path
 
 import studio
-from studio.backup.containers import DATABASE, MANIFEST, SETTINGS, Manifest, Member, Writer, writing
-from studio.backup.database import counts, named_files, snapshot
+from studio.backup.containers import (
+    DATABASE,
+    MANIFEST,
+    SETTINGS,
+    Manifest,
+    Member,
+    Writer,
+    is_member_name,
+    reason,
+    writing,
+)
+from studio.backup.database import counts, named_files, snapshot, sqlite_file
 from studio.core.durable import PART
 from studio.core.errors import BadFile, NotStored
 from studio.core.files import MAX_SETTINGS_BYTES, read_bounded
 from studio.library.annotations import read_journal
 
 _LOOKS = 3  # at the database, where files that it names are missing
-_MADE_ANEW = ("index.sqlite", "lock")  # of the library
-_RUNNING = "takes"  # traces of what raters type just now
+_MADE_ANEW = ("library/index.sqlite", "library/lock", "takes/")  # takes/: unfinished utterances of live screens
 
 Progress = Callable[[int, int], None]
 
@@ -38,25 +51,37 @@ def create_backup(
         progress: called with the bytes that were copied, and about how many there are.
 
     Raises:
-        BadFile: the data folder, the database or the settings cannot be read.
-        BadOption: there is something of the target's name.
+        BadFile: the data folder, the database or the settings cannot be read, or a file has an impossible name.
+        BadOption: there is something of the target's name, or the database's address is not valid.
         NotStored: the disk refused it; nothing is left of the backup.
     """
+    data = data.absolute()
     if not data.is_dir():
         raise BadFile(f"there is no data folder {data}", "give it with --data")
-    if target.absolute().is_relative_to(data.absolute()):
+    if target.resolve().is_relative_to(data.resolve()):
         raise BadFile(f"{target} lies in the data folder", "give a place outside of it")
     if not database and (data / DATABASE).is_file():
         database = f"sqlite:///{data / DATABASE}"
+    file = sqlite_file(database) if database else None
     try:
-        needed = sum(path.stat().st_size for _, path in _files(data))
-        _check_room(target, needed)
-        with writing(target) as writer, tempfile.TemporaryDirectory(dir=target.absolute().parent) as beside:
-            return _Backup(data, Path(beside), writer, lambda done: progress(done, needed)).run(database, settings)
+        size_of_database = 0 if file is None else sum(_size(one) for one in (file, file.with_name(f"{file.name}-wal")))
+        size = size_of_database + sum(_size(path) for _, path in _files(data, file))
+        _check_room(target, size + size_of_database)  # the snapshot is copied into the backup
+        beside_target = {"prefix": f"{target.name}.", "suffix": PART, "dir": target.absolute().parent}
+        with writing(target) as writer, tempfile.TemporaryDirectory(**beside_target) as beside:
+            backup = _Backup(data, Path(beside), writer, lambda done: progress(done, size))
+            return backup.run(database, file, settings)
     except OSError as error:
         raise NotStored(
-            f"the backup cannot be made: {error.strerror or error}", "make room, or give another place"
+            f"the backup cannot be made: {reason(error)}", "make room, see who may read the file, or give another place"
         ) from error
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:  # deleted since it was listed
+        return 0
 
 
 def _check_room(target: Path, needed: int) -> None:
@@ -66,18 +91,40 @@ def _check_room(target: Path, needed: int) -> None:
         raise NotStored(f"the backup needs up to {needed:,} bytes, and {free:,} are free", "give another place")
 
 
-def _files(data: Path) -> Iterator[tuple[str, Path]]:
-    """Every file of a data folder that cannot be made anew, with its name in the backup."""
-    for folder, folders, names in os.walk(data):
+def _files(data: Path, database: Path | None) -> Iterator[tuple[str, Path]]:
+    """Every file of a data folder that cannot be made anew, with its name in the backup; links are followed.
+
+    Raises:
+        BadFile: a file has a name that a backup cannot hold.
+        OSError: a folder cannot be read.
+    """
+    databases = {data / DATABASE} if database is None else {data / DATABASE, database.absolute()}
+    skipped = {f"{one}{suffix}" for one in databases for suffix in ("", "-wal", "-shm", "-journal")}
+    real: dict[Path, str] = {}  # folders without links, by the path that led to them
+    for folder, folders, names in os.walk(data, onerror=_raise_unless_deleted, followlinks=True):
         here = Path(folder)
-        folders[:] = sorted(name for name in folders if not (here == data and name == _RUNNING))
-        for name in sorted(names):
-            path = here / name
-            is_made_anew = here == data / "library" and name.startswith(_MADE_ANEW)
-            is_database = here == data and name.startswith(DATABASE)
-            if is_made_anew or is_database or name.startswith(".") or name.endswith(PART) or path.is_symlink():
+        real[here] = os.path.realpath(here)
+        if real[here] in (real.get(above) for above in here.parents):  # a link leads back
+            folders.clear()
+            continue
+        folders[:] = sorted(
+            (name for name in folders if not name.endswith(PART)), key=lambda name: (name == "notes", name)
+        )
+        for path in (here / name for name in sorted(names)):
+            name = path.relative_to(data).as_posix()
+            is_temporary = path.name.startswith(".") or name.endswith(PART)
+            if is_temporary or name.startswith(_MADE_ANEW) or name == MANIFEST or str(path) in skipped:
                 continue
-            yield path.relative_to(data).as_posix(), path
+            if not path.is_file():  # deleted since it was listed, or a socket
+                continue
+            if not is_member_name(name):
+                raise BadFile(f"a backup cannot hold the file {name!r}", "rename it: UTF-8, no backslash")
+            yield name, path
+
+
+def _raise_unless_deleted(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error
 
 
 class _Backup:
@@ -86,24 +133,24 @@ class _Backup:
         self._files: dict[str, Member] = {}
         self._done = 0
 
-    def run(self, database: str, settings: Path | None) -> Manifest:
+    def run(self, database: str, file: Path | None, settings: Path | None) -> Manifest:
         """Copy everything, the manifest last."""
         kind, copy, missing, found = "", self._beside / DATABASE, set[str](), dict[str, int]()
-        for look in range(_LOOKS):
+        if settings is not None:  # in place of one in the data folder
+            self._files[SETTINGS] = self._writer.add(SETTINGS, BytesIO(_settings(settings)), self._count)
+        self._copy_files(file, "uploads/")
+        for _ in range(_LOOKS):
             if database:
-                copy = self._beside / f"{look}.sqlite"
+                copy.unlink(missing_ok=True)
                 kind = snapshot(database, copy)
-            self._copy_files()
+            self._copy_files(file)
             missing = named_files(copy) - self._files.keys() if kind else set()
             if not missing:
                 break
         if kind:
             found = counts(copy)
-            with copy.open("rb") as file:
-                self._files[DATABASE] = self._writer.add(DATABASE, file, self._count)
-        if settings is not None:
-            content = _settings(settings)
-            self._files[SETTINGS] = self._writer.add(SETTINGS, BytesIO(content), self._count)
+            with copy.open("rb") as source:
+                self._files[DATABASE] = self._writer.add(DATABASE, source, self._count)
         made = Manifest(
             studio=studio.__version__,
             created_at=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -115,9 +162,9 @@ class _Backup:
         self._writer.add(MANIFEST, BytesIO(made.to_json()), lambda _: None)
         return made
 
-    def _copy_files(self) -> None:
-        for name, path in _files(self._data):
-            if name in self._files:
+    def _copy_files(self, database: Path | None, below: str = "") -> None:
+        for name, path in _files(self._data, database):
+            if name in self._files or not name.startswith(below):
                 continue
             try:
                 if name.startswith("library/annotations/") and name.endswith(".jsonl"):
@@ -141,5 +188,12 @@ def _settings(file: Path) -> bytes:
 
 
 def _kinds(files: dict[str, Member]) -> dict[str, int]:
-    starts = {"clips": "clips/", "utterances": "library/sounds/", "journals": "library/annotations/"}
-    return {kind: sum(name.startswith(start) for name in files) for kind, start in starts.items()}
+    places = {
+        "clips": ("clips/", ".wav"),
+        "utterances": ("library/sounds/", ""),
+        "journals": ("library/annotations/", ".jsonl"),
+    }
+    return {
+        kind: sum(name.startswith(start) and name.endswith(end) for name in files)
+        for kind, (start, end) in places.items()
+    }

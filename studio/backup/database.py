@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from sqlalchemy import Connection, Engine, Table, create_engine, func, insert, select, text
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlmodel import SQLModel
 
 from studio.core.errors import BadFile, BadOption
@@ -23,20 +23,34 @@ def snapshot(url: str, target: Path) -> str:
 
     Raises:
         BadFile: the database cannot be read, or is damaged.
+        BadOption: the address is not one of SQLite or PostgreSQL.
     """
-    kind = make_url(url).get_backend_name()
-    if kind == "sqlite":
-        _snapshot_file(Path(make_url(url).database or ""), target)
+    file = sqlite_file(url)
+    if file is not None:
+        _snapshot_file(file, target)
     else:
         _snapshot_rows(url, target)
     check(target)
-    return kind
+    return "postgresql" if file is None else "sqlite"
+
+
+def sqlite_file(url: str) -> Path | None:
+    """The file of a SQLite address; None for another kind of database. Raises BadOption."""
+    try:
+        parsed = make_url(url)
+    except ArgumentError as error:
+        raise BadOption(f"{url!r} is not a database address", "give sqlite:///FILE or postgresql://...") from error
+    if parsed.get_backend_name() != "sqlite":
+        return None
+    if parsed.database in (None, "", ":memory:"):
+        raise BadOption("a database in memory cannot be saved or restored", "give sqlite:///FILE")
+    return Path(parsed.database)
 
 
 def check(file: Path) -> None:
     """Look whether a SQLite file is a whole database of listening tests. Raises BadFile."""
     try:
-        with closing(sqlite3.connect(f"file:{quote(str(file))}?mode=ro", uri=True)) as connection:
+        with closing(_unchanging(file)) as connection:
             found = connection.execute("PRAGMA integrity_check").fetchone()
             connection.execute("SELECT version FROM schema_version LIMIT 1").fetchone()
     except sqlite3.Error as error:
@@ -46,8 +60,8 @@ def check(file: Path) -> None:
 
 
 def counts(file: Path) -> dict[str, int]:
-    """How many campaigns and answers a SQLite file holds."""
-    with closing(sqlite3.connect(f"file:{quote(str(file))}?mode=ro", uri=True)) as connection:
+    """How many campaigns and answers a SQLite file holds, which nobody writes to."""
+    with closing(_unchanging(file)) as connection:
         tables = {"campaigns": "campaign", "answers": "answer"}
         return {
             name: connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for name, table in tables.items()
@@ -57,7 +71,7 @@ def counts(file: Path) -> dict[str, int]:
 def named_files(file: Path) -> set[str]:
     """The names below ``clips`` of all clips and traces that a SQLite file refers to."""
     found: set[str] = set()
-    with closing(sqlite3.connect(f"file:{quote(str(file))}?mode=ro", uri=True)) as connection:
+    with closing(_unchanging(file)) as connection:
         there = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         for table, column, suffix in (
             ("clip", "sha", "wav"),
@@ -116,6 +130,11 @@ def _snapshot_file(file: Path, target: Path) -> None:
         raise BadFile(f"the database {file} cannot be read: {error}", "see who may read it") from error
     except sqlite3.DatabaseError as error:
         raise BadFile(f"the database {file} is damaged: {error}", "restore an earlier backup") from error
+
+
+def _unchanging(file: Path) -> sqlite3.Connection:
+    """A connection to a copy that nobody writes to; a normal one would leave a log beside it."""
+    return sqlite3.connect(f"file:{quote(str(file.absolute()))}?mode=ro&immutable=1", uri=True)
 
 
 def _opened(file: Path) -> sqlite3.Connection:

@@ -17,13 +17,15 @@ from studio.backup.containers import (
     Manifest,
     Member,
     Reader,
+    check_no_mount,
     copied,
     manifest_of,
     publish_folder,
     reading,
+    reason,
     write_file,
 )
-from studio.backup.database import check, counts, load_rows
+from studio.backup.database import check, counts, load_rows, sqlite_file
 from studio.core import durable
 from studio.core.errors import BadFile, BadOption, NotStored
 from studio.library.library import Library
@@ -77,6 +79,12 @@ def restore_backup(
     """
     if data.exists() and (not data.is_dir() or any(data.iterdir())):
         raise BadOption(f"{data} is not empty", "give another --data, or move it away first")
+    check_no_mount(data)
+    file = sqlite_file(database) if database else None
+    if file is not None and file.resolve() == data.resolve() / DATABASE:
+        database = ""
+    elif file is not None and file.resolve().is_relative_to(data.resolve()):
+        raise BadOption(f"the database {file} lies in the new data folder", "leave out --database")
     part = durable.part_of(data)
     try:
         durable.make_folder(data.absolute().parent)
@@ -103,7 +111,7 @@ def restore_backup(
         return Restored(manifest, found, tuple(one.replace(str(part), str(data)) for one in problems))
     except OSError as error:
         raise NotStored(
-            f"the backup cannot be restored: {error.strerror or error}", "make room, or give another --data"
+            f"the backup cannot be restored: {reason(error)}", "make room, or give another --data"
         ) from error
     finally:
         shutil.rmtree(part, ignore_errors=True)

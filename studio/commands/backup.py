@@ -1,5 +1,7 @@
 """``studio backup`` and ``studio restore``: the data folder with its database, into a folder or a file and back."""
 
+import shlex
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -7,9 +9,12 @@ import typer
 
 from studio.commands.common import Data, Database, progress_bar
 from studio.core.folders import DEFAULT_DATA
+from studio.core.printable import escaped
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
+
+_NOTES = 10  # printed of each kind
 
 
 def backup(
@@ -25,15 +30,16 @@ def backup(
     """
     from studio.backup.create import create_backup
 
-    with progress_bar() as bar:
+    with _on_interrupt(f"stopped: there is no backup {target}"), progress_bar() as bar:
         task = bar.add_task("saving")
         made = create_backup(
             data, database, target, settings, lambda done, of: bar.update(task, completed=done, total=max(done, of))
         )
-    for name in made.missing[:10]:
-        typer.secho(f"note: {name} is named by the database and is not there", err=True, fg="yellow")
+    _note(f"{name} is named by the database and is not there" for name in made.missing)
+    if not made.database:
+        _note([f"no listening tests: there is no studio.sqlite in {data}; if they are elsewhere, give --database"])
     typer.echo(f"{target}: {_shown(made.counts)}, {made.size:,} bytes")
-    typer.echo(f"studio restore {target} --data FOLDER")
+    typer.echo(f"studio restore {shlex.quote(str(target))} --data FOLDER")
 
 
 def restore(
@@ -46,7 +52,7 @@ def restore(
     from studio.backup.containers import SETTINGS
     from studio.backup.restore import check_backup, restore_backup
 
-    with progress_bar() as bar:
+    with _on_interrupt("stopped: nothing was restored"), progress_bar() as bar:
         task = bar.add_task("reading" if check else "restoring")
 
         def progress(done: int, of: int) -> None:
@@ -60,12 +66,30 @@ def restore(
     if found is None:
         typer.echo(f"{source} is whole: {_shown(manifest.counts)}, of {manifest.created_at}")
         return
-    for line in (*problems, *(f"{name} was missing when the backup was made" for name in manifest.missing[:10])):
-        typer.secho(f"note: {line}", err=True, fg="yellow")
+    _note(problems)
+    _note(f"{name} was missing when the backup was made" for name in manifest.missing)
     typer.echo(f"{data}: {_shown(found)}, of {manifest.created_at}")
     if SETTINGS in manifest.files:
         typer.echo(f"The server's settings are in {data / SETTINGS}: studio app --settings {data / SETTINGS}")
 
 
+@contextmanager
+def _on_interrupt(message: str) -> "Iterator[None]":
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo(message, err=True)
+        raise
+
+
+def _note(messages: "Iterable[str]") -> None:
+    """Print the first messages and how many more there are."""
+    lines = list(messages)
+    for line in lines[:_NOTES]:
+        typer.secho(f"note: {escaped(line)}", err=True, fg="yellow")
+    if len(lines) > _NOTES:
+        typer.secho(f"note: and {len(lines) - _NOTES} more such files", err=True, fg="yellow")
+
+
 def _shown(counts: "Mapping[str, int]") -> str:
-    return ", ".join(f"{count} {name}" for name, count in counts.items())
+    return escaped(", ".join(f"{count} {name}" for name, count in counts.items()))

@@ -8,85 +8,24 @@ import threading
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from durability.write_paths import LAYER, recording
+from durability.site import Site, found_in
 from mos.conftest import new_database, postgresql
-from mos.world import ACR, World
-from sqlmodel import select
+from mos.world import World
 from typer.testing import CliRunner
 
-from studio.annotation.edits import Edit, PutMark
-from studio.annotation.layers import Mark
 from studio.backup.containers import MANIFEST
 from studio.backup.create import create_backup
 from studio.backup.restore import check_backup, restore_backup
 from studio.cli import cli
 from studio.core.errors import BadFile, BadOption, NotStored
-from studio.library.index import Query
-from studio.library.library import Library
 from studio.mos.exchange.other_database import merge_from
-from studio.mos.making.editing import new_draft
 from studio.mos.service import open_listening
 from studio.mos.store.database import Store
-from studio.mos.store.tables.answers import Answer, Score
-from studio.mos.store.tables.campaigns import Campaign
-from studio.mos.store.tables.trials import Trial
-from studio.serve.mos.drafts.sounds import DraftSounds
 
 __all__ = ["postgresql"]  # a fixture
-
-
-class Site:
-    """A data folder with everything in it, and somebody who goes on saving things."""
-
-    def __init__(self, data: Path, database: str = "") -> None:
-        self.data, self.database = data, database
-        self.listening = open_listening(database, data)
-        self.token = self.listening.access.first_token
-        self.world = World(self.listening.store, data / "clips")
-        self.world.listening = self.listening
-        self.world.campaign(replace(ACR, raters_per_stimulus=1000))
-        self.library = Library(data / "library")
-        self.utterance = self.library.keep(recording(0), "Text 0")
-        self.library.annotate(self.utterance, "a", Edit("e", (LAYER,), at=1.0))
-        new_draft(self.listening, "d", "incremental-mos")
-        DraftSounds(self.listening).keep("d", "system", "item.wav", recording(1, frames=22))
-        self.saved: set[str] = set()
-
-    def save(self, number: int) -> None:
-        """An answer, an edit and an utterance, each acknowledged."""
-        rater = self.world.join(f"P{number}")
-        shown = rater.to_trials()
-        rater.answer(shown)
-        self.saved.add(shown["trial"]["trial"])
-        mark = PutMark("l1", Mark(number, number + 1, id=f"m{number}"))
-        self.library.annotate(self.utterance, "a", Edit(f"e{number}", (mark,), at=1.0))
-        self.saved.add(f"m{number}")
-        self.saved.add(self.library.keep(recording(number + 1), f"Text {number + 1}").sha256)
-
-    def close(self) -> None:
-        self.library.close()
-        self.listening.close()
-
-
-def found_in(data: Path, database: str = "") -> set[str]:
-    """Everything that a new server reads in a data folder; raises where something cannot be read."""
-    with closing(open_listening(database, data)) as listening, closing(Library(data / "library")) as library:
-        with listening.store.read() as session:
-            found = {*session.exec(select(Trial.id).join(Answer))}
-            assert len(session.exec(select(Score)).all()) == len(found)
-            assert set(session.exec(select(Campaign.name))) == {"first", "d"}
-        for path in listening.clips.root.glob("*/*.wav"):
-            listening.clips.read(path.stem)
-        entries = library.find(Query(limit=1000))[0]
-        assert all(library.read(entry) for entry in entries)
-        (utterance,) = [entry for entry in entries if entry.text == "Text 0"]
-        marks = {mark for layer in library.document(utterance, "a").layers.values() for mark in layer.marks}
-        assert (data / "uploads/d/system/item.wav").read_bytes() == recording(1, frames=22)
-        return found | marks | {entry.sha256 for entry in entries}
 
 
 @pytest.fixture
