@@ -5,9 +5,10 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import pytest
 from tinyvoice import write_tiny_voice
@@ -48,6 +49,21 @@ def rows_of_a_copy(data: Path, to: Path) -> set[str]:
         return {name for (name,) in connection.execute("SELECT name FROM secret")}
 
 
+@contextmanager
+def running(command: list[str], **streams: Any) -> Iterator[subprocess.Popen[str]]:
+    """A process that signals end, also where the tests run in the background; killed at the end of the block."""
+
+    def listen() -> None:
+        for number in SIGNALS:
+            signal.signal(number, signal.SIG_DFL)
+
+    with subprocess.Popen(command, text=True, preexec_fn=listen, **streams) as process:  # noqa: PLW1509
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
 def line(stream: IO[str] | None, part: str) -> str:
     """The first line that holds a part; the process must not end before."""
     assert stream is not None
@@ -59,14 +75,13 @@ def line(stream: IO[str] | None, part: str) -> str:
 
 def test_a_request_that_hangs_does_not_keep_the_log_out_of_the_database(tmp_path: Path) -> None:
     command = [sys.executable, "-c", SERVER, str(tmp_path / "data")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+    with running(command, stdout=subprocess.PIPE) as server:
         port = line(server.stdout, "").strip()
         get = f"import urllib.request as u; u.urlopen('http://127.0.0.1:{port}/stuck')"
-        with subprocess.Popen([sys.executable, "-c", get], stderr=subprocess.DEVNULL) as client:
+        with running([sys.executable, "-c", get], stderr=subprocess.DEVNULL):
             line(server.stdout, "stuck")
             server.send_signal(signal.SIGTERM)
             server.wait(60)
-            client.kill()
     assert "row" in rows_of_a_copy(tmp_path / "data", tmp_path / "copy.sqlite")
 
 
@@ -76,9 +91,10 @@ def test_the_app_closes_its_database_before_it_ends(sent: signal.Signals, tmp_pa
     data = tmp_path / "data"
     options = ["--port", "0", "--no-demo", "--voices", str(tmp_path / "voices"), "--data", str(data)]
     command = [sys.executable, "-m", "studio", "app", *options]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as app:
+    with running(command, stderr=subprocess.PIPE) as app:
         line(app.stderr, "Streaming-TTS Studio: http")
         app.send_signal(sent)
+        app.wait(60)
         assert app.stderr is not None
         said = app.stderr.read()
     assert "Traceback" not in said
