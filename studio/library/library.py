@@ -289,14 +289,22 @@ class Library:
         durable.remove(self._index.file.with_name(f"{self._index.file.name}-journal"))
 
     def _read_file(self, path: Path) -> tuple[Entry | None, str]:
-        """The entry of a sound; None and a message where it cannot be read. One file stops no other."""
+        """The entry of a sound; None and a message where it is damaged. One file stops no other.
+
+        Where the disk fails, the entry is what the old index has: the file may be readable again later.
+        """
         try:
             data = read_bounded(path, MAX_FILE_BYTES)
             if hashlib.sha256(data).hexdigest() != path.stem:
                 raise BadFile("it is not what was kept", "take it from a copy")
             note = self._read_note(path.stem, path)
             return entry_of(path.stem, open_bytes(data, note.text), len(data), note), ""
-        except (StudioError, OSError, ValueError, ArithmeticError, RecursionError) as error:
+        except OSError as error:
+            known: list[Entry] = []
+            with suppress(Unavailable):
+                known = self._index.named(path.stem) if self._index.is_usable() else []
+            return (known[0] if known else None), f"{path}: {error}"
+        except (StudioError, ValueError, ArithmeticError, RecursionError) as error:
             return None, f"{path}: {error}"
 
     def _read_note(self, sha256: str, sound: Path) -> Note:

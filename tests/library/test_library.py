@@ -1,5 +1,6 @@
 """Kept utterances: found, tagged, removed, and the same after the index is lost."""
 
+import errno
 import hashlib
 import io
 import json
@@ -23,6 +24,7 @@ from studio.cli import cli
 from studio.core import durable
 from studio.core.clips import wav_bytes, write_wav
 from studio.core.errors import BadFile, BadOption, BadText, Unavailable
+from studio.core.files import read_bounded
 from studio.core.traces.trace_writer import TraceWriter
 from studio.library.index import Query
 from studio.library.library import Library
@@ -296,6 +298,26 @@ def test_a_journal_of_the_old_index_is_removed_before_the_new_one_has_its_name(
     again = Library(library.root)
     assert was_there == [False] and again.find(Query())[1] == 1
     again.close()
+
+
+def test_a_rebuild_keeps_what_it_cannot_read_for_the_moment(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = library.keep(said(1), "text 1", title="mine")
+    library.keep(said(2), "text 2")
+    real = read_bounded
+
+    def fails(path: Path, most_bytes: int) -> bytes:
+        if path.stem == kept.sha256:
+            raise OSError(errno.EIO, "Input/output error")
+        return real(path, most_bytes)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("studio.library.library.read_bounded", fails)
+        _, (problem,) = library.rebuild()
+        assert "Input/output error" in problem
+        assert library.find(Query())[1] == 2 and library.entry(kept.sha256) == kept
+        with pytest.raises(Unavailable):
+            library.read(kept)
+    assert library.read(kept) == said(1) and library.rebuild() == (2, [])
 
 
 def test_a_removed_index_is_said_and_made_again(library: Library) -> None:
