@@ -118,7 +118,7 @@ class Library:
             else:
                 note = Note(title, text if is_wav else "", added_at=now()).changed(add=tags)
             entry = entry_of(sha256, open_bytes(data, note.text, limits), len(data), note)
-            if not known:
+            if not known or not self._is_kept(sha256):  # a removal that failed halfway leaves it in the index
                 _write(self._sound(sha256, "wav" if is_wav else "trace"), data, "the utterance")
             return self._noted(entry)
 

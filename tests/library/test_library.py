@@ -320,6 +320,13 @@ def test_a_rebuild_keeps_what_it_cannot_read_for_the_moment(library: Library, mo
     assert library.read(kept) == said(1) and library.rebuild() == (2, [])
 
 
+def test_what_is_kept_again_after_half_a_removal_is_there(library: Library) -> None:
+    kept = library.keep(said(1), "text 1")
+    library.path(kept).unlink()  # as a removal does that fails before the index
+    again = library.keep(said(1), "text 1")
+    assert library.read(again) == said(1) and library.rebuild() == (1, [])
+
+
 def test_a_removed_index_is_said_and_made_again(library: Library) -> None:
     library.keep(said(1), "text 1")
     (library.root / "index.sqlite").unlink()

@@ -53,7 +53,7 @@ class _Files:
 
     def __init__(self, folder: str, name: str, source_stamp: object) -> None:
         self._folder, self._name = Path(folder), name
-        self._made_of = f"{numba.__version__} {source_stamp}\n".encode()
+        self._made_of = f"{numba.__version__} {source_stamp} {name}\n".encode()
 
     def load(self, key: object) -> Any:
         """The data saved under a key, or None if there is none for this source and numba; removes a damaged file."""
@@ -63,7 +63,8 @@ class _Files:
             digest, rest = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
             if hashlib.sha256(rest).digest() != digest:
                 raise ValueError("it is damaged")
-            return pickle.loads(rest[len(self._made_of) :]) if rest.startswith(self._made_of) else None  # noqa: S301
+            made_of = self._made_of + repr(key).encode()  # a file in the place of another one is not used
+            return pickle.loads(rest[len(made_of) :]) if rest.startswith(made_of) else None  # noqa: S301
         except FileNotFoundError:
             return None
         except Exception as error:  # noqa: BLE001 - any failure means to compile again
@@ -75,7 +76,7 @@ class _Files:
     def save(self, key: object, data: object) -> None:
         """Replace the data of a key. Raises OSError."""
         durable.remove_stale_parts(self._folder, f"{self._name}.*")  # of processes that were killed while they saved
-        rest = self._made_of + dumps(data)
+        rest = self._made_of + repr(key).encode() + dumps(data)
         durable.replace(self._path(key), hashlib.sha256(rest).digest() + rest)
 
     def _path(self, key: object) -> Path:

@@ -189,7 +189,10 @@ class Store:
                 session.commit()
             if not self._has_its_files():
                 raise NotStored("the database's log was taken away meanwhile", "send it again")
-        except (SQLAlchemyError, StudioError) as error:  # the commit itself failed: nobody's change is there
+        except (SQLAlchemyError, StudioError, OSError) as failed:  # the commit itself failed: nobody's change is there
+            error = failed
+            if isinstance(failed, OSError):
+                error = NotStored(f"the database's files cannot be reached: {failed.strerror}", "send it again")
             for one in jobs:
                 one.error = one.error or error
         _resolve(jobs)

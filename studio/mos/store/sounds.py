@@ -16,7 +16,7 @@ import pyloudnorm
 from scipy.signal import resample_poly
 
 from studio.core.clips import to_float
-from studio.core.errors import BadFile, BadOption, NeedsPackage
+from studio.core.errors import BadFile, BadOption, NeedsPackage, Unavailable
 
 MAX_FILE_BYTES = 64 * 2**20
 SHORTEST_S, LONGEST_S = 0.5, 120.0
@@ -117,8 +117,10 @@ def _bytes_of(path: Path) -> bytes:
                     f"{path.name} has {size / 2**20:.0f} MiB", f"a clip may have {MAX_FILE_BYTES // 2**20} MiB at most"
                 )
             return file.read(MAX_FILE_BYTES)
-    except OSError as error:
+    except PermissionError as error:
         raise BadFile(f"{path.name} cannot be read: {error.strerror}", "check its permissions") from error
+    except OSError as error:  # of the disk, not of the sound: it may be readable later
+        raise Unavailable(f"{path.name} cannot be read: {error.strerror}", "try again") from error
 
 
 def _plain_wav(data: bytes, name: str) -> tuple[np.ndarray, int] | None:

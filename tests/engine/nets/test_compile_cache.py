@@ -196,3 +196,9 @@ def test_the_users_cache_folder_is_used_where_the_code_cannot_be_written_to(tmp_
     assert run(tmp_path, **environ) == (0, "")
     assert len([*(tmp_path / "xdg/streaming-tts-studio/compiled").rglob("*.code")]) == 2
     assert run(tmp_path, **environ) == (1, "")
+
+
+def test_the_code_of_another_function_is_not_used(folder: Path) -> None:
+    double, triple = files(folder)
+    triple.write_bytes(double.read_bytes())
+    run(folder)

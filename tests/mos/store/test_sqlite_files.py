@@ -1,5 +1,6 @@
 """SQLite's files under a running store: nobody takes the log away unnoticed, and nothing acknowledged is lost."""
 
+import errno
 import sqlite3
 import subprocess
 import sys
@@ -10,10 +11,12 @@ from mos.held import keep, names
 
 from studio.core.errors import NotStored
 from studio.mos.store.database import Store
+from studio.mos.store.sqlite_files import SqliteFiles
 
 _ANOTHER_PROCESS = """
 import sys
 from studio.mos.store.database import Store
+from studio.mos.store.sqlite_files import SqliteFiles
 store = Store(sys.argv[1])
 with store.read():
     pass
@@ -103,4 +106,22 @@ def test_without_its_file_nothing_is_acknowledged_and_with_it_again_everything(f
     away.rename(file)
     assert store.write_now(keep("after")) == "after"
     assert names(address) >= {"before", "after"}
+    store.close()
+
+
+def test_a_disk_that_fails_for_a_moment_does_not_end_the_writer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(f"sqlite:///{tmp_path / 'studio.sqlite'}")
+    store.write_now(keep("before"))
+
+    def fails(_: object) -> bool:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SqliteFiles, "are_ours", fails)
+        with pytest.raises(NotStored, match="Input/output error"):
+            store.write_now(keep("meanwhile"))
+    store.write_now(keep("after"))
+    assert names(store.url) >= {"before", "after"}
     store.close()
