@@ -1,5 +1,6 @@
 """A data folder with everything that a backup has to hold."""
 
+import signal
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -68,3 +69,9 @@ def found_in(data: Path, database: str = "") -> set[str]:
         marks = {mark for layer in library.document(utterance, "a").layers.values() for mark in layer.marks}
         assert (data / "uploads/d/system/item.wav").read_bytes() == recording(1, frames=22)
         return found | marks | {entry.sha256 for entry in entries}
+
+
+def default_signals() -> None:
+    """Called in a new process: signals end it also where the tests run in the background, which ignores some."""
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)

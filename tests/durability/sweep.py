@@ -1,7 +1,8 @@
 """Let the disk fail at one point after the other of a write, and look whether anything acknowledged is lost.
 
-The tests run it as a program with ``faults.c`` preloaded, ``python -m durability.sweep PATH FOLDER POINTS``; it prints
-what it found for each fault as JSON.
+The tests run it as a program with ``faults.c`` preloaded; it prints what it found for each fault as JSON::
+
+    python -m durability.sweep PATH FOLDER POINTS FAULT...
 
 A point is a number of units after which the disk fails (see ``faults.c``). For faults that are errors one process goes
 on after each of them, as a server does; it must refuse with an error that says so, keep everything readable, and save
@@ -173,9 +174,9 @@ class Sweep:
 
 
 if __name__ == "__main__":
-    name, folder, most = sys.argv[1:]
+    name, folder, most, *faults = sys.argv[1:]
     found = []
-    for fault in (*ERRORS, *SIGNALS):
+    for fault in faults:
         root = Path(folder) / fault
         root.mkdir()
         found.append(Sweep(WRITE_PATHS[name], fault, root, int(most)).run())

@@ -11,9 +11,10 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
-from durability.site import Site, found_in
+from durability.site import Site, default_signals, found_in
 from durability.write_paths import recording
 
 from studio.backup import create
@@ -208,7 +209,8 @@ def test_a_stopped_command_leaves_no_backup(site: Site, tmp_path: Path, name: st
     out = tmp_path / "out"
     arguments = ["backup", str(out / name), "--data", str(site.data)]
     command = [sys.executable, "-c", "from studio.cli import main; main()", *arguments]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+    streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    with subprocess.Popen(command, text=True, preexec_fn=default_signals, **streams) as process:  # noqa: PLW1509
         until = time.monotonic() + 60
         while not list(out.glob("*.part")) and time.monotonic() < until:
             time.sleep(0.02)

@@ -26,8 +26,12 @@ def faults(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return library
 
 
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("chosen", ["ENOSPC EDQUOT", "EIO EROFS", "SIGKILL SIGTERM"])
 @pytest.mark.parametrize("path", WRITE_PATHS)
-def test_a_failing_disk_loses_nothing_that_was_acknowledged(path: str, faults: Path, tmp_path: Path) -> None:
+def test_a_failing_disk_loses_nothing_that_was_acknowledged(
+    path: str, chosen: str, faults: Path, tmp_path: Path
+) -> None:
     control, data = tmp_path / "control", tmp_path / "data"
     control.write_bytes(struct.pack("qqqq", -1, 0, 0, 0))
     data.mkdir()
@@ -37,8 +41,8 @@ def test_a_failing_disk_loses_nothing_that_was_acknowledged(path: str, faults: P
         "LD_PRELOAD": str(faults),
         "PYTHONPATH": str(HERE.parent),
     }
-    command = [sys.executable, "-m", "durability.sweep", path, str(data), str(POINTS)]
-    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=280)
+    command = [sys.executable, "-m", "durability.sweep", path, str(data), str(POINTS), *chosen.split()]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=380)
     assert done.returncode == 0, done.stderr[-4000:]
     for found in json.loads(done.stdout):
         assert not found["problems"], "\n".join([found["fault"], *found["problems"][:3]])

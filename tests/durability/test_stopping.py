@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import pytest
+from durability.site import default_signals
 from tinyvoice import write_tiny_voice
 
 SIGNALS = [signal.SIGTERM, signal.SIGHUP, signal.SIGINT]
@@ -52,12 +53,7 @@ def rows_of_a_copy(data: Path, to: Path) -> set[str]:
 @contextmanager
 def running(command: list[str], **streams: Any) -> Iterator[subprocess.Popen[str]]:
     """A process that signals end, also where the tests run in the background; killed at the end of the block."""
-
-    def listen() -> None:
-        for number in SIGNALS:
-            signal.signal(number, signal.SIG_DFL)
-
-    with subprocess.Popen(command, text=True, preexec_fn=listen, **streams) as process:  # noqa: PLW1509
+    with subprocess.Popen(command, text=True, preexec_fn=default_signals, **streams) as process:  # noqa: PLW1509
         try:
             yield process
         finally:
