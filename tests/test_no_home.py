@@ -5,10 +5,12 @@ import signal
 import subprocess
 import sys
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from mos.rated import write_sounds
+from needs import needs
 from tinyvoice import write_tiny_voice
 from typer.main import get_command
 
@@ -141,7 +143,7 @@ def test_traces_of_a_default_folder_that_cannot_be_used_are_temporary(
 
 @pytest.mark.parametrize("weights", ["base", "~/weights"])
 def test_weights_in_the_home_folder_need_one(monkeypatch: pytest.MonkeyPatch, weights: str) -> None:
-    pytest.importorskip("faster_whisper")
+    needs(find_spec("faster_whisper"), "faster-whisper")
     monkeypatch.setenv("HOME", "")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", "~/.cache/huggingface/hub")
     with pytest.raises(BadOption, match="no home folder is known"):

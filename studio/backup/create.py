@@ -29,7 +29,7 @@ from studio.backup.containers import (
     writing,
 )
 from studio.backup.database import counts, named_files, snapshot, sqlite_file
-from studio.core.durable import PART
+from studio.core.durable import PART, is_part
 from studio.core.errors import BadFile, NotStored
 from studio.core.files import MAX_SETTINGS_BYTES, read_bounded
 from studio.library.annotations import read_journal
@@ -107,12 +107,10 @@ def _files(data: Path, database: Path | None) -> Iterator[tuple[str, Path]]:
         if real[here] in (real.get(above) for above in here.parents):  # a link leads back
             folders.clear()
             continue
-        folders[:] = sorted(
-            (name for name in folders if not name.endswith(PART)), key=lambda name: (name == "notes", name)
-        )
+        folders[:] = sorted((name for name in folders if not is_part(name)), key=lambda name: (name == "notes", name))
         for path in (here / name for name in sorted(names)):
             name = path.relative_to(data).as_posix()
-            is_temporary = path.name.startswith(".") or name.endswith(PART)
+            is_temporary = path.name.startswith(".") or is_part(name)
             if is_temporary or name.startswith(_MADE_ANEW) or name == MANIFEST or str(path) in skipped:
                 continue
             if not path.is_file():  # deleted since it was listed, or a socket

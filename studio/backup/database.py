@@ -11,7 +11,7 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlmodel import SQLModel
 
 from studio.core.errors import BadFile, BadOption
-from studio.mos.store.database import Store
+from studio.mos.store.database import Store, cause
 
 _ROWS = 1000
 
@@ -72,14 +72,13 @@ def named_files(file: Path) -> set[str]:
     """The names below ``clips`` of all clips and traces that a SQLite file refers to."""
     found: set[str] = set()
     with closing(_unchanging(file)) as connection:
-        there = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         for table, column, suffix in (
             ("clip", "sha", "wav"),
             ("stimulus", "trace", "trace"),
             ("take", "trace", "trace"),
         ):
             columns = {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
-            if table in there and column in columns:
+            if column in columns:  # an earlier schema lacks some
                 rows = connection.execute(f"SELECT {column} FROM {table} WHERE {column} IS NOT NULL")
                 found |= {f"clips/{sha[:2]}/{sha}.{suffix}" for (sha,) in rows if sha}
     return found
@@ -104,11 +103,7 @@ def load_rows(file: Path, url: str) -> None:
         finally:
             store.close()
     except SQLAlchemyError as error:
-        raise BadFile(f"the database cannot be filled: {_cause(error)}", "see its log") from error
-
-
-def _cause(error: SQLAlchemyError) -> str:
-    return f"{getattr(error, 'orig', None) or error!s:.300}"
+        raise BadFile(f"the database cannot be filled: {cause(error)}", "see its log") from error
 
 
 def _engine(url: str, **options: str) -> Engine:
@@ -161,7 +156,7 @@ def _snapshot_rows(url: str, target: Path) -> None:
         source.dispose()
         copy.dispose()
     except SQLAlchemyError as error:
-        raise BadFile(f"the database cannot be read: {_cause(error)}", "see its log") from error
+        raise BadFile(f"the database cannot be read: {cause(error)}", "see its log") from error
     with closing(sqlite3.connect(target)) as connection:
         connection.execute("PRAGMA journal_mode = DELETE")
 

@@ -6,6 +6,7 @@ traces. All functions raise OSError where the disk refuses; the caller says what
 
 import errno
 import os
+import re
 import secrets
 import threading
 import time
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 PART = ".part"  # the suffix of a file that is not complete yet; a crash may leave one behind
+_PART_NAME = re.compile(rf"\.[0-9a-f]{{16}}{re.escape(PART)}$")
 _STALE_S = 86_400.0
 _making = threading.Lock()
 _NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)  # file systems that cannot sync a folder
@@ -43,6 +45,11 @@ def publish(part: Path, path: Path) -> None:
 def part_of(path: Path) -> Path:
     """A new name beside ``path`` for a file that is being written."""
     return path.with_name(f"{path.name}.{secrets.token_hex(8)}{PART}")
+
+
+def is_part(name: str) -> bool:
+    """Whether a name is one that ``part_of`` makes."""
+    return _PART_NAME.search(name) is not None
 
 
 def append(file: BinaryIO, start: int, data: bytes) -> None:

@@ -19,7 +19,8 @@ import sys
 import traceback
 from pathlib import Path
 
-from durability.write_paths import WRITE_PATHS, WritePath
+from durability.database_paths import DATABASE_PATHS
+from durability.write_paths import FILE_PATHS, WritePath
 from sqlalchemy.exc import DBAPIError
 
 from studio.cli import _end
@@ -29,6 +30,9 @@ ERRORS = {"ENOSPC": errno.ENOSPC, "EIO": errno.EIO, "EROFS": errno.EROFS, "EDQUO
 SIGNALS = {"SIGKILL": signal.SIGKILL, "SIGTERM": signal.SIGTERM}
 FULL = ("ENOSPC", "EDQUOT")  # a disk that still can be read and replace what is there
 DENSE = 12  # points at the beginning of a write that are all tried, one after the other
+
+
+WRITE_PATHS = {one.__name__: one for one in (*FILE_PATHS, *DATABASE_PATHS)}
 
 
 class Disk:

@@ -206,7 +206,7 @@ def test_a_clip_that_is_missing_is_told(site: Site, tmp_path: Path) -> None:
 
 
 def test_a_database_of_an_earlier_schema_is_saved_as_it_is_and_restored_as_the_newest(tmp_path: Path) -> None:
-    from durability.write_paths import Migrations
+    from durability.database_paths import Migrations
 
     old = Migrations(tmp_path)
     old.prepare(0)

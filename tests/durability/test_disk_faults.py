@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from durability.write_paths import WRITE_PATHS
+from durability.sweep import WRITE_PATHS
 from needs import needs
 
 HERE = Path(__file__).parent

@@ -78,7 +78,7 @@ class Store:
                 migrate(connection)
         except SQLAlchemyError as error:
             raise BadFile(
-                f"the database {_shown(self.url)} cannot be opened: {_cause(error)}",
+                f"the database {_shown(self.url)} cannot be opened: {cause(error)}",
                 "check the address, or give another --database",
             ) from error
         self._files = SqliteFiles(Path(writing.url.database or "")) if writing.dialect.name == "sqlite" else None
@@ -227,7 +227,7 @@ def schema_of(url: str) -> int | None:
                 return None
             return connection.execute(text("SELECT max(version) FROM schema_version")).scalar_one()
     except SQLAlchemyError as error:
-        raise BadFile(f"the database {_shown(url)} cannot be opened: {_cause(error)}", "check the address") from error
+        raise BadFile(f"the database {_shown(url)} cannot be opened: {cause(error)}", "check the address") from error
     finally:
         engine.dispose()
 
@@ -319,5 +319,6 @@ def _shown(url: str) -> str:
     return make_url(url).render_as_string(hide_password=True)
 
 
-def _cause(error: SQLAlchemyError) -> str:
+def cause(error: SQLAlchemyError) -> str:
+    """What the database says, in one line."""
     return str(getattr(error, "orig", None) or error).splitlines()[0]

@@ -3,106 +3,20 @@
 from collections.abc import Callable
 from typing import Any
 
-import pytest
 from inspection.spoken import RATE_HZ, story
 from serve.serving import eventually
+from ui.annotation_page import LAYER, Page, annotate, entry, library, marks, spans
 from ui.owner_site import Site
 from ui.site.test_axe import violations
 
-from studio.annotation.edits import Edit, PutLayer, PutMark
+from studio.annotation.edits import Edit, PutMark
 from studio.annotation.layers import Mark
 from studio.core.traces.trace_writer import TraceWriter
 from studio.library.entries import Entry
 from studio.library.index import Query
 from studio.library.library import Library
 
-LAYER = PutLayer("l1", "faults", "regions", ("click", "wrong prosody"))
-POINTS = PutLayer("l2", "seams", "points", ("heard",))
-
-
-@pytest.fixture(autouse=True)
-def library(site: Site) -> Any:
-    found = Library(site.folder / "library")
-    for one in found.find(Query(limit=1000))[0]:
-        found.remove(one)
-    yield found
-    found.close()
-
-
-@pytest.fixture
-def entry(library: Library, tmp_path: Any) -> Entry:
-    writer = TraceWriter(tmp_path / "a", {})
-    writer.write(*story())
-    kept = library.keep(writer.close().read_bytes(), title="typed")
-    library.annotate(kept, "Änne", Edit("e0", (LAYER, POINTS)))
-    return kept
-
-
-class Page:
-    """The Inspect page with a kept utterance in it."""
-
-    def __init__(self, page: Any, site: Site, name: str) -> None:
-        self.page = page
-        self.site, self.name = site, name
-
-    def open(self, annotator: str = "Änne") -> "Page":
-        self.page.goto(f"{self.site.url}inspect?kept={self.name}&annotator={annotator}")
-        self.page.locator(".annotation .state").wait_for()
-        self.until("viewer.scene.places.pitch")  # which comes last, and moves what is below
-        return self
-
-    def ask(self, script: str) -> Any:
-        viewer = "const viewer = document.querySelector('.inspect').viewer; const { annotator } = viewer;"
-        return self.page.evaluate(f"() => {{ {viewer} return {script}; }}")
-
-    def until(self, script: str) -> None:
-        eventually(lambda: self.ask(script), script)
-
-    def point(self, layer: str, sample: int, row: int = 0) -> tuple[float, float]:
-        """Where a sample lies in the lane of a layer, on the page."""
-        canvas = self.page.locator(".scene")
-        canvas.scroll_into_view_if_needed()
-        box = canvas.bounding_box()
-        run = f"viewer.scene.line.runs.findLast((run) => run.start <= {sample})"
-        x = self.ask(f"viewer.scene.axis.x({run}.t_ms + ({sample} - {run}.start) * 1000 / {RATE_HZ})")
-        y = self.ask(f"viewer.scene.places['{layer}'].y") + 5 + 22 * row + 9
-        return box["x"] + x, box["y"] + y
-
-    def drag(self, layer: str, start: int, end: int, row: int = 0) -> None:
-        mouse = self.page.mouse
-        mouse.move(*self.point(layer, start, row))
-        mouse.down()
-        mouse.move(*self.point(layer, (start + end) // 2, row))
-        mouse.move(*self.point(layer, end, row))
-        mouse.up()
-
-    def press(self, *keys: str) -> None:
-        self.page.locator(".scene").focus()
-        for key in keys:
-            self.page.keyboard.press(key)
-
-    def saved(self) -> "Page":
-        self.page.locator('.annotation .state[data-state="saved"]').wait_for()
-        eventually(lambda: self.ask("annotator.saver.isSaved"), "all is saved")
-        return self
-
-
-def marks(library: Library, entry: Entry, layer: str = "l1", annotator: str = "Änne") -> list[Mark]:
-    return sorted(library.document(entry, annotator).layers[layer].marks.values())
-
-
-def spans(library: Library, entry: Entry, layer: str = "l1") -> list[tuple[int, int, str]]:
-    return [(one.start_sample, one.end_sample, one.label) for one in marks(library, entry, layer)]
-
-
-@pytest.fixture
-def annotate(site: Site, entry: Entry, enter: Callable[..., Any]) -> Callable[..., Page]:
-    def start(annotator: str = "Änne", **options: Any) -> Page:
-        page = enter("library", **options)
-        page.locator(".library[data-stage=open]").wait_for()
-        return Page(page, site, entry.name).open(annotator)
-
-    return start
+__all__ = ["annotate", "entry", "library"]  # fixtures
 
 
 def near(found: list[tuple[int, int, str]], wanted: list[tuple[int, int, str]], within: int) -> bool:
@@ -267,98 +181,6 @@ def test_what_is_not_saved_is_said_and_saved_later(
     page.unroute("**/library/annotations/edit")
     view.saved()
     assert len(spans(library, entry)) == 2 and library.document(entry, "Änne").revision == 3
-
-
-@pytest.mark.parametrize("status", [404, 503, 0])
-def test_a_failure_that_may_pass_is_tried_again(
-    annotate: Callable[..., Page], library: Library, entry: Entry, status: int
-) -> None:
-    """A library that is rebuilt or restored answers 404 for a while: nothing on the page is dropped."""
-    view = annotate()
-    page = view.page
-    tries: list[int] = []
-
-    def fail(route: Any) -> None:
-        tries.append(status)
-        route.fulfill(status=status, json={"code": "x", "message": "not just now"}) if status else route.abort()
-
-    page.route("**/library/annotations/edit", fail)
-    view.drag("l1", 600, 1800)
-    page.locator('.annotation .state[data-state="waiting"]', has_text="It is tried again").wait_for()
-    eventually(lambda: page.wait_for_timeout(50) or len(tries) >= 2, "it is tried again")
-    assert view.ask("annotator.document.marks") == 1 and marks(library, entry) == []
-    page.unroute("**/library/annotations/edit")
-    view.saved()
-    assert len(marks(library, entry)) == 1
-
-
-def refusing(status: int) -> Callable[[Any], None]:
-    """Answers a call with a status and a message."""
-    return lambda route: route.fulfill(status=status, json={"code": "x", "message": f"no, {status}"})
-
-
-def test_a_refusal_keeps_what_was_marked(annotate: Callable[..., Page], library: Library, entry: Entry) -> None:
-    view = annotate()
-    page = view.page
-    refused = page.locator('.annotation .state[data-state="refused"]')
-    for count, status in enumerate((403, 413, 422, 418), 1):
-        page.route("**/library/annotations/edit", refusing(status))
-        view.drag("l1", 600 * count, 600 * count + 400)
-        refused.filter(has_text=f"no, {status}").wait_for()
-        assert len(marks(library, entry)) == count - 1 and view.ask("annotator.document.marks") == count
-        page.unroute("**/library/annotations/edit")
-        assert violations(page) == []
-        page.get_by_role("button", name="Try again").click()
-        view.saved()
-        assert len(marks(library, entry)) == count and page.get_by_role("button", name="Try again").count() == 0
-    page.route("**/library/annotations/edit", refusing(403))
-    view.press(".", "Delete")
-    refused.wait_for()
-    page.unroute("**/library/annotations/edit")
-    page.get_by_role("button", name="Discard my changes").click()
-    page.locator('.annotation .state[data-state="saved"]').wait_for()
-    assert view.ask("annotator.document.marks") == len(marks(library, entry)) == 4
-
-
-@pytest.mark.parametrize("status", [503, 403])
-def test_a_reload_keeps_what_was_not_saved(
-    annotate: Callable[..., Page], library: Library, entry: Entry, status: int
-) -> None:
-    view = annotate()
-    page = view.page
-    page.on("dialog", lambda dialog: dialog.accept())  # it asks before it leaves
-    page.route("**/library/annotations/edit", refusing(status))
-    view.drag("l1", 600, 1800)
-    view.drag("l1", 2600, 4400)
-    page.locator('.annotation .state:is([data-state="waiting"], [data-state="refused"])').wait_for()
-    page.unroute("**/library/annotations/edit")
-    view.open().saved()
-    assert len(marks(library, entry)) == 2 and view.ask("annotator.document.marks") == 2
-    assert page.evaluate("Object.keys(localStorage).filter((key) => key.startsWith('studio-unsaved'))") == []
-
-
-def test_a_conflict_takes_what_fits_and_offers_the_rest(
-    annotate: Callable[..., Page], library: Library, entry: Entry
-) -> None:
-    view = annotate()
-    view.drag("l1", 600, 1800)
-    view.saved()
-    (mark,) = marks(library, entry)
-    page = view.page
-    page.route("**/library/annotations/edit", lambda route: route.abort())
-    view.press("2")
-    view.drag("l1", 2600, 4400)
-    page.locator('.annotation .state[data-state="waiting"]').wait_for()
-    moved = Mark(100, 200, "click", "by the other window", mark.id)
-    library.annotate(entry, "Änne", Edit("other", (PutMark("l1", moved, library.document(entry, "Änne").revision),)))
-    page.unroute("**/library/annotations/edit")
-    page.get_by_text("One change of yours is left out").wait_for()
-    eventually(lambda: len(marks(library, entry)) == 2, "the new mark is saved")
-    assert moved in marks(library, entry)
-    page.get_by_role("button", name="Use mine").click()
-    view.saved()
-    (mine,) = [one for one in marks(library, entry) if one.id == mark.id]
-    assert mine.label == "wrong prosody" and abs(mine.start_sample - mark.start_sample) < 5
 
 
 def test_others_files_and_agreement(

@@ -88,10 +88,9 @@ class DraftSounds:
         with self._lock:
             try:
                 warnings = extend(self._listening, campaign, sent)[1]
-            except (Unavailable, Closed):
-                raise
-            except StudioError:
-                shutil.rmtree(sent, ignore_errors=True)
+            except StudioError as error:
+                if not isinstance(error, (Unavailable, Closed)):
+                    shutil.rmtree(sent, ignore_errors=True)
                 raise
             shutil.rmtree(sent, ignore_errors=True)
             return warnings
