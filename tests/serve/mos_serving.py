@@ -1,5 +1,6 @@
 """A served listening test, and a rater's browser that talks to it over HTTP."""
 
+import re
 import socket
 import threading
 from dataclasses import replace
@@ -16,6 +17,11 @@ from studio.mos.store.database import Store
 from studio.serve.app import create_app
 from studio.serve.run import server as make_server
 from studio.settings import ServeSettings
+
+
+def words_in(text: str, words: tuple[str, ...]) -> list[str]:
+    """Return the words that occur in the text on their own, in any case; a random token may contain any of them."""
+    return [word for word in words if re.search(rf"(?<![\w-]){word}s?(?![\w-])", text, re.IGNORECASE)]
 
 
 class ServedTests:

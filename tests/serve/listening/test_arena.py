@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 from mos.world import World, items_of
-from serve.mos_serving import Browser, ServedTests
+from serve.mos_serving import Browser, ServedTests, words_in
 from serve.typist import LIVE, VOICES, Typist, vote
 from starlette.testclient import TestClient
 
@@ -20,7 +20,7 @@ from studio.serve.mos.arena import KEPT_S, add_arena
 from studio.serve.refusals import add_refusals
 
 ARENA = replace(LIVE, kind="arena", arena=Arena(min_votes=1, max_chars=60))
-SECRETS = ("zebrafinch", "nightjar", "tone", "low", "high", "speaker", 'options":', "seed", "temperature", "trace")
+SECRETS = ("zebrafinch", "nightjar", "tone", "low", "high", "speaker", "option", "seed", "temperature", "trace")
 
 
 @pytest.fixture
@@ -50,8 +50,8 @@ def test_nothing_tells_the_voices_before_the_vote_and_then_all_is_told(
     assert early.status_code == 422
     heard = [f"{r.url} {r.headers} {r.read().decode()}" for r in got] + typist.texts
     shown_headers = json.dumps(dict(typist.ws.response.headers.raw_items())) if typist.ws.response else ""
-    said = " ".join([*heard, shown_headers]).casefold()
-    assert not [word for word in SECRETS if word in said]
+    said = " ".join([*heard, shown_headers])
+    assert not words_in(said, SECRETS)
     told = vote(visitor, trial, first, second).json()
     spoke = {"low": "zebrafinch", "high": "nightjar"}
     by_slot = [spoke[one.speaker] for one in (served.engine.opened[0], served.engine.opened[-1])]
